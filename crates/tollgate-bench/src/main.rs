@@ -1,0 +1,86 @@
+//! Measures tollgate against its peers: same traffic, same limits, same run.
+//!
+//! ```text
+//! cargo run --profile dist --package tollgate-bench            # the table and the targets
+//! cargo run --profile dist --package tollgate-bench -- --help  # the rest
+//! ```
+//!
+//! Compare ratios within one run, never times across machines.
+
+mod batch;
+mod engine;
+mod figures;
+mod instructions;
+mod measure;
+mod memory;
+mod options;
+mod report;
+mod scaling;
+mod subjects;
+mod targets;
+mod workload;
+
+use std::process::ExitCode;
+
+use options::{Options, USAGE};
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if args.iter().any(|arg| arg == "--help" || arg == "-h") {
+        println!("{USAGE}");
+        return ExitCode::SUCCESS;
+    }
+    match Options::parse(args.into_iter()).and_then(|options| run(&options)) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("tollgate-bench: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(options: &Options) -> Result<ExitCode, String> {
+    match options.command.as_str() {
+        memory::CHILD => memory::child(&options.words)?,
+        instructions::CHILD => instructions::child(&options.words)?,
+        _ if !options.words.is_empty() => {
+            return Err(format!("unexpected `{}`\n{USAGE}", options.words[0]));
+        }
+        "engine" => {
+            head(options);
+            let figures = engine::measure(options);
+            engine::print(&figures, options);
+            let ratio = batch::run(options);
+            let fills = memory::run(options);
+            targets::print(&figures, ratio, &fills, options);
+        }
+        "memory" => {
+            head(options);
+            memory::run(options);
+        }
+        "scaling" => {
+            head(options);
+            scaling::run(options);
+        }
+        "batch" => {
+            head(options);
+            batch::run(options);
+        }
+        "instructions" => {
+            report::head();
+            return Ok(instructions::run(options));
+        }
+        other => return Err(format!("no command `{other}`\n{USAGE}")),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn head(options: &Options) {
+    report::head();
+    println!(
+        "method:  median of {} interleaved rounds of {} decisions per thread; key sequences made \
+         beforehand, the same for all; tables warm",
+        options.rounds,
+        report::count(options.decisions)
+    );
+}

@@ -1,0 +1,77 @@
+//! The command line.
+
+/// What to measure and how hard.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    /// The first word: which measurement.
+    pub(crate) command: String,
+    /// Words after it; only the hidden commands take any.
+    pub(crate) words: Vec<String>,
+    pub(crate) keys: usize,
+    pub(crate) rounds: usize,
+    /// Decisions per thread, cell and round.
+    pub(crate) decisions: usize,
+    /// The largest table of the memory and scaling measurements.
+    pub(crate) most_keys: usize,
+    /// Write the instruction counts down instead of comparing them.
+    pub(crate) record: bool,
+}
+
+pub(crate) const USAGE: &str = "\
+usage: tollgate-bench [COMMAND] [OPTION …]
+
+  engine         every limiter in every scenario, then targets met and missed (default)
+  memory         bytes per key and insert stalls
+  scaling        time per decision from 1 k to 10 M keys
+  batch          16 decisions one by one and in one call
+  instructions   instructions per decision (valgrind), compared with instructions.txt
+
+  --keys N       keys in a table (1000000)
+  --rounds N     interleaved rounds (5)
+  --decisions N  decisions per thread and round (1000000)
+  --quick        a tenth of the keys and decisions, 3 rounds: shows that it runs, no more
+  --record       instructions: write the counts to instructions.txt";
+
+impl Options {
+    /// Reads the arguments, or says what is wrong with them.
+    pub(crate) fn parse(args: impl Iterator<Item = String>) -> Result<Options, String> {
+        let mut options = Options {
+            command: String::new(),
+            words: Vec::new(),
+            keys: 1_000_000,
+            rounds: 5,
+            decisions: 1_000_000,
+            most_keys: 10_000_000,
+            record: false,
+        };
+        let mut args = args.collect::<Vec<_>>().into_iter();
+        let mut words = Vec::new();
+        while let Some(arg) = args.next() {
+            let mut number = || {
+                let value = args.next().ok_or(format!("{arg} wants a number"))?;
+                match value.replace('_', "").parse() {
+                    Ok(number) if number > 0 => Ok(number),
+                    _ => Err(format!("{arg} wants a number above 0, not `{value}`")),
+                }
+            };
+            match arg.as_str() {
+                "--keys" => options.keys = number()?,
+                "--rounds" => options.rounds = number()?,
+                "--decisions" => options.decisions = number()?,
+                "--record" => options.record = true,
+                "--quick" => {
+                    options.keys = 100_000;
+                    options.decisions = 100_000;
+                    options.most_keys = 1_000_000;
+                    options.rounds = 3;
+                }
+                _ if arg.starts_with("--") => return Err(format!("unknown option {arg}")),
+                _ => words.push(arg),
+            }
+        }
+        let mut words = words.into_iter();
+        options.command = words.next().unwrap_or_else(|| "engine".to_owned());
+        options.words = words.collect();
+        Ok(options)
+    }
+}

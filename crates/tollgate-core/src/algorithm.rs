@@ -1,0 +1,165 @@
+//! The algebra every algorithm shares: `charge` and `judge`.
+//!
+//! An algorithm is two pure functions over a small state. `charge` spends without asking;
+//! `judge` says how the state stands. Everything a user can ask for is a use of those two, and
+//! is written here once: deciding, peeking, reserving ahead, borrowing, giving back.
+
+use crate::{MAX_AMOUNT, Retry, Span, Standing, Time, Verdict};
+
+/// A rate-limiting algorithm; `self` holds the parameters.
+///
+/// ```
+/// use tollgate_core::{Algorithm, Meter, Span, Time};
+///
+/// let meter = Meter::new(10, Span::from_secs(1), 20)?; // 10 a second, 20 at once
+/// let now = Time::from_nanos(1);
+/// let mut state = meter.fresh(now);
+/// assert_eq!(meter.decide(&mut state, now, 15).remaining, 5);
+/// assert!(!meter.decide(&mut state, now, 6).allowed);
+/// # Ok::<(), tollgate_core::InvalidLimit>(())
+/// ```
+pub trait Algorithm {
+    /// What is remembered for one key.
+    type State: Clone + PartialEq + core::fmt::Debug;
+
+    /// The state of a key that was never seen.
+    fn fresh(&self, now: Time) -> Self::State;
+
+    /// Spends `cost`, unconditionally. A negative cost gives back, never above full.
+    fn charge(&self, state: &mut Self::State, now: Time, cost: i64);
+
+    /// How `state` stands at `now`.
+    fn judge(&self, state: &Self::State, now: Time) -> Standing;
+
+    /// The most that can ever be spent at once.
+    fn capacity(&self) -> u64;
+
+    /// What is spent at `now`, debt included.
+    fn used(&self, state: &Self::State, now: Time) -> u64;
+
+    /// From when on `state` is no different from [`fresh`](Algorithm::fresh), so that it may be
+    /// forgotten for free.
+    fn full_at(&self, state: &Self::State) -> Time;
+
+    /// A request passes whenever nothing is owed, whatever its cost; the next one pays.
+    fn pays_later(&self) -> bool {
+        false
+    }
+
+    /// Refused requests are spent as well, so that hammering never pays.
+    fn counts_denied(&self) -> bool {
+        false
+    }
+
+    /// Whether a request of `cost` could pass at some time.
+    fn can_hold(&self, cost: u64) -> bool {
+        cost <= if self.pays_later() { MAX_AMOUNT } else { self.capacity() }
+    }
+
+    /// How long until a request of `cost`, refused at `now`, would pass.
+    ///
+    /// For most algorithms the charged state becomes conforming at exactly that moment. One for
+    /// which coming back later differs from waiting in line says so here.
+    fn retry_after(&self, before: &Self::State, now: Time, cost: i64) -> Span {
+        let mut charged = before.clone();
+        self.charge(&mut charged, now, cost);
+        self.judge(&charged, now).overdrawn
+    }
+
+    /// Charges `cost` if the limit allows it; a denied request changes nothing, unless the
+    /// limit [counts it](Algorithm::counts_denied).
+    #[inline]
+    fn decide(&self, state: &mut Self::State, now: Time, cost: u64) -> Verdict {
+        self.reserve(state, now, cost, Span::ZERO)
+    }
+
+    /// Like [`decide`](Algorithm::decide), and also accepts a place in line no further away
+    /// than `max_wait`; the verdict's `wait` says when it is due. A limit that counts denied
+    /// requests has no line to wait in.
+    #[inline]
+    fn reserve(&self, state: &mut Self::State, now: Time, cost: u64, max_wait: Span) -> Verdict {
+        let mut charged = state.clone();
+        let verdict = self.attempt(&mut charged, now, cost, max_wait);
+        if verdict.allowed {
+            *state = charged;
+            return verdict;
+        }
+        self.refuse(state, now, cost)
+    }
+
+    /// [`reserve`](Algorithm::reserve) without the copy, for a state on the heap: for algorithms
+    /// whose [`attempt`](Algorithm::attempt) looks first and leaves a refused state as it was.
+    #[inline]
+    fn reserve_in_place(
+        &self,
+        state: &mut Self::State,
+        now: Time,
+        cost: u64,
+        max_wait: Span,
+    ) -> Verdict {
+        let verdict = self.attempt(state, now, cost, max_wait);
+        if verdict.allowed {
+            return verdict;
+        }
+        self.refuse(state, now, cost)
+    }
+
+    /// Charges `state` and says whether that may be kept. This is the only place where a
+    /// request is weighed; the caller keeps or drops the charged state, and has
+    /// [`refuse`](Algorithm::refuse) word the refusal.
+    #[inline]
+    fn attempt(&self, state: &mut Self::State, now: Time, cost: u64, max_wait: Span) -> Verdict {
+        let limit = self.capacity();
+        let signed = i64::try_from(cost).unwrap_or(i64::MAX);
+        if self.pays_later() {
+            self.charge(state, now, 0);
+            let due = self.judge(state, now).overdrawn;
+            self.charge(state, now, signed);
+            let after = self.judge(state, now);
+            let allowed = due <= max_wait && self.can_hold(cost);
+            return Verdict { allowed, wait: due, ..Verdict::allow(limit, after) };
+        }
+        self.charge(state, now, signed);
+        let after = self.judge(state, now);
+        let max_wait = if self.counts_denied() { Span::ZERO } else { max_wait };
+        let allowed = after.overdrawn <= max_wait && self.can_hold(cost);
+        Verdict { allowed, ..Verdict::allow(limit, after) }
+    }
+
+    /// The verdict on a request of `cost` that may not pass, given the state before it. Changes
+    /// the state only if the limit [counts denied](Algorithm::counts_denied) requests.
+    #[cold]
+    fn refuse(&self, state: &mut Self::State, now: Time, cost: u64) -> Verdict {
+        let signed = i64::try_from(cost).unwrap_or(i64::MAX);
+        if self.counts_denied() {
+            self.charge(state, now, signed);
+        }
+        let standing = self.peek(state, now);
+        let retry = if self.pays_later() && self.can_hold(cost) {
+            Retry::After(standing.overdrawn)
+        } else if cost > self.capacity() {
+            Retry::Never
+        } else {
+            Retry::After(self.retry_after(state, now, signed))
+        };
+        Verdict::deny(self.capacity(), standing, retry)
+    }
+
+    /// The state of a key that has `left` to spend at `now` (negative: it owes), as when a limit
+    /// of another shape is [carried over](crate::Carry).
+    fn endow(&self, now: Time, left: i128) -> Self::State {
+        let used = i128::from(self.capacity()) - left;
+        let mut state = self.fresh(now);
+        let already = i128::from(self.used(&state, now));
+        let cost = (used.max(0) - already).clamp(i128::from(i64::MIN), i128::from(i64::MAX));
+        self.charge(&mut state, now, cost as i64);
+        state
+    }
+
+    /// How things stand, with nothing spent.
+    fn peek(&self, state: &Self::State, now: Time) -> Standing {
+        let mut probe = state.clone();
+        self.charge(&mut probe, now, 0);
+        self.judge(&probe, now)
+    }
+}

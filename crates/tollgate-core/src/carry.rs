@@ -1,0 +1,39 @@
+//! What becomes of a key's state when its limit is changed while running.
+
+/// How what a key has left carries over to a changed limit.
+///
+/// ```
+/// use tollgate_core::Carry;
+/// // 30 of 100 left, and the limit becomes 1000:
+/// assert_eq!(Carry::AsIs.apply(30, 100, 1000), 30);
+/// assert_eq!(Carry::Proportional.apply(30, 100, 1000), 300);
+/// assert_eq!(Carry::Additive.apply(30, 100, 1000), 930);
+/// assert_eq!(Carry::Reset.apply(30, 100, 1000), 1000);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Carry {
+    /// Keep what is left, cut to the new limit.
+    #[default]
+    AsIs,
+    /// Keep the share that is left: half full stays half full. Debt stays as it is.
+    Proportional,
+    /// Add what the limit grew by; a smaller limit acts as [`Carry::AsIs`].
+    Additive,
+    /// Start afresh.
+    Reset,
+}
+
+impl Carry {
+    /// What is left under the new capacity, given what was left (negative: owed) under the old.
+    pub fn apply(self, left: i128, old_capacity: u64, new_capacity: u64) -> i128 {
+        let (old, new) = (i128::from(old_capacity), i128::from(new_capacity));
+        let carried = match self {
+            Carry::AsIs => left,
+            Carry::Proportional if left > 0 => left.saturating_mul(new) / old.max(1),
+            Carry::Proportional => left,
+            Carry::Additive => left + (new - old).max(0),
+            Carry::Reset => new,
+        };
+        carried.min(new)
+    }
+}

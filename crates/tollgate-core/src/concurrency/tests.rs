@@ -1,0 +1,97 @@
+use super::*;
+
+fn at(secs: u64) -> Time {
+    Time::EPOCH + Span::from_secs(secs)
+}
+
+fn after(secs: u64) -> Retry {
+    Retry::After(Span::from_secs(secs))
+}
+
+fn limit(n: u64) -> Concurrency {
+    Concurrency::new(n, Span::from_secs(10)).unwrap()
+}
+
+#[test]
+fn a_lease_runs_out_to_the_nanosecond() {
+    let limit = limit(1);
+    let mut state = ConcurrencyState::default();
+    assert!(limit.acquire(&mut state, at(0), 1, 1).allowed);
+    let early = at(10) - Span::from_nanos(1);
+    assert_eq!(limit.acquire(&mut state, early, 1, 2).retry, Retry::After(Span::from_nanos(1)));
+    assert!(limit.acquire(&mut state, at(10), 1, 2).allowed);
+}
+
+#[test]
+fn a_late_release_frees_nobody_elses_place() {
+    let limit = limit(1);
+    let mut state = ConcurrencyState::default();
+    limit.acquire(&mut state, at(0), 1, 1);
+    limit.acquire(&mut state, at(10), 1, 2);
+    assert!(!limit.release(&mut state, at(11), 1));
+    assert_eq!(limit.in_flight(&state, at(11)), 1);
+    assert!(limit.release(&mut state, at(11), 2));
+    assert!(!limit.release(&mut state, at(11), 2), "only once");
+}
+
+#[test]
+fn a_renewed_lease_outlives_the_others() {
+    let limit = limit(2);
+    let mut state = ConcurrencyState::default();
+    limit.acquire(&mut state, at(0), 1, 1);
+    limit.acquire(&mut state, at(1), 1, 2);
+    assert!(limit.renew(&mut state, at(5), 1));
+    assert_eq!(limit.acquire(&mut state, at(6), 1, 3).retry, after(5), "2 goes first now");
+    assert_eq!(limit.full_at(&state), at(15));
+    assert!(!limit.renew(&mut state, at(11), 2));
+    assert_eq!(limit.peek(&state, at(11)).remaining, 1);
+}
+
+#[test]
+fn a_denied_request_waits_for_as_many_leases_as_it_needs_and_changes_nothing() {
+    let limit = limit(5);
+    let mut state = ConcurrencyState::default();
+    limit.acquire(&mut state, at(0), 2, 1);
+    limit.acquire(&mut state, at(3), 3, 2);
+    let before = state.clone();
+    assert_eq!(limit.acquire(&mut state, at(4), 1, 3).retry, after(6));
+    assert_eq!(limit.acquire(&mut state, at(4), 4, 3).retry, after(9));
+    assert_eq!(limit.acquire(&mut state, at(4), 6, 3).retry, Retry::Never);
+    assert_eq!(state, before);
+}
+
+#[test]
+fn the_same_id_again_takes_no_second_place() {
+    let limit = limit(2);
+    let mut state = ConcurrencyState::default();
+    limit.acquire(&mut state, at(0), 1, 1);
+    assert_eq!(limit.acquire(&mut state, at(5), 1, 1).remaining, 1);
+    assert_eq!(limit.full_at(&state), at(15), "the lease starts anew");
+    assert!(!limit.acquire(&mut state, at(5), 3, 1).allowed);
+    assert_eq!(limit.in_flight(&state, at(5)), 1, "a denied one keeps what it had");
+    assert!(limit.acquire(&mut state, at(5), 0, 9).allowed);
+    assert_eq!(state.leases().len(), 1, "nothing asked, nothing leased");
+}
+
+#[test]
+fn a_lowered_limit_denies_until_enough_left() {
+    let high = limit(3);
+    let low = high.with_limit(1);
+    let mut state = ConcurrencyState::default();
+    (1..=3).for_each(|id| assert!(high.acquire(&mut state, at(id), 1, id).allowed));
+    assert_eq!(low.acquire(&mut state, at(4), 1, 4).retry, after(9));
+    assert_eq!(low.peek(&state, at(4)).overdrawn, Span::from_secs(8));
+    assert!(low.release(&mut state, at(4), 1) && low.release(&mut state, at(4), 2));
+    assert!(!low.acquire(&mut state, at(4), 1, 4).allowed);
+    assert!(low.release(&mut state, at(4), 3));
+    assert!(low.acquire(&mut state, at(4), 1, 4).allowed);
+    assert_eq!(high.with_limit(0).capacity(), 1);
+}
+
+#[test]
+fn parameters_nobody_could_honour_are_refused() {
+    assert_eq!(Concurrency::new(0, Span::MAX), Err(InvalidLimit::ZeroAmount));
+    assert_eq!(Concurrency::new(1, Span::ZERO), Err(InvalidLimit::ZeroPeriod));
+    assert_eq!(Concurrency::new(1, Span::MAX), Err(InvalidLimit::PeriodTooLong));
+    assert_eq!(Concurrency::new(u64::MAX, Span::MAX), Err(InvalidLimit::AmountTooLarge(u64::MAX)));
+}

@@ -1,0 +1,96 @@
+//! Why a limit was refused at construction.
+
+use core::fmt;
+
+/// Parameters no limiter could honour. The message says what is wrong and what would do.
+///
+/// ```
+/// use tollgate_core::{Meter, Span};
+/// let error = Meter::new(0, Span::from_secs(1), 1).unwrap_err();
+/// assert_eq!(error.to_string(), "a limit of 0 would never let anything pass: use at least 1");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum InvalidLimit {
+    /// The amount is zero.
+    ZeroAmount,
+    /// The period is zero.
+    ZeroPeriod,
+    /// The burst is zero.
+    ZeroBurst,
+    /// An amount, burst or cost factor above [`MAX_AMOUNT`](crate::MAX_AMOUNT).
+    AmountTooLarge(u64),
+    /// Refilling from empty would take longer than [`MAX_FILL`](crate::MAX_FILL).
+    FillsTooSlowly,
+    /// The period is longer than [`MAX_FILL`](crate::MAX_FILL).
+    PeriodTooLong,
+    /// More tokens to start with than the bucket holds.
+    InitialAboveBurst {
+        /// Tokens asked for at the start.
+        initial: u64,
+        /// What the bucket holds.
+        burst: u64,
+    },
+    /// A sliding window of one slot would not slide.
+    TooFewSlots(u32),
+    /// The window cannot be cut into that many slots of at least one nanosecond.
+    TooManySlots(u32),
+    /// The window is not a whole multiple of its slots.
+    UnevenSlots(u32),
+    /// A minimum gap longer than the window.
+    GapAboveWindow,
+    /// A warm-up that takes no time, or whose cold factor does not slow anything.
+    NoWarmUp,
+    /// Bounds of an adaptive limit that are zero or the wrong way round.
+    Bounds {
+        /// Lower bound.
+        min: u64,
+        /// Upper bound.
+        max: u64,
+    },
+}
+
+impl fmt::Display for InvalidLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            InvalidLimit::ZeroAmount => {
+                write!(f, "a limit of 0 would never let anything pass: use at least 1")
+            }
+            InvalidLimit::ZeroPeriod => write!(f, "a period of 0 has no rate: use at least 1ns"),
+            InvalidLimit::ZeroBurst => {
+                write!(f, "a burst of 0 would never let anything pass: use at least 1")
+            }
+            InvalidLimit::AmountTooLarge(n) => {
+                write!(f, "{n} is above the largest amount, {}", crate::MAX_AMOUNT)
+            }
+            InvalidLimit::FillsTooSlowly => write!(
+                f,
+                "refilling from empty would take more than 146 years: lower the burst or raise the rate"
+            ),
+            InvalidLimit::PeriodTooLong => write!(f, "a period is at most 146 years"),
+            InvalidLimit::InitialAboveBurst { initial, burst } => {
+                write!(f, "{initial} tokens at the start do not fit a burst of {burst}")
+            }
+            InvalidLimit::TooFewSlots(n) => {
+                write!(f, "a window of {n} slots does not slide: use at least 2")
+            }
+            InvalidLimit::TooManySlots(n) => {
+                write!(f, "{n} slots: use at most {}", crate::MAX_SLOTS)
+            }
+            InvalidLimit::UnevenSlots(n) => {
+                write!(f, "the window does not divide into {n} equal slots of whole nanoseconds")
+            }
+            InvalidLimit::GapAboveWindow => {
+                write!(f, "a minimum gap longer than the window would be the real limit: shorten it")
+            }
+            InvalidLimit::NoWarmUp => {
+                write!(f, "a warm-up needs a period above 0 and a cold factor of at least 2")
+            }
+            InvalidLimit::Bounds { min, max } => {
+                write!(f, "bounds {min}..{max}: both at least 1, the first not above the second")
+            }
+        }
+    }
+}
+
+impl core::error::Error for InvalidLimit {}

@@ -1,0 +1,249 @@
+//! The fixed window: so many per window, then a clean slate.
+//!
+//! Windows are aligned to the Unix epoch (what Envoy's reference service does), to the first
+//! request of a key, or to the calendar. Spending may run ahead into later windows: what a
+//! settlement or a reservation overdraws is taken off the windows that follow, one limit's
+//! worth each, as resilience4j does.
+//!
+//! Its known weakness: a burst at the end of one window and another at the start of the next
+//! pass together, twice the limit within one window's length. Use a sliding window where that
+//! matters.
+
+use alloc::sync::Arc;
+use core::fmt;
+
+use crate::{Algorithm, InvalidLimit, MAX_AMOUNT, MAX_FILL, Span, Standing, Time};
+
+/// The most periods of a calendar a debt can take; their ends have to be asked for one by one.
+const MAX_PERIODS: u64 = 1000;
+
+/// Where the periods of a calendar end. Implemented outside the engine, which knows no zones.
+pub trait Calendar: fmt::Debug + Send + Sync {
+    /// The end of the period that contains `now`: strictly after it.
+    fn period_end(&self, now: Time) -> Time;
+
+    /// The longest a period can be.
+    fn longest(&self) -> Span;
+}
+
+/// How a key's windows are laid out in time.
+#[derive(Clone, Debug)]
+pub enum Window {
+    /// Back to back, one of them starting at `phase`.
+    Aligned {
+        /// Length of a window.
+        length: Span,
+        /// An instant at which a window starts.
+        phase: Time,
+    },
+    /// Opened by the first request after the previous window has ended.
+    FirstHit {
+        /// Length of a window.
+        length: Span,
+    },
+    /// Days, weeks, months or years of a calendar.
+    Calendar(Arc<dyn Calendar>),
+}
+
+impl Window {
+    /// Windows of `length`, aligned to the Unix epoch.
+    pub fn epoch(length: Span) -> Window {
+        Window::Aligned { length, phase: Time::EPOCH }
+    }
+
+    fn end_after(&self, now: Time) -> Time {
+        match self {
+            Window::Aligned { length, phase } => {
+                let (at, start) = (i128::from(now.as_nanos()), i128::from(phase.as_nanos()));
+                let into = (at - start).rem_euclid(i128::from(length.as_nanos())) as u64;
+                now + (*length - Span::from_nanos(into))
+            }
+            Window::FirstHit { length } => now + *length,
+            Window::Calendar(calendar) => calendar.period_end(now),
+        }
+    }
+
+    /// The end of the window `n` windows after the one that ends at `end`.
+    fn end_later(&self, end: Time, n: u64) -> Time {
+        match self {
+            Window::Aligned { length, .. } | Window::FirstHit { length } => end + length.times(n),
+            Window::Calendar(_) if n >= MAX_PERIODS - 1 => Time::MAX,
+            Window::Calendar(calendar) => (0..n).fold(end, |end, _| calendar.period_end(end)),
+        }
+    }
+
+    /// How many windows have ended since the one that ends at `end`, which has; at most `most`.
+    fn ended_since(&self, end: Time, now: Time, most: u64) -> u64 {
+        match self {
+            Window::Aligned { length, .. } | Window::FirstHit { length } => {
+                1 + now.since(end).as_nanos() / length.as_nanos()
+            }
+            Window::Calendar(calendar) => {
+                let mut count = 1;
+                let mut end = calendar.period_end(end);
+                while end <= now && end < Time::MAX && count < most {
+                    count += 1;
+                    end = calendar.period_end(end);
+                }
+                count
+            }
+        }
+    }
+}
+
+/// At most `limit` in each window.
+///
+/// ```
+/// use tollgate_core::{Algorithm, FixedWindow, Retry, Span, Time, Window};
+///
+/// let window = FixedWindow::new(2, Window::epoch(Span::from_secs(60)))?;
+/// let at = |s: u64| Time::from_nanos(s * 1_000_000_000);
+/// let mut state = window.fresh(at(50));
+/// assert!(window.decide(&mut state, at(50), 2).allowed);
+/// assert_eq!(window.decide(&mut state, at(55), 1).retry, Retry::After(Span::from_secs(5)));
+/// assert!(window.decide(&mut state, at(60), 1).allowed);
+/// # Ok::<(), tollgate_core::InvalidLimit>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct FixedWindow {
+    limit: u64,
+    window: Window,
+    counts_denied: bool,
+    across_windows: bool,
+}
+
+/// What was spent in the window that ends at `end`, with what is borrowed from later ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct FixedWindowState {
+    end: Time,
+    used: u64,
+}
+
+impl FixedWindowState {
+    /// The state of `used` spent in the window that ends at `end`.
+    pub const fn from_parts(end: Time, used: u64) -> FixedWindowState {
+        FixedWindowState { end, used }
+    }
+
+    /// The end of the window, and what is spent.
+    pub const fn parts(self) -> (Time, u64) {
+        (self.end, self.used)
+    }
+}
+
+impl FixedWindow {
+    /// A limit of `limit` for each of `window`'s windows.
+    pub fn new(limit: u64, window: Window) -> Result<FixedWindow, InvalidLimit> {
+        match limit {
+            0 => return Err(InvalidLimit::ZeroAmount),
+            _ if limit > MAX_AMOUNT => return Err(InvalidLimit::AmountTooLarge(limit)),
+            _ => {}
+        }
+        if let Window::Aligned { length, .. } | Window::FirstHit { length } = &window {
+            match *length {
+                Span::ZERO => return Err(InvalidLimit::ZeroPeriod),
+                length if length > MAX_FILL => return Err(InvalidLimit::PeriodTooLong),
+                _ => {}
+            }
+        }
+        Ok(FixedWindow { limit, window, counts_denied: false, across_windows: false })
+    }
+
+    /// Counts refused requests too. Every window then starts clean: neither refusals nor
+    /// overdrafts are carried into the next, and nothing can be reserved ahead.
+    pub fn count_denied(mut self) -> FixedWindow {
+        self.counts_denied = true;
+        self
+    }
+
+    /// Lets a reservation of more than one window's worth spread over several windows.
+    pub fn reserve_across_windows(mut self) -> FixedWindow {
+        self.across_windows = true;
+        self
+    }
+
+    /// The longest a key can stay under its limit's shadow: one window.
+    pub fn fill_time(&self) -> Span {
+        match &self.window {
+            Window::Aligned { length, .. } | Window::FirstHit { length } => *length,
+            Window::Calendar(calendar) => calendar.longest(),
+        }
+    }
+
+    /// `state` as it is at `now`: windows that have ended have paid off what they could.
+    fn rolled(&self, state: &FixedWindowState, now: Time) -> FixedWindowState {
+        if now < state.end && state.used > 0 {
+            return *state;
+        }
+        if state.used > self.limit && !self.counts_denied {
+            let most = state.used.div_ceil(self.limit);
+            let ended = self.window.ended_since(state.end, now, most);
+            if ended < most {
+                let used = state.used - ended * self.limit;
+                return FixedWindowState { end: self.window.end_later(state.end, ended), used };
+            }
+        }
+        FixedWindowState { end: self.window.end_after(now), used: 0 }
+    }
+
+    /// The end of the window in which what is spent is paid off down to `allowance`.
+    fn paid_off(&self, state: &FixedWindowState, allowance: u64) -> Time {
+        match state.used.saturating_sub(allowance) {
+            0 => Time::EPOCH,
+            owed if owed <= self.limit || self.counts_denied => state.end,
+            owed => self.window.end_later(state.end, (owed - 1) / self.limit),
+        }
+    }
+}
+
+impl Algorithm for FixedWindow {
+    type State = FixedWindowState;
+
+    fn fresh(&self, _now: Time) -> FixedWindowState {
+        FixedWindowState::default()
+    }
+
+    #[inline]
+    fn charge(&self, state: &mut FixedWindowState, now: Time, cost: i64) {
+        *state = self.rolled(state, now);
+        let most = match self.window {
+            Window::Calendar(_) => self.limit.saturating_mul(MAX_PERIODS),
+            _ => u64::MAX,
+        };
+        state.used = state.used.saturating_add_signed(cost).min(most);
+    }
+
+    #[inline]
+    fn judge(&self, state: &FixedWindowState, now: Time) -> Standing {
+        let state = self.rolled(state, now);
+        Standing {
+            overdrawn: self.paid_off(&state, self.limit).since(now),
+            delay: Span::ZERO,
+            remaining: self.limit.saturating_sub(state.used),
+            reset_after: self.paid_off(&state, 0).since(now),
+        }
+    }
+
+    fn capacity(&self) -> u64 {
+        self.limit
+    }
+
+    fn used(&self, state: &FixedWindowState, now: Time) -> u64 {
+        self.rolled(state, now).used
+    }
+
+    fn full_at(&self, state: &FixedWindowState) -> Time {
+        self.paid_off(state, 0)
+    }
+
+    fn counts_denied(&self) -> bool {
+        self.counts_denied
+    }
+
+    fn can_hold(&self, cost: u64) -> bool {
+        cost <= if self.across_windows { MAX_AMOUNT } else { self.limit }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,80 @@
+//! The log itself: moments and costs, the newest last, and their sum.
+//!
+//! A ring buffer, since everything happens at its ends: spending and giving back at the newest,
+//! forgetting at the oldest.
+
+use alloc::collections::VecDeque;
+
+use crate::Time;
+
+/// What was spent and when: the log of one key.
+///
+/// ```
+/// use tollgate_core::{SlidingLogState, Time};
+/// let spent = [(Time::from_nanos(5), 2), (Time::from_nanos(9), 1)];
+/// let state: SlidingLogState = spent.into_iter().collect();
+/// assert_eq!(state.entries().last(), Some((Time::from_nanos(9), 1)));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SlidingLogState {
+    /// Newest last; moments never decrease.
+    pub(super) entries: VecDeque<Entry>,
+    /// The cost of all entries. Wider than a cost, so that no sum of them overflows.
+    pub(super) total: u128,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) at: Time,
+    pub(super) cost: u64,
+}
+
+impl SlidingLogState {
+    /// Moments and costs, the newest last.
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = (Time, u64)> {
+        self.entries.iter().map(|entry| (entry.at, entry.cost))
+    }
+
+    /// Adds to the newest end. A clock that went back is held at the newest moment.
+    pub(super) fn push(&mut self, at: Time, cost: u64, merge: bool) {
+        self.total += u128::from(cost);
+        match self.entries.back_mut() {
+            Some(newest) if merge && newest.at >= at && newest.cost.checked_add(cost).is_some() => {
+                newest.cost += cost;
+            }
+            newest => {
+                let at = newest.map_or(at, |newest| at.max(newest.at));
+                self.entries.push_back(Entry { at, cost });
+            }
+        }
+    }
+
+    pub(super) fn take_back(&mut self, mut cost: u64) {
+        while cost > 0 {
+            let Some(newest) = self.entries.back_mut() else { return };
+            let part = cost.min(newest.cost);
+            newest.cost -= part;
+            cost -= part;
+            self.total -= u128::from(part);
+            if newest.cost == 0 {
+                self.entries.pop_back();
+            }
+        }
+    }
+
+    pub(super) fn drop_oldest(&mut self) {
+        if let Some(oldest) = self.entries.pop_front() {
+            self.total -= u128::from(oldest.cost);
+        }
+    }
+}
+
+impl FromIterator<(Time, u64)> for SlidingLogState {
+    fn from_iter<I: IntoIterator<Item = (Time, u64)>>(entries: I) -> SlidingLogState {
+        let mut state = SlidingLogState::default();
+        for (at, cost) in entries.into_iter().filter(|&(_, cost)| cost > 0) {
+            state.push(at, cost, false);
+        }
+        state
+    }
+}

@@ -1,0 +1,97 @@
+use super::*;
+use crate::Retry;
+
+fn at(ms: u64) -> Time {
+    Time::EPOCH + Span::from_millis(ms)
+}
+
+/// Ten in four slots of 100 ms.
+fn quarters() -> SlidingSlots {
+    SlidingSlots::new(10, Span::from_millis(400), 4).unwrap()
+}
+
+#[test]
+fn what_was_spent_leaves_a_slot_at_a_time() {
+    let slots = quarters();
+    let mut state = slots.fresh(at(0));
+    for (ms, cost, left) in [(50, 4, 6), (120, 3, 3), (399, 3, 0), (400, 4, 0), (500, 2, 1)] {
+        assert_eq!(slots.decide(&mut state, at(ms), cost).remaining, left, "at {ms}");
+    }
+    assert_eq!(slots.used(&state, at(500)), 9);
+    assert_eq!(slots.used(&state, at(899)), 2);
+    assert_eq!(slots.full_at(&state), at(900));
+    assert_eq!(slots.peek(&state, at(10_000)), slots.peek(&slots.fresh(at(10_000)), at(10_000)));
+}
+
+#[test]
+fn retry_waits_for_as_many_slots_as_the_cost_needs() {
+    let slots = quarters();
+    let mut state = slots.fresh(at(0));
+    slots.charge(&mut state, at(0), 4);
+    slots.charge(&mut state, at(100), 5);
+    let retry = |state: &mut _, cost| slots.decide(state, at(150), cost).retry;
+    assert_eq!(retry(&mut state, 2), Retry::After(Span::from_millis(250)));
+    assert_eq!(retry(&mut state, 6), Retry::After(Span::from_millis(350)));
+    assert_eq!(retry(&mut state, 11), Retry::Never);
+    assert!(slots.decide(&mut state, at(150), 1).allowed);
+}
+
+#[test]
+fn a_refund_takes_back_from_the_newest_slot_first() {
+    let slots = quarters();
+    let mut state = slots.fresh(at(0));
+    slots.charge(&mut state, at(0), 4);
+    slots.charge(&mut state, at(100), 5);
+    slots.charge(&mut state, at(200), -6);
+    assert_eq!(state.parts(), (2, &[3, 0, 0, 0][..], Time::EPOCH));
+    slots.charge(&mut state, at(200), i64::MIN);
+    assert_eq!(slots.used(&state, at(200)), 0, "never above full");
+}
+
+#[test]
+fn nobody_passes_before_those_who_wait_in_line() {
+    let slots = quarters();
+    let mut state = slots.fresh(at(0));
+    assert!(slots.decide(&mut state, at(0), 8).allowed);
+    assert_eq!(slots.reserve(&mut state, at(50), 5, Span::MAX).wait, Span::from_millis(350));
+    let behind = slots.decide(&mut state, at(60), 1);
+    assert_eq!((behind.remaining, behind.retry), (0, Retry::After(Span::from_millis(340))));
+    assert_eq!(slots.decide(&mut state, at(400), 1).remaining, 4);
+    // What waited is spent in the slot it was due in.
+    assert_eq!(slots.used(&state, at(799)), 6);
+    assert_eq!(slots.used(&state, at(800)), 0);
+}
+
+#[test]
+fn a_clock_that_goes_back_stays_in_the_newest_slot() {
+    let slots = quarters();
+    let mut state = slots.fresh(at(0));
+    slots.charge(&mut state, at(1000), 9);
+    assert!(slots.decide(&mut state, at(100), 1).allowed);
+    assert_eq!(slots.decide(&mut state, at(100), 1).retry, Retry::After(Span::from_millis(1300)));
+}
+
+#[test]
+fn a_state_of_another_shape_breaks_nothing() {
+    let slots = quarters();
+    for ring in [vec![], vec![u64::MAX; 2], vec![u64::MAX; 9]] {
+        let mut state = SlidingSlotsState::from_parts(7, ring, Time::EPOCH);
+        for ms in [0, 700, 900, 9_999_999] {
+            slots.decide(&mut state, at(ms), 1);
+            slots.charge(&mut state, at(ms), -3);
+        }
+    }
+}
+
+#[test]
+fn parameters_nobody_could_honour_are_refused() {
+    let new =
+        |limit, nanos, slots| SlidingSlots::new(limit, Span::from_nanos(nanos), slots).unwrap_err();
+    assert_eq!(new(0, 10, 2), InvalidLimit::ZeroAmount);
+    assert_eq!(new(1, 0, 2), InvalidLimit::ZeroPeriod);
+    assert_eq!(new(1, u64::MAX, 2), InvalidLimit::PeriodTooLong);
+    assert_eq!(new(1, 10, 1), InvalidLimit::TooFewSlots(1));
+    assert_eq!(new(1, 10_000, 5000), InvalidLimit::TooManySlots(5000));
+    assert_eq!(new(1, 10, 3), InvalidLimit::UnevenSlots(3));
+    assert_eq!(new(u64::MAX, 10, 2), InvalidLimit::AmountTooLarge(u64::MAX));
+}

@@ -1,0 +1,133 @@
+//! The one place that reads time.
+//!
+//! A clock starts from the wall clock and moves on by a monotonic counter, so a step of the
+//! system clock changes no decision. Cores may disagree by some nanoseconds; a state is never
+//! older than what was last charged to it, so that costs at most those nanoseconds, in the
+//! caller's disfavour. Tests drive a [manual](crate::testing::ManualClock) clock instead.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "this module owns time: everything else asks it"
+)]
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tollgate_core::{Span, Time};
+
+use crate::testing::ManualClock;
+
+/// Tells the time and waits for it.
+///
+/// ```
+/// use tollgate::{Clock, testing::ManualClock};
+/// let manual = ManualClock::new();
+/// let clock = Clock::from(&manual);
+/// let before = clock.now();
+/// manual.advance(std::time::Duration::from_secs(1));
+/// assert_eq!(clock.now().since(before).as_nanos(), 1_000_000_000);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Clock(Source);
+
+#[derive(Clone, Debug)]
+enum Source {
+    System(Arc<System>),
+    Manual(ManualClock),
+}
+
+#[derive(Debug)]
+struct System {
+    counter: quanta::Clock,
+    /// The counter when the clock was made, and what the wall clock said then.
+    start: u64,
+    start_ns: u64,
+}
+
+impl Clock {
+    /// The time of this machine: monotonic, starting from its wall clock.
+    pub fn system() -> Clock {
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let counter = quanta::Clock::new();
+        let start = counter.raw();
+        Clock(Source::System(Arc::new(System {
+            counter,
+            start,
+            start_ns: Span::from(wall).as_nanos(),
+        })))
+    }
+
+    /// What time it is.
+    #[inline]
+    pub fn now(&self) -> Time {
+        match &self.0 {
+            Source::System(system) => {
+                let since = system.counter.delta_as_nanos(system.start, system.counter.raw());
+                Time::from_nanos(system.start_ns) + Span::from_nanos(since)
+            }
+            Source::Manual(manual) => manual.now(),
+        }
+    }
+
+    /// Completes at `deadline`.
+    pub(crate) fn sleep_until(&self, deadline: Time) -> Sleep {
+        Sleep { clock: self.clone(), deadline, timer: None }
+    }
+
+    /// Blocks this thread until `deadline`.
+    pub(crate) fn block_until(&self, deadline: Time) {
+        match &self.0 {
+            Source::System(_) => loop {
+                match deadline.since(self.now()) {
+                    Span::ZERO => return,
+                    left => std::thread::sleep(left.into()),
+                }
+            },
+            Source::Manual(manual) => manual.block_until(deadline),
+        }
+    }
+}
+
+impl Default for Clock {
+    fn default() -> Clock {
+        Clock::system()
+    }
+}
+
+impl From<&ManualClock> for Clock {
+    fn from(manual: &ManualClock) -> Clock {
+        Clock(Source::Manual(manual.clone()))
+    }
+}
+
+/// A future that completes at a deadline of its clock. Runs on any executor.
+#[derive(Debug)]
+pub(crate) struct Sleep {
+    clock: Clock,
+    deadline: Time,
+    timer: Option<futures_timer::Delay>,
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        loop {
+            let left = self.deadline.since(self.clock.now());
+            if left.is_zero() {
+                return Poll::Ready(());
+            }
+            if let Source::Manual(manual) = &self.clock.0 {
+                return manual.poll_until(self.deadline, context.waker());
+            }
+            let timer =
+                self.timer.get_or_insert_with(|| futures_timer::Delay::new(Duration::from(left)));
+            match Pin::new(timer).poll(context) {
+                Poll::Ready(()) => self.timer = None,
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The answer to a request that must not go on.
+
+use std::error::Error;
+use std::fmt;
+use std::time::Duration;
+
+use tollgate_core::{Retry, Verdict};
+
+use crate::Quota;
+
+/// A request was refused and charged nothing.
+///
+/// ```
+/// use tollgate::{Limit, Limiter};
+///
+/// let limiter = Limiter::new("2/s".parse::<Limit>()?);
+/// let denied = limiter.check_n(3).unwrap_err();
+/// assert_eq!(denied.retry_after, None); // three will never fit into two
+/// assert_eq!(denied.to_string(), "over the limit of 2/s: can never pass, it asks for more than the limit holds");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Denied {
+    /// The limit that refused: of several, the one that makes the caller wait longest.
+    pub limit: Quota,
+    /// Its position among the limiter's limits.
+    pub index: usize,
+    /// After this long the same request passes, if nobody else spends meanwhile, and not a
+    /// nanosecond earlier. `None`: never, it asks for more than the limit can hold.
+    pub retry_after: Option<Duration>,
+}
+
+impl Denied {
+    #[inline]
+    pub(crate) fn new(limit: Quota, index: usize, retry: Retry) -> Denied {
+        let retry_after = match retry {
+            Retry::After(span) => Some(span.into()),
+            Retry::Now => Some(Duration::ZERO),
+            Retry::Never => None,
+        };
+        Denied { limit, index, retry_after }
+    }
+}
+
+impl fmt::Display for Denied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.retry_after {
+            Some(span) => write!(f, "over the limit of {}: retry in {span:?}", self.limit),
+            None => write!(
+                f,
+                "over the limit of {}: can never pass, it asks for more than the limit holds",
+                self.limit
+            ),
+        }
+    }
+}
+
+impl Error for Denied {}
+
+/// Among the verdicts of one request: the one that refused it and makes it wait longest.
+pub(crate) fn refusal(verdicts: &[Verdict]) -> Option<(usize, Retry)> {
+    let rank = |retry: Retry| match retry {
+        Retry::Now => None,
+        Retry::After(span) => Some(span.as_nanos()),
+        Retry::Never => Some(u64::MAX),
+    };
+    let denied = verdicts.iter().enumerate().filter(|(_, verdict)| !verdict.allowed);
+    denied.max_by_key(|(_, verdict)| rank(verdict.retry)).map(|(i, verdict)| (i, verdict.retry))
+}
+
+/// Among the verdicts of one request: what a caller should be told, the one closest to its end.
+pub(crate) fn tightest(verdicts: &[Verdict]) -> Option<Verdict> {
+    let mut tightest = *verdicts.iter().min_by_key(|verdict| verdict.remaining)?;
+    // The caller waits for the slowest of them.
+    tightest.wait = verdicts.iter().map(|verdict| verdict.wait).max()?;
+    Some(tightest)
+}

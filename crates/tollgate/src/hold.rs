@@ -1,0 +1,81 @@
+//! Paying before the price is known: hold an estimate, settle for the truth.
+
+use std::time::Duration;
+
+use tollgate_core::Time;
+
+use crate::counters::{Counters, OwnedCounters};
+use crate::store::Action;
+
+/// How long a hold stays open unless told otherwise.
+pub(crate) const DEFAULT_HOLD: Duration = Duration::from_secs(600);
+
+/// An amount taken in advance, of which what was not used goes back.
+///
+/// Dropping a hold settles nothing: its whole amount stays spent, as when its owner crashes.
+/// The same is true of a hold that was left open for too long.
+///
+/// ```
+/// use tollgate::{Limit, Limiter};
+///
+/// let tokens = Limiter::keyed(["200k tokens/min".parse::<Limit>()?]);
+/// let hold = tokens.reserve("acme", 4_096)?; // what the answer may cost at most
+/// hold.settle(812); // what it did cost
+/// assert!(tokens.peek("acme").remaining >= 200_000 - 812);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "a hold that is dropped keeps its whole charge: settle or cancel it"]
+pub struct Hold {
+    counters: OwnedCounters,
+    amount: u64,
+    lease: u64,
+    expires: Time,
+}
+
+/// What became of a hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settled {
+    /// The difference was given back, or charged.
+    Done,
+    /// The hold had expired: nothing was given back.
+    Expired,
+}
+
+impl Hold {
+    pub(crate) fn new(counters: OwnedCounters, amount: u64, lease: u64, open: Duration) -> Hold {
+        let expires = counters.clock().now() + open.into();
+        Hold { counters, amount, lease, expires }
+    }
+
+    /// What is held.
+    pub fn amount(&self) -> u64 {
+        self.amount
+    }
+
+    /// Leaves the hold open for `open` from now on instead.
+    pub fn expire_in(mut self, open: Duration) -> Hold {
+        self.expires = self.counters.clock().now() + open.into();
+        self
+    }
+
+    /// Charges what was really spent: the rest goes back; more than was held becomes debt,
+    /// which later requests wait for.
+    pub fn settle(self, spent: u64) -> Settled {
+        if spent > self.amount {
+            self.counters.adjust(Action::Spend, spent - self.amount, self.lease);
+        }
+        if self.counters.clock().now() >= self.expires {
+            return Settled::Expired;
+        }
+        if spent < self.amount {
+            self.counters.adjust(Action::Refund, self.amount - spent, self.lease);
+        }
+        Settled::Done
+    }
+
+    /// Gives everything back.
+    pub fn cancel(self) -> Settled {
+        self.settle(0)
+    }
+}

@@ -1,0 +1,294 @@
+//! The limiter with keys: a budget for each user, address, tenant or whatever else.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use smallvec::SmallVec;
+use tollgate_core::{Carry, Span, Time, Verdict};
+
+use crate::counters::{self, Counters, OwnedCounters, new_lease};
+use crate::denied::{refusal, tightest};
+use crate::hold::DEFAULT_HOLD;
+use crate::limits::Limits;
+use crate::store::{Action, Call, Check, Store, StoreError};
+use crate::{Clock, Denied, Hold, Key, Limit, MemoryStore, Permit, Verdicts};
+
+/// A budget for each key, under one or several limits that all must allow. Clones share it.
+///
+/// Keys need no registration and no cleaning up: one that has been idle long enough to be as
+/// good as new is forgotten.
+///
+/// ```
+/// use tollgate::{Limit, Limiter};
+///
+/// let login = Limiter::keyed(["5/min".parse::<Limit>()?, "20/h sliding".parse()?]);
+/// for _ in 0..5 {
+///     assert!(login.check("ann").is_ok());
+/// }
+/// assert!(login.check("ann").is_err());
+/// assert!(login.check("bob").is_ok());
+/// # Ok::<(), tollgate::limit::ParseLimitError>(())
+/// ```
+#[derive(Debug)]
+pub struct KeyedLimiter<S = MemoryStore>(Arc<Shared<S>>);
+
+#[derive(Debug)]
+struct Shared<S> {
+    store: S,
+    /// The limits it was made with: what nearly every limiter has all its life, and free to read.
+    first: Limits,
+    changed: AtomicBool,
+    current: ArcSwapOption<Limits>,
+}
+
+impl<S> Clone for KeyedLimiter<S> {
+    fn clone(&self) -> KeyedLimiter<S> {
+        KeyedLimiter(self.0.clone())
+    }
+}
+
+/// Counts limiters, so that two of them never share a counter by accident.
+static LIMITERS: AtomicU64 = AtomicU64::new(0);
+
+impl<S> KeyedLimiter<S> {
+    pub(crate) fn with(limits: SmallVec<[Limit; 2]>, store: S) -> KeyedLimiter<S> {
+        let family = LIMITERS.fetch_add(1, Ordering::Relaxed);
+        KeyedLimiter(Arc::new(Shared {
+            store,
+            first: Limits::new(family, limits),
+            changed: AtomicBool::new(false),
+            current: ArcSwapOption::empty(),
+        }))
+    }
+
+    /// The store that decides.
+    pub fn store(&self) -> &S {
+        &self.0.store
+    }
+
+    #[inline]
+    fn limits<R>(&self, read: impl FnOnce(&Limits) -> R) -> R {
+        if !self.0.changed.load(Ordering::Acquire) {
+            return read(&self.0.first);
+        }
+        match &*self.0.current.load() {
+            Some(limits) => read(limits),
+            None => read(&self.0.first),
+        }
+    }
+}
+
+impl<S: Store> KeyedLimiter<S> {
+    /// Decides a request of `cost` for `key`, wherever the store is: one verdict for each limit.
+    pub async fn decide(
+        &self,
+        key: impl Into<Key<'_>>,
+        cost: u64,
+    ) -> Result<Verdicts, StoreError> {
+        let limits = match self.0.changed.load(Ordering::Acquire) {
+            true => self.0.current.load_full(),
+            false => None,
+        };
+        let limits = limits.as_deref().unwrap_or(&self.0.first);
+        self.0.store.decide(&limits.checks(key.into(), cost, new_lease())).await
+    }
+}
+
+impl KeyedLimiter {
+    /// Takes one for `key`, or says when to come back.
+    #[inline]
+    pub fn check<'k>(&self, key: impl Into<Key<'k>>) -> Result<(), Denied> {
+        self.check_n(key, 1)
+    }
+
+    /// Takes `cost` for `key` at once, or nothing.
+    #[inline]
+    pub fn check_n<'k>(&self, key: impl Into<Key<'k>>, cost: u64) -> Result<(), Denied> {
+        let key = key.into();
+        self.limits(|limits| match limits.single(key, cost) {
+            Some(check) => match self.0.store.decide_one(&check) {
+                verdict if verdict.allowed => Ok(()),
+                verdict => Err(Denied::new(check.limit.quota(), 0, verdict.retry)),
+            },
+            None => self.take(limits, key, cost, Span::ZERO, new_lease()).map(drop),
+        })
+    }
+
+    /// Takes one for each of `keys`, each on its own. Much faster than one by one: the clock is
+    /// read once, and waiting for memory overlaps.
+    ///
+    /// ```
+    /// use tollgate::{Limit, Limiter};
+    /// let limiter = Limiter::keyed(["1/s".parse::<Limit>()?]);
+    /// let answers = limiter.check_each(&["ann", "bob", "ann"].map(Into::into));
+    /// assert_eq!(answers.iter().map(|a| a.is_ok()).collect::<Vec<_>>(), [true, true, false]);
+    /// # Ok::<(), tollgate::limit::ParseLimitError>(())
+    /// ```
+    pub fn check_each(&self, keys: &[Key<'_>]) -> SmallVec<[Result<(), Denied>; 16]> {
+        self.limits(|limits| {
+            if limits.all().len() != 1 {
+                return keys.iter().map(|key| self.check(*key)).collect();
+            }
+            let limit = limits.all()[0].quota();
+            let checks: SmallVec<[Check<'_>; 16]> =
+                keys.iter().filter_map(|key| limits.single(*key, 1)).collect();
+            if checks.len() < keys.len() {
+                return keys.iter().map(|key| self.check(*key)).collect();
+            }
+            let mut answers = SmallVec::with_capacity(keys.len());
+            self.0.store.decide_each(&checks, |verdict| {
+                answers.push(match verdict.allowed {
+                    true => Ok(()),
+                    false => Err(Denied::new(limit, 0, verdict.retry)),
+                });
+            });
+            answers
+        })
+    }
+
+    /// How `key` stands, with nothing spent. Of several limits, the one closest to its end.
+    pub fn peek<'k>(&self, key: impl Into<Key<'k>>) -> Verdict {
+        self.of(key.into()).adjust(Action::Peek, 0, 0)
+    }
+
+    /// Takes `amount` for `key` until its true cost is known.
+    pub fn reserve<'k>(&self, key: impl Into<Key<'k>>, amount: u64) -> Result<Hold, Denied> {
+        let (key, lease) = (key.into(), new_lease());
+        self.of(key).run(Action::Take { max_wait: Span::ZERO }, amount, lease)?;
+        Ok(Hold::new(self.owned(key), amount, lease, DEFAULT_HOLD))
+    }
+
+    /// Gives `amount` back to `key`, never above full.
+    pub fn refund<'k>(&self, key: impl Into<Key<'k>>, amount: u64) -> Verdict {
+        self.of(key.into()).adjust(Action::Refund, amount, 0)
+    }
+
+    /// Waits until `key` may take one. A future that is dropped gives its place in line back.
+    pub async fn wait<'k>(&self, key: impl Into<Key<'k>>) {
+        // Every limit lets a single one pass at some time.
+        let _ = self.wait_n(key, 1).await;
+    }
+
+    /// Waits until `key` may take `cost`; an error means that it never can.
+    pub async fn wait_n<'k>(&self, key: impl Into<Key<'k>>, cost: u64) -> Result<(), Denied> {
+        counters::wait(&self.of(key.into()), cost, Time::MAX).await
+    }
+
+    /// Waits until `key` may take one if that takes no longer than `timeout`; otherwise refuses
+    /// at once and charges nothing.
+    pub async fn wait_timeout<'k>(
+        &self,
+        key: impl Into<Key<'k>>,
+        timeout: Duration,
+    ) -> Result<(), Denied> {
+        let deadline = self.0.store.now() + timeout.into();
+        counters::wait(&self.of(key.into()), 1, deadline).await
+    }
+
+    /// [`wait`](KeyedLimiter::wait) for threads.
+    pub fn blocking_wait<'k>(&self, key: impl Into<Key<'k>>) {
+        let _ = counters::blocking_wait(&self.of(key.into()), 1, Time::MAX);
+    }
+
+    /// [`wait_timeout`](KeyedLimiter::wait_timeout) for threads.
+    pub fn blocking_wait_timeout<'k>(
+        &self,
+        key: impl Into<Key<'k>>,
+        timeout: Duration,
+    ) -> Result<(), Denied> {
+        let deadline = self.0.store.now() + timeout.into();
+        counters::blocking_wait(&self.of(key.into()), 1, deadline)
+    }
+
+    /// Takes a place among those in flight for `key`, for limits on concurrency. Limits on
+    /// rates beside it are charged one.
+    pub fn acquire<'k>(&self, key: impl Into<Key<'k>>) -> Result<Permit, Denied> {
+        let (key, lease) = (key.into(), new_lease());
+        self.of(key).run(Action::Take { max_wait: Span::ZERO }, 1, lease)?;
+        Ok(Permit::new(self.owned(key), lease))
+    }
+
+    /// Forgets what `key` has spent.
+    pub fn reset<'k>(&self, key: impl Into<Key<'k>>) {
+        self.of(key.into()).adjust(Action::Reset, 0, 0);
+    }
+
+    /// How many keys are remembered.
+    pub fn len(&self) -> u64 {
+        self.0.store.len()
+    }
+
+    /// Whether no key is remembered.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Replaces the limits while running; `carry` says what becomes of what a key has left.
+    /// Limits are matched by position.
+    ///
+    /// Takes no time, whatever the number of keys: each is carried over when it is next seen,
+    /// as of the moment of the change. A key idle for so long that it was full again under the
+    /// old limits begins full under the new ones.
+    pub fn change(&self, limits: impl IntoIterator<Item = Limit>, carry: Carry) {
+        let limits: SmallVec<[Limit; 2]> = limits.into_iter().collect();
+        let now = self.0.store.now();
+        self.0.current.rcu(|current| {
+            let old = current.as_deref().unwrap_or(&self.0.first);
+            Some(Arc::new(old.changed(limits.clone(), carry, now)))
+        });
+        self.0.changed.store(true, Ordering::Release);
+    }
+
+    fn owned(&self, key: Key<'_>) -> OwnedCounters {
+        OwnedCounters::Keyed(self.clone(), key.into())
+    }
+
+    /// The counters of one key.
+    pub(crate) fn of<'a>(&'a self, key: Key<'a>) -> OneKey<'a> {
+        OneKey { limiter: self, key }
+    }
+
+    fn take(
+        &self,
+        limits: &Limits,
+        key: Key<'_>,
+        cost: u64,
+        max_wait: Span,
+        lease: u64,
+    ) -> Result<Verdict, Denied> {
+        let verdicts = self.run(limits, key, Action::Take { max_wait }, cost, lease);
+        match refusal(&verdicts) {
+            Some((index, retry)) => Err(Denied::new(limits.all()[index].quota(), index, retry)),
+            None => Ok(tightest(&verdicts).unwrap_or(crate::limiter::UNLIMITED)),
+        }
+    }
+
+    fn run(&self, limits: &Limits, key: Key<'_>, action: Action, cost: u64, lease: u64) -> Verdicts {
+        let checks = limits.checks(key, cost, lease);
+        self.0.store.run_at(Call { action, checks: &checks }, self.0.store.now())
+    }
+}
+
+/// One key of a limiter.
+pub(crate) struct OneKey<'a> {
+    limiter: &'a KeyedLimiter,
+    key: Key<'a>,
+}
+
+impl Counters for OneKey<'_> {
+    fn clock(&self) -> &Clock {
+        self.limiter.0.store.its_clock()
+    }
+
+    fn run(&self, action: Action, cost: u64, lease: u64) -> Result<Verdict, Denied> {
+        self.limiter.limits(|limits| match action {
+            Action::Take { max_wait } => self.limiter.take(limits, self.key, cost, max_wait, lease),
+            _ => {
+                let verdicts = self.limiter.run(limits, self.key, action, cost, lease);
+                Ok(tightest(&verdicts).unwrap_or(crate::limiter::UNLIMITED))
+            }
+        })
+    }
+}

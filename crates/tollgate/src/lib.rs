@@ -1,0 +1,33 @@
+//! Rate limiting for Rust programs.
+mod account;
+mod adaptive;
+mod builder;
+mod clock;
+mod counters;
+mod denied;
+mod hold;
+mod key;
+mod keyed;
+pub mod limit;
+mod limiter;
+mod limits;
+mod memory;
+mod permit;
+mod store;
+mod sync;
+pub mod testing;
+mod word;
+
+pub use account::Verdicts;
+pub use builder::{Builder, InProcess, Stored};
+pub use clock::Clock;
+pub use denied::Denied;
+pub use hold::{Hold, Settled};
+pub use key::Key;
+pub use keyed::KeyedLimiter;
+pub use limit::{Engine, Limit, Quota};
+pub use limiter::Limiter;
+pub use memory::MemoryStore;
+pub use permit::Permit;
+pub use store::{Action, Bucket, Call, Check, Former, Store, StoreError};
+pub use tollgate_core::{Carry, Retry, Span, Standing, Time, Verdict};

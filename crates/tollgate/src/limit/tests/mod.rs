@@ -1,0 +1,5 @@
+//! Limits as a whole: what texts mean, how they print, what is said about those that are none.
+
+mod errors;
+mod grammar;
+mod roundtrip;

@@ -1,0 +1,98 @@
+//! The limits of a keyed limiter, and what they replaced.
+
+use smallvec::SmallVec;
+use tollgate_core::{Carry, Time};
+
+use crate::store::{Bucket, Check, Former};
+use crate::{Engine, Key, Limit};
+
+/// How many changes back a key that was not seen since is still found.
+const MAX_FORMER: usize = 4;
+
+/// Limits in force. Each has a bucket of its own, new with every change, so that counters of
+/// the old limits are never mistaken for those of the new.
+#[derive(Clone, Debug)]
+pub(crate) struct Limits {
+    /// The number of the limiter.
+    family: u64,
+    /// How often the limits were changed.
+    generation: u64,
+    limits: SmallVec<[Limit; 2]>,
+    formers: SmallVec<[Option<Former>; 2]>,
+}
+
+impl Limits {
+    pub(crate) fn new(family: u64, limits: SmallVec<[Limit; 2]>) -> Limits {
+        let formers = limits.iter().map(|_| None).collect();
+        Limits { family, generation: 0, limits, formers }
+    }
+
+    #[inline]
+    pub(crate) fn all(&self) -> &[Limit] {
+        &self.limits
+    }
+
+    /// A bucket number no other limiter, change or position has: 32, 24 and 8 bits of each.
+    #[inline]
+    fn bucket(&self, index: usize) -> Bucket {
+        Bucket::new(self.family << 32 | (self.generation & 0xff_ffff) << 8 | (index as u64 & 0xff))
+    }
+
+    /// The check of a limiter with one limit that was never changed and needs no holder.
+    #[inline]
+    pub(crate) fn single<'a>(&'a self, key: Key<'a>, cost: u64) -> Option<Check<'a>> {
+        match (&self.limits[..], &self.formers[..]) {
+            ([limit], [None]) if !needs_holder(limit) => {
+                Some(Check::new(self.bucket(0), key, limit, cost))
+            }
+            _ => None,
+        }
+    }
+
+    pub(crate) fn checks<'a>(
+        &'a self,
+        key: Key<'a>,
+        cost: u64,
+        lease: u64,
+    ) -> SmallVec<[Check<'a>; 2]> {
+        let limits = self.limits.iter().zip(&self.formers).enumerate();
+        let check = |(i, (limit, former)): (usize, (&'a Limit, &'a Option<Former>))| Check {
+            lease,
+            former: former.as_ref(),
+            ..Check::new(self.bucket(i), key, limit, cost)
+        };
+        limits.map(check).collect()
+    }
+
+    /// The limits that come after these.
+    pub(crate) fn changed(&self, limits: SmallVec<[Limit; 2]>, carry: Carry, now: Time) -> Limits {
+        let former = |i: usize| {
+            let limit = self.limits.get(i)?.clone();
+            let older = self.formers[i].clone().and_then(|older| still_of_use(older, now, 1));
+            let former = older.map(Box::new);
+            Some(Former { bucket: self.bucket(i), limit, carry, until: now, former })
+        };
+        Limits {
+            family: self.family,
+            generation: self.generation + 1,
+            formers: (0..limits.len()).map(former).collect(),
+            limits,
+        }
+    }
+}
+
+#[inline]
+fn needs_holder(limit: &Limit) -> bool {
+    matches!(limit.engine(), Engine::Concurrent(_) | Engine::Adaptive(_))
+}
+
+/// Drops formers none of whose keys can still owe anything (unless a settlement ran deep into
+/// debt), and those too many changes back.
+fn still_of_use(former: Former, now: Time, depth: usize) -> Option<Former> {
+    let fill = former.limit.fill_time().times(2);
+    if depth >= MAX_FORMER || former.until + fill < now {
+        return None;
+    }
+    let older = former.former.and_then(|older| still_of_use(*older, now, depth + 1));
+    Some(Former { former: older.map(Box::new), ..former })
+}

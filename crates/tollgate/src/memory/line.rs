@@ -1,0 +1,160 @@
+//! One line of the table: four slots, a lock and a link, in the cache line they share.
+//!
+//! A slot is a tag word and `N` words of state. The tag word holds 54 bits of the key's
+//! fingerprint, 4 bits that belong to the state, and 6 bits of the line's header. The four
+//! pieces of header make up 24 bits: a lock, and the number of an overflow line (plus one).
+//! So the lock, the tags and (for a meter) the states arrive with one cache miss.
+//!
+//! Whoever holds a line's lock owns its whole chain of overflow lines.
+
+use crate::sync::{AtomicU64, Ordering, spin_loop, yield_now};
+
+pub(super) const SLOTS: usize = 4;
+/// Bits of a fingerprint that are kept in a slot.
+pub(super) const TAG_BITS: u32 = 54;
+/// The most overflow lines a header can link to.
+pub(super) const MAX_OVERFLOW: u64 = (1 << 23) - 1;
+
+const TAG_SHIFT: u32 = 10;
+const NIBBLE_SHIFT: u32 = 6;
+const HEADER: u64 = (1 << NIBBLE_SHIFT) - 1;
+const LOCKED: u64 = 1;
+/// Spins before a waiter lets others run: the holder may have been descheduled.
+const SPINS: u32 = 64;
+
+/// What a slot holds for one key. The first word is the time at which the state equals absent
+/// (one nanosecond later if the nibble is not zero).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Entry<const N: usize> {
+    pub(super) tag: u64,
+    pub(super) nibble: u8,
+    pub(super) words: [u64; N],
+}
+
+impl<const N: usize> Entry<N> {
+    /// From when on the entry may be forgotten.
+    #[inline]
+    pub(super) fn full_at(&self) -> u64 {
+        self.words[0].saturating_add(u64::from(self.nibble != 0))
+    }
+}
+
+/// The words of a line. Every access is atomic, so the module needs no `unsafe`; under the lock
+/// the relaxed ones cost nothing.
+pub(super) type Words<const W: usize> = [AtomicU64; W];
+
+/// Takes the lock of a line.
+#[inline]
+pub(super) fn lock<const W: usize>(words: &Words<W>) {
+    let mut spins = 0;
+    loop {
+        let head = words[0].load(Ordering::Relaxed);
+        if head & LOCKED == 0
+            && words[0]
+                .compare_exchange_weak(head, head | LOCKED, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok()
+        {
+            return;
+        }
+        spins += 1;
+        if spins % SPINS == 0 { yield_now() } else { spin_loop() }
+    }
+}
+
+/// Gives the lock back and makes what was written visible.
+#[inline]
+pub(super) fn unlock<const W: usize>(words: &Words<W>) {
+    let head = words[0].load(Ordering::Relaxed);
+    words[0].store(head & !LOCKED, Ordering::Release);
+}
+
+/// The slot that holds `tag`.
+#[inline]
+pub(super) fn find<const W: usize>(words: &Words<W>, tag: u64) -> Option<usize> {
+    (0..SLOTS).find(|&slot| words[slot].load(Ordering::Relaxed) >> TAG_SHIFT == tag)
+}
+
+/// A slot that holds nothing.
+#[inline]
+pub(super) fn find_empty<const W: usize>(words: &Words<W>) -> Option<usize> {
+    find(words, 0)
+}
+
+#[inline]
+pub(super) fn read<const W: usize, const N: usize>(words: &Words<W>, slot: usize) -> Entry<N> {
+    let head = words[slot].load(Ordering::Relaxed);
+    Entry {
+        tag: head >> TAG_SHIFT,
+        nibble: ((head >> NIBBLE_SHIFT) & 0xf) as u8,
+        words: std::array::from_fn(|i| words[SLOTS + slot * N + i].load(Ordering::Relaxed)),
+    }
+}
+
+#[inline]
+pub(super) fn write<const W: usize, const N: usize>(
+    words: &Words<W>,
+    slot: usize,
+    entry: &Entry<N>,
+) {
+    for (i, word) in entry.words.iter().enumerate() {
+        words[SLOTS + slot * N + i].store(*word, Ordering::Relaxed);
+    }
+    let header = words[slot].load(Ordering::Relaxed) & HEADER;
+    let nibble = u64::from(entry.nibble & 0xf) << NIBBLE_SHIFT;
+    words[slot].store(entry.tag << TAG_SHIFT | nibble | header, Ordering::Relaxed);
+}
+
+/// Empties a slot, keeping the header.
+#[inline]
+pub(super) fn clear<const W: usize>(words: &Words<W>, slot: usize) {
+    let header = words[slot].load(Ordering::Relaxed) & HEADER;
+    words[slot].store(header, Ordering::Relaxed);
+}
+
+/// The overflow line this one links to.
+#[inline]
+pub(super) fn link<const W: usize>(words: &Words<W>) -> Option<u64> {
+    let piece = |slot: usize| words[slot].load(Ordering::Relaxed) & HEADER;
+    let packed = (1..SLOTS).fold(piece(0) >> 1, |packed, slot| packed << NIBBLE_SHIFT | piece(slot));
+    packed.checked_sub(1)
+}
+
+/// Links this line to an overflow line, or to none.
+pub(super) fn set_link<const W: usize>(words: &Words<W>, to: Option<u64>) {
+    let mut packed = to.map_or(0, |number| number + 1);
+    for slot in (1..SLOTS).rev() {
+        let kept = words[slot].load(Ordering::Relaxed) & !HEADER;
+        words[slot].store(kept | (packed & HEADER), Ordering::Relaxed);
+        packed >>= NIBBLE_SHIFT;
+    }
+    let kept = words[0].load(Ordering::Relaxed) & (!HEADER | LOCKED);
+    words[0].store(kept | packed << 1, Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line() -> Words<8> {
+        std::array::from_fn(|_| AtomicU64::new(0))
+    }
+
+    #[test]
+    fn header_and_slots_do_not_disturb_each_other() {
+        let line = line();
+        lock(&line);
+        for (slot, to) in [None, Some(0), Some(1), Some(MAX_OVERFLOW - 1)].into_iter().enumerate() {
+            let entry = Entry { tag: (1 << TAG_BITS) - 1, nibble: 15, words: [u64::MAX] };
+            write::<8, 1>(&line, slot, &entry);
+            set_link(&line, to);
+            assert_eq!(read::<8, 1>(&line, slot), entry);
+            assert_eq!(link(&line), to);
+            assert_eq!(line[0].load(Ordering::Relaxed) & LOCKED, LOCKED);
+        }
+        clear(&line, 0);
+        assert_eq!(find_empty(&line), Some(0));
+        assert_eq!(link(&line), Some(MAX_OVERFLOW - 1));
+        unlock(&line);
+        assert_eq!(link(&line), Some(MAX_OVERFLOW - 1));
+    }
+}

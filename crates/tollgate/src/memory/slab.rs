@@ -1,0 +1,91 @@
+//! Memory for the table's lines: segments that never move and never go away.
+//!
+//! Growing by adding segments, each as large as all before it, means that no line ever changes
+//! its address. Readers need no protection from a resize, and a resize copies nothing.
+
+use std::sync::OnceLock;
+
+use crate::sync::{AtomicU64, zeroed};
+
+/// Words in a cache line.
+const CACHE_LINE_WORDS: usize = 8;
+/// Enough segments for 2^40 lines.
+const SEGMENTS: usize = 32;
+
+/// Lines of `W` words each, numbered from zero, allocated by segments.
+#[derive(Debug)]
+pub(super) struct Slab<const W: usize> {
+    /// Lines in the first segment, as a power of two.
+    first_bits: u32,
+    segments: [OnceLock<Segment>; SEGMENTS],
+}
+
+#[derive(Debug)]
+struct Segment {
+    words: Box<[AtomicU64]>,
+    /// The first word that starts a cache line.
+    aligned: usize,
+}
+
+impl<const W: usize> Slab<W> {
+    pub(super) fn new(first_bits: u32) -> Slab<W> {
+        Slab { first_bits, segments: [const { OnceLock::new() }; SEGMENTS] }
+    }
+
+    /// The line of that number; its segment is allocated when first asked for.
+    #[inline]
+    pub(super) fn line(&self, number: u64) -> &[AtomicU64; W] {
+        let (segment, offset) = self.locate(number);
+        let segment = match self.segments[segment].get() {
+            Some(segment) => segment,
+            None => self.allocate(segment),
+        };
+        let start = segment.aligned + offset * W;
+        let words = segment.words[start..].first_chunk();
+        words.expect("a segment holds whole lines")
+    }
+
+    /// Segment 0 holds the first `2^first_bits` lines, segment `s` as many as all before it.
+    #[inline]
+    fn locate(&self, number: u64) -> (usize, usize) {
+        let segment = (u64::BITS - (number >> self.first_bits).leading_zeros()) as usize;
+        let start = if segment == 0 { 0 } else { 1 << (self.first_bits as usize + segment - 1) };
+        (segment, number as usize - start)
+    }
+
+    #[cold]
+    fn allocate(&self, segment: usize) -> &Segment {
+        let lines = 1_usize << (self.first_bits as usize + segment.saturating_sub(1));
+        self.segments[segment].get_or_init(|| {
+            let words = zeroed(lines * W + CACHE_LINE_WORDS);
+            let aligned = words.as_ptr().align_offset(CACHE_LINE_WORDS * size_of::<AtomicU64>());
+            Segment { aligned: aligned.min(CACHE_LINE_WORDS), words }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sync::Ordering;
+
+    #[test]
+    fn every_number_has_a_line_of_its_own() {
+        let slab = Slab::<8>::new(2);
+        for number in 0..64 {
+            slab.line(number)[0].store(number + 1, Ordering::Relaxed);
+        }
+        for number in 0..64 {
+            assert_eq!(slab.line(number)[0].load(Ordering::Relaxed), number + 1);
+            assert_eq!(slab.line(number)[1].load(Ordering::Relaxed), 0);
+        }
+    }
+
+    #[test]
+    fn lines_start_on_cache_lines() {
+        let slab = Slab::<8>::new(4);
+        for number in [0, 1, 15, 16, 17, 40] {
+            assert_eq!(slab.line(number).as_ptr() as usize % 64, 0);
+        }
+    }
+}

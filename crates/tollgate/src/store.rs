@@ -1,0 +1,177 @@
+//! What a store is: the place where states live and requests are decided.
+//!
+//! A [`Call`] is data: an action and the checks it is about. Any store can run it where its
+//! states are, be that a table in this process, a script in Redis or another node, and every
+//! store must answer the same (see [`testing::conformance`](crate::testing::conformance)). The
+//! store owns the clock.
+
+use std::error::Error;
+use std::fmt;
+use std::future::Future;
+
+use tollgate_core::{Carry, Span, Time};
+
+use crate::limit::Limit;
+use crate::{Key, Verdicts};
+
+/// Which family of counters a key is looked up in: the same key in two buckets is two counters.
+///
+/// ```
+/// use tollgate::Bucket;
+/// assert_ne!(Bucket::new(0), Bucket::new(1));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Bucket(u64);
+
+impl Bucket {
+    /// The bucket with that number.
+    pub const fn new(number: u64) -> Bucket {
+        Bucket(number)
+    }
+
+    /// Its number.
+    pub const fn number(self) -> u64 {
+        self.0
+    }
+}
+
+/// One limit on one key, and what is asked of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Check<'a> {
+    /// The family of counters.
+    pub bucket: Bucket,
+    /// Whose counter.
+    pub key: Key<'a>,
+    /// The limit it must keep.
+    pub limit: &'a Limit,
+    /// How much is asked for.
+    pub cost: u64,
+    /// Names the holder where the limit is on concurrency; unique among all holders.
+    pub lease: u64,
+    /// Where the counter was kept before the limit was changed, if it may still be there.
+    pub former: Option<&'a Former>,
+}
+
+impl<'a> Check<'a> {
+    /// A check of `cost` on a key's counter.
+    pub fn new(bucket: Bucket, key: impl Into<Key<'a>>, limit: &'a Limit, cost: u64) -> Check<'a> {
+        Check { bucket, key: key.into(), limit, cost, lease: 0, former: None }
+    }
+}
+
+/// A limit that was replaced, and how its counters carry over to the one that came after it.
+#[derive(Clone, Debug)]
+pub struct Former {
+    /// The bucket its counters are in.
+    pub bucket: Bucket,
+    /// The limit they were kept for.
+    pub limit: Limit,
+    /// How they carry over.
+    pub carry: Carry,
+    /// When the limit was replaced.
+    pub until: Time,
+    /// The one before it.
+    pub former: Option<Box<Former>>,
+}
+
+/// What to do with the checks of a [`Call`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Action {
+    /// Charge them all if each allows it, with a place in line no further away than
+    /// `max_wait`; otherwise charge none.
+    Take {
+        /// The longest wait that is acceptable.
+        max_wait: Span,
+    },
+    /// Say how they stand.
+    Peek,
+    /// Charge them without asking: what was spent was spent.
+    Spend,
+    /// Give back, never above full. A holder of a concurrency limit gives up its place.
+    Refund,
+    /// A holder is done: its place on a concurrency limit is free again, and one that adapts
+    /// learns from how it went. What was spent on other limits stays spent.
+    Release {
+        /// How long it took.
+        rtt: Span,
+        /// Whether it was dropped by what the limit protects.
+        dropped: bool,
+    },
+    /// Forget what was spent.
+    Reset,
+}
+
+/// A request as data.
+#[derive(Clone, Copy, Debug)]
+pub struct Call<'a> {
+    /// What to do.
+    pub action: Action,
+    /// On what.
+    pub checks: &'a [Check<'a>],
+}
+
+/// Where states live and requests are decided.
+///
+/// ```
+/// use tollgate::{Action, Bucket, Call, Check, Limit, MemoryStore, Span, Store};
+///
+/// # futures_lite(async {
+/// let store = MemoryStore::new();
+/// let (second, minute): (Limit, Limit) = ("2/s".parse().unwrap(), "100/min".parse().unwrap());
+/// let checks = [
+///     Check::new(Bucket::new(0), "ann", &second, 1),
+///     Check::new(Bucket::new(1), "ann", &minute, 1),
+/// ];
+/// let verdicts = store.decide(&checks).await.unwrap();
+/// assert!(verdicts.iter().all(|verdict| verdict.allowed));
+/// assert_eq!(verdicts[1].remaining, 99);
+/// # });
+/// # fn futures_lite(future: impl Future<Output = ()>) {
+/// #     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+/// #     assert!(std::pin::pin!(future).poll(&mut context).is_ready());
+/// # }
+/// ```
+pub trait Store: Send + Sync {
+    /// Runs a call: one verdict for each check, in order.
+    fn run(&self, call: Call<'_>) -> impl Future<Output = Result<Verdicts, StoreError>> + Send;
+
+    /// Charges all checks, or none.
+    fn decide(
+        &self,
+        checks: &[Check<'_>],
+    ) -> impl Future<Output = Result<Verdicts, StoreError>> + Send {
+        self.run(Call { action: Action::Take { max_wait: Span::ZERO }, checks })
+    }
+}
+
+/// The store could not answer. This is not a denial: what happens then is the caller's choice.
+#[derive(Debug)]
+pub struct StoreError {
+    message: String,
+    source: Option<Box<dyn Error + Send + Sync>>,
+}
+
+impl StoreError {
+    /// An error that says what went wrong and what to do.
+    pub fn new(message: impl Into<String>) -> StoreError {
+        StoreError { message: message.into(), source: None }
+    }
+
+    /// The same with its cause.
+    pub fn because(self, source: impl Into<Box<dyn Error + Send + Sync>>) -> StoreError {
+        StoreError { source: Some(source.into()), ..self }
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl Error for StoreError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.source.as_deref().map(|source| source as &(dyn Error + 'static))
+    }
+}

@@ -1,0 +1,57 @@
+//! The project's own commands, run as `cargo xtask <command>`.
+//!
+//! Logic that other projects keep in shell and YAML is kept here, where it is typed, tested and the
+//! same on every machine. A CI service only calls `.ci/run`, which calls `cargo xtask ci`.
+//!
+//! One noun a file: `test`, `ci`, `tidy` and `bench` are commands; `tools` installs what they need
+//! and `sh` runs it. No dependencies, so that a fresh checkout starts at once.
+
+mod bench;
+mod ci;
+mod sh;
+mod test;
+mod tidy;
+mod tools;
+
+use std::error::Error;
+use std::process::ExitCode;
+
+/// Errors here are sentences for a person; nothing matches on them.
+type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
+
+const USAGE: &str = "\
+usage: cargo xtask <command>
+
+  test                  every test: unit, integration, doctests, examples
+  ci                    what CI runs: format, clippy, tidy, docs, licences, then test
+  tidy                  the style rules that a machine can check
+  bench [name] [args]   build the benchmarks with the dist profile and run them
+  bench instructions    instruction counts, under valgrind
+  help                  this text
+";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let outcome = match args.as_slice() {
+        ["test"] => test::run(),
+        ["ci"] => ci::run(),
+        ["tidy"] => tidy::run(),
+        ["bench", rest @ ..] => bench::run(rest),
+        ["help" | "--help" | "-h"] => {
+            print!("{USAGE}");
+            Ok(())
+        }
+        _ => {
+            eprint!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}

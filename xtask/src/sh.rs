@@ -1,0 +1,153 @@
+//! Running commands: each is echoed before it runs, in the repository's root, and timed.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the ban protects decisions of the limiter; this file times and awaits real processes"
+)]
+
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::Result;
+
+/// The repository's root. Cargo says at run time where this crate is; a binary started by hand
+/// falls back on where it was compiled.
+pub(crate) fn root() -> PathBuf {
+    let here =
+        std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    Path::new(&here).parent().map_or_else(|| PathBuf::from("."), Path::to_path_buf)
+}
+
+/// A command that will run in the root.
+pub(crate) fn command(program: impl AsRef<OsStr>, args: &[&str]) -> Command {
+    let mut command = Command::new(program);
+    command.args(args).current_dir(root());
+    command
+}
+
+/// The cargo that started us, so that `cargo +toolchain xtask …` holds throughout.
+pub(crate) fn cargo(args: &[&str]) -> Command {
+    command(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()), args)
+}
+
+/// Runs to the end; anything but exit 0 is an error that names the command.
+pub(crate) fn run(command: &mut Command) -> Result {
+    echo(command);
+    let status = command.status().map_err(|e| format!("{}: {e}", shown(command)))?;
+    if status.success() { Ok(()) } else { Err(format!("{}: {status}", shown(command)).into()) }
+}
+
+/// As [`run`], with no input, and killed after `limit`.
+pub(crate) fn run_within(command: &mut Command, limit: Duration) -> Result {
+    echo(command);
+    let started = Instant::now();
+    let mut child =
+        command.stdin(Stdio::null()).spawn().map_err(|e| format!("{}: {e}", shown(command)))?;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            let failed = || format!("{}: {status}", shown(command)).into();
+            return status.success().then_some(()).ok_or_else(failed);
+        }
+        if started.elapsed() > limit {
+            child.kill()?;
+            child.wait()?;
+            return Err(format!("{}: still running after {limit:?}", shown(command)).into());
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Which output of a command to listen to; the other goes straight to the terminal.
+#[derive(Clone, Copy)]
+pub(crate) enum Stream {
+    Stdout,
+    Stderr,
+}
+
+/// Runs, shows one stream line by line and returns it, with whether the command succeeded.
+pub(crate) fn tee(command: &mut Command, stream: Stream) -> Result<(bool, String)> {
+    echo(command);
+    match stream {
+        Stream::Stdout => command.stdout(Stdio::piped()),
+        Stream::Stderr => command.stderr(Stdio::piped()),
+    };
+    let mut child = command.spawn().map_err(|e| format!("{}: {e}", shown(command)))?;
+    let text = match stream {
+        Stream::Stdout => copy_lines(child.stdout.take(), &mut std::io::stdout()),
+        Stream::Stderr => copy_lines(child.stderr.take(), &mut std::io::stderr()),
+    }?;
+    Ok((child.wait()?.success(), text))
+}
+
+fn copy_lines(from: Option<impl Read>, to: &mut impl Write) -> Result<String> {
+    let mut from = BufReader::new(from.ok_or("the stream is not piped")?);
+    let mut text = String::new();
+    let mut line = Vec::new();
+    while from.read_until(b'\n', &mut line)? > 0 {
+        to.write_all(&line)?;
+        text.push_str(&String::from_utf8_lossy(&line));
+        line.clear();
+    }
+    Ok(text)
+}
+
+/// What `f` returned, and how long it took.
+pub(crate) fn timed<T>(f: impl FnOnce() -> T) -> (T, Duration) {
+    let started = Instant::now();
+    let value = f();
+    (value, started.elapsed())
+}
+
+fn echo(command: &Command) {
+    eprintln!("$ {}", shown(command));
+}
+
+/// The command as one would type it.
+fn shown(command: &Command) -> String {
+    let program = Path::new(command.get_program());
+    let mut line =
+        program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned();
+    for arg in command.get_args() {
+        line.push(' ');
+        line.push_str(&arg.to_string_lossy());
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_shown_as_typed() {
+        assert_eq!(shown(&command("/usr/bin/git", &["status", "-s"])), "git status -s");
+    }
+
+    #[test]
+    fn failure_names_the_command() {
+        assert!(run(&mut command("true", &[])).is_ok());
+        let error = run(&mut command("false", &["x"])).unwrap_err().to_string();
+        assert!(error.starts_with("false x: "), "{error}");
+    }
+
+    #[test]
+    fn a_command_that_does_not_end_is_killed() {
+        // `cat` would wait for input for ever; here it has none. `tail -f` waits anyhow.
+        let limit = Duration::from_secs(30);
+        assert!(run_within(&mut command("cat", &[]), limit).is_ok());
+        let endless = &mut command("tail", &["-f", "/dev/null"]);
+        let error = run_within(endless, Duration::ZERO).unwrap_err().to_string();
+        assert!(error.contains("still running"), "{error}");
+    }
+
+    #[test]
+    fn tee_returns_what_it_showed() {
+        let (ok, text) = tee(&mut command("echo", &["one"]), Stream::Stdout).unwrap();
+        assert!(ok);
+        assert_eq!(text, "one\n");
+    }
+}

@@ -1,0 +1,222 @@
+//! `cargo xtask test`: every test there is, and one closing line that counts them.
+//!
+//! Unit and integration tests by nextest (a process each, so a hang or an abort is one test's),
+//! then doctests, which nextest does not run, then the examples of `tollgate`: each must end by
+//! itself with exit 0. `tollgate-bench` is left out: it builds every peer we measure against.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::Result;
+use crate::sh::{self, Stream};
+use crate::tools::{self, Installer};
+
+const SCOPE: [&str; 3] = ["--workspace", "--exclude", "tollgate-bench"];
+const EXAMPLES: &str = "crates/tollgate/examples";
+/// An example shows something; one that runs this long waits for somebody.
+const EXAMPLE_LIMIT: Duration = Duration::from_secs(60);
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+struct Count {
+    passed: u64,
+    failed: u64,
+}
+
+impl Count {
+    fn total(self) -> u64 {
+        self.passed + self.failed
+    }
+}
+
+pub(crate) fn run() -> Result {
+    // A failing test does not stop the later kinds; a build that breaks does, inside `counted`.
+    let (counts, took) = sh::timed(|| -> Result<[Count; 3]> {
+        Ok([unit_and_integration()?, doctests()?, examples()?])
+    });
+    let (ok, line) = closing_line(counts?, took);
+    if ok {
+        println!("{line}");
+        Ok(())
+    } else {
+        Err(line.into())
+    }
+}
+
+fn unit_and_integration() -> Result<Count> {
+    match tools::ensure("cargo-nextest", Installer::Cargo("cargo-nextest")) {
+        Ok(()) => {
+            let nextest = &mut sh::cargo(&["nextest", "run", "--no-fail-fast"]);
+            let (ok, text) = sh::tee(nextest.args(SCOPE), Stream::Stderr)?;
+            counted("cargo nextest run", ok, nextest_count(&text))
+        }
+        Err(error) => {
+            eprintln!("{error}\nfalling back on cargo test");
+            let plain = &mut sh::cargo(&["test", "--tests", "--no-fail-fast"]);
+            let (ok, text) = sh::tee(plain.args(SCOPE), Stream::Stdout)?;
+            counted("cargo test --tests", ok, libtest_count(&text))
+        }
+    }
+}
+
+fn doctests() -> Result<Count> {
+    let doc = &mut sh::cargo(&["test", "--doc", "--no-fail-fast"]);
+    let (ok, text) = sh::tee(doc.args(SCOPE), Stream::Stdout)?;
+    counted("cargo test --doc", ok, libtest_count(&text))
+}
+
+fn examples() -> Result<Count> {
+    let names = example_names(&sh::root().join(EXAMPLES))?;
+    if names.is_empty() {
+        return Ok(Count::default());
+    }
+    // Built first and together: the time limit is for running.
+    sh::run(&mut sh::cargo(&["build", "--quiet", "--package", "tollgate", "--examples"]))?;
+    let mut count = Count::default();
+    for name in names {
+        let run = &mut sh::cargo(&["run", "-q", "-p", "tollgate", "--example", &name]);
+        match sh::run_within(run, EXAMPLE_LIMIT) {
+            Ok(()) => count.passed += 1,
+            Err(error) => {
+                eprintln!("example failed: {error}");
+                count.failed += 1;
+            }
+        }
+    }
+    Ok(count)
+}
+
+/// As Cargo finds them: `x.rs` and `x/main.rs`. No folder, no examples.
+fn example_names(folder: &Path) -> Result<Vec<String>> {
+    if !folder.is_dir() {
+        return Ok(Vec::new());
+    }
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let is_example =
+            path.extension().is_some_and(|ext| ext == "rs") || path.join("main.rs").is_file();
+        if let (true, Some(stem)) = (is_example, path.file_stem()) {
+            names.push(stem.to_string_lossy().into_owned());
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// A command that failed without a failing test did not build, or died: there is no count to give.
+fn counted(command: &str, ok: bool, count: Count) -> Result<Count> {
+    match ok || count.failed > 0 {
+        true => Ok(count),
+        false => {
+            Err(format!("test result: FAILED. `{command}` did not complete: see above").into())
+        }
+    }
+}
+
+/// Reads `Summary [ 0.1s] 5 tests run: 4 passed, 1 failed, 0 skipped`, coloured or not.
+fn nextest_count(text: &str) -> Count {
+    let text = without_colour(text);
+    let summary = text.lines().rev().find_map(|line| {
+        let (_, rest) = line.trim_start().strip_prefix("Summary")?.split_once(']')?;
+        let (run, outcome) = rest.split_once(" run:")?;
+        // `3/5 tests` when the run was cancelled: what did not run did not pass.
+        let total = run.split_whitespace().next()?.rsplit('/').next()?.parse::<u64>().ok()?;
+        let passed = number_before(outcome, "passed").unwrap_or(0);
+        Some(Count { passed, failed: total.saturating_sub(passed) })
+    });
+    summary.unwrap_or_default()
+}
+
+/// Adds up the lines `test result: ok. 3 passed; 0 failed; …`, one for each test binary.
+fn libtest_count(text: &str) -> Count {
+    let mut count = Count::default();
+    for line in without_colour(text).lines().filter(|line| line.starts_with("test result:")) {
+        count.passed += number_before(line, "passed").unwrap_or(0);
+        count.failed += number_before(line, "failed").unwrap_or(0);
+    }
+    count
+}
+
+fn number_before(line: &str, word: &str) -> Option<u64> {
+    let words: Vec<&str> =
+        line.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    words.windows(2).find(|pair| pair[1] == word).and_then(|pair| pair[0].parse().ok())
+}
+
+/// Drops the escape sequences `ESC [ … m`.
+fn without_colour(text: &str) -> String {
+    let mut parts = text.split('\u{1b}');
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    plain.extend(parts.map(|part| part.split_once('m').map_or(part, |(_, rest)| rest)));
+    plain
+}
+
+fn closing_line([tests, doctests, examples]: [Count; 3], took: Duration) -> (bool, String) {
+    let failed = tests.failed + doctests.failed + examples.failed;
+    let line = format!(
+        "test result: {}. {} passed; {failed} failed; {} unit and integration tests, \
+         {} doctests, {} examples in {:.1} s",
+        if failed == 0 { "ok" } else { "FAILED" },
+        tests.passed + doctests.passed + examples.passed,
+        tests.total(),
+        doctests.total(),
+        examples.total(),
+        took.as_secs_f64(),
+    );
+    (failed == 0, line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn count(passed: u64, failed: u64) -> Count {
+        Count { passed, failed }
+    }
+
+    #[test]
+    fn nextest_summaries_are_read() {
+        let line = "     Summary [   0.005s] 12 tests run: 12 passed (1 slow), 0 skipped\n";
+        assert_eq!(nextest_count(line), count(12, 0));
+        let line = "Summary [1.0s] 5 tests run: 2 passed, 1 failed, 2 timed out, 0 skipped\nerror";
+        assert_eq!(nextest_count(line), count(2, 3));
+        assert_eq!(nextest_count("Summary [1s] 3/5 tests run: 3 passed"), count(3, 2));
+        assert_eq!(nextest_count("Summary [1s] 1 test run: 1 passed, 0 skipped"), count(1, 0));
+        let line = "\u{1b}[32;1m Summary\u{1b}[0m [ 0.1s] \u{1b}[1m7\u{1b}[0m tests run: \
+                    \u{1b}[1m7\u{1b}[0m \u{1b}[32;1mpassed\u{1b}[0m";
+        assert_eq!(nextest_count(line), count(7, 0));
+        assert_eq!(nextest_count("error: could not compile"), count(0, 0));
+    }
+
+    #[test]
+    fn libtest_results_add_up() {
+        let text = "test result: ok. 3 passed; 0 failed; 0 ignored\nnoise\n\
+                    test result: FAILED. 1 passed; 2 failed; 0 ignored\n";
+        assert_eq!(libtest_count(text), count(4, 2));
+    }
+
+    #[test]
+    fn a_broken_build_is_not_zero_tests() {
+        assert!(counted("cargo x", false, count(0, 0)).is_err());
+        assert_eq!(counted("cargo x", false, count(1, 1)).unwrap(), count(1, 1));
+        assert_eq!(counted("cargo x", true, count(0, 0)).unwrap(), count(0, 0));
+    }
+
+    #[test]
+    fn the_closing_line_counts() {
+        let (ok, line) =
+            closing_line([count(10, 0), count(2, 0), count(1, 0)], Duration::from_secs(3));
+        assert!(ok);
+        assert!(line.starts_with("test result: ok. 13 passed; 0 failed; 10 unit"), "{line}");
+        let (ok, line) =
+            closing_line([count(9, 1), count(2, 0), count(1, 0)], Duration::from_secs(3));
+        assert!(!ok);
+        assert!(line.starts_with("test result: FAILED. 12 passed; 1 failed; 10 unit"), "{line}");
+    }
+
+    #[test]
+    fn no_folder_means_no_examples() {
+        assert!(example_names(Path::new("no/such/folder")).unwrap().is_empty());
+    }
+}
