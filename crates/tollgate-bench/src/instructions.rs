@@ -36,7 +36,7 @@ const CASES: [(&str, &[&str]); 8] = [
     ("sliding-window", &["1M/h sliding"]),
     ("slots", &["1M/h sliding slots 60"]),
     ("log", &["1k/h log"]),
-    ("warm-up", &["1G/s warmup 1s"]),
+    ("warm-up", &["1000M/s warmup 1s"]),
     ("two-limits", &["1/300s burst 1M", "1M/h sliding"]),
 ];
 

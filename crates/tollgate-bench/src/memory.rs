@@ -152,35 +152,49 @@ pub(crate) fn child(words: &[String]) -> Result<(), String> {
     Ok(())
 }
 
+/// Calls timed by both clocks.
+#[derive(Default)]
+struct Watch {
+    wall: Stalls,
+    cpu: Stalls,
+}
+
+impl Watch {
+    fn time(&mut self, call: impl FnOnce()) {
+        let (began, busy) = (Instant::now(), ThreadTime::now());
+        call();
+        self.cpu.see(busy.elapsed());
+        self.wall.see(began.elapsed());
+    }
+}
+
+/// Fills in slices, each followed by as long a slice of noise: load comes and goes, and both
+/// should see the same of it.
 fn fill<S: Subject<String>>(keys: usize, build: impl Fn() -> S) {
+    const SLICES: usize = 200;
     let mut key = String::with_capacity(64);
     build().allow(&key); // clocks and thread locals are not the table's
     let before = resident_bytes();
-    let start = Instant::now();
     let subject = build();
-    let [mut wall, mut cpu] = [Stalls::default(); 2];
-    for index in 0..keys {
-        spell(index, &mut key);
-        let (began, busy) = (Instant::now(), ThreadTime::now());
-        assert!(subject.allow(&key), "{key} was denied");
-        cpu.see(busy.elapsed());
-        wall.see(began.elapsed());
+    let (mut inserts, mut noise) = (Watch::default(), Watch::default());
+    for slice in 0..SLICES {
+        let start = Instant::now();
+        for index in keys * slice / SLICES..keys * (slice + 1) / SLICES {
+            spell(index, &mut key);
+            inserts.time(|| assert!(subject.allow(&key), "{key} was denied"));
+        }
+        let took = start.elapsed();
+        let start = Instant::now();
+        for index in 0.. {
+            spell(index, &mut key);
+            noise.time(|| _ = black_box(&key));
+            if start.elapsed() >= took {
+                break;
+            }
+        }
     }
     let bytes = resident_bytes().saturating_sub(before);
-    let took = start.elapsed();
-
-    let [mut wall_noise, mut cpu_noise] = [Stalls::default(); 2];
-    let start = Instant::now();
-    let mut index = 0;
-    while start.elapsed() < took {
-        spell(index, &mut key);
-        index += 1;
-        let (began, busy) = (Instant::now(), ThreadTime::now());
-        black_box(&key);
-        cpu_noise.see(busy.elapsed());
-        wall_noise.see(began.elapsed());
-    }
-    let words = [wall, cpu, wall_noise, cpu_noise]
+    let words = [inserts.wall, inserts.cpu, noise.wall, noise.cpu]
         .map(|stalls| format!("{} {} {}", stalls.over_1ms, stalls.over_100us, stalls.max_us));
     println!("{bytes} {}", words.join(" "));
 }

@@ -106,8 +106,10 @@ pub trait Algorithm {
 
     /// Charges `state` and says whether that may be kept. This is the only place where a
     /// request is weighed; the caller keeps or drops the charged state, and has
-    /// [`refuse`](Algorithm::refuse) word the refusal.
-    #[inline]
+    /// [`refuse`](Algorithm::refuse) word the refusal; until then the verdict describes the charged
+    /// state, and its `retry` says when that would conform. Inlined, so that what the caller does not
+    /// look at is never computed.
+    #[inline(always)]
     fn attempt(&self, state: &mut Self::State, now: Time, cost: u64, max_wait: Span) -> Verdict {
         let limit = self.capacity();
         let signed = i64::try_from(cost).unwrap_or(i64::MAX);
@@ -117,13 +119,26 @@ pub trait Algorithm {
             self.charge(state, now, signed);
             let after = self.judge(state, now);
             let allowed = due <= max_wait && self.can_hold(cost);
-            return Verdict { allowed, wait: due, ..Verdict::allow(limit, after) };
+            let retry = self.retry(allowed, cost, due);
+            return Verdict { allowed, wait: due, retry, ..Verdict::allow(limit, after) };
         }
         self.charge(state, now, signed);
         let after = self.judge(state, now);
         let max_wait = if self.counts_denied() { Span::ZERO } else { max_wait };
         let allowed = after.overdrawn <= max_wait && self.can_hold(cost);
-        Verdict { allowed, ..Verdict::allow(limit, after) }
+        let retry = self.retry(allowed, cost, after.overdrawn);
+        Verdict { allowed, retry, ..Verdict::allow(limit, after) }
+    }
+
+    /// When a request of `cost` may come back, given that it passes after `span`.
+    #[inline(always)]
+    fn retry(&self, allowed: bool, cost: u64, span: Span) -> Retry {
+        match allowed {
+            true => Retry::Now,
+            false if self.pays_later() && self.can_hold(cost) => Retry::After(span),
+            false if cost > self.capacity() => Retry::Never,
+            false => Retry::After(span),
+        }
     }
 
     /// The verdict on a request of `cost` that may not pass, given the state before it. Changes
@@ -135,14 +150,11 @@ pub trait Algorithm {
             self.charge(state, now, signed);
         }
         let standing = self.peek(state, now);
-        let retry = if self.pays_later() && self.can_hold(cost) {
-            Retry::After(standing.overdrawn)
-        } else if cost > self.capacity() {
-            Retry::Never
-        } else {
-            Retry::After(self.retry_after(state, now, signed))
+        let span = match self.pays_later() {
+            true => standing.overdrawn,
+            false => self.retry_after(state, now, signed),
         };
-        Verdict::deny(self.capacity(), standing, retry)
+        Verdict::deny(self.capacity(), standing, self.retry(false, cost, span))
     }
 
     /// The state of a key that has `left` to spend at `now` (negative: it owes), as when a limit
@@ -157,6 +169,7 @@ pub trait Algorithm {
     }
 
     /// How things stand, with nothing spent.
+    #[inline(always)]
     fn peek(&self, state: &Self::State, now: Time) -> Standing {
         let mut probe = state.clone();
         self.charge(&mut probe, now, 0);

@@ -32,7 +32,7 @@ pub enum Refill {
 /// use tollgate_core::{Algorithm, Meter, Span, Time};
 ///
 /// let meter = Meter::new(10, Span::from_secs(1), 10)?;
-/// let at = |ms| Time::from_nanos(ms * 1_000_000);
+/// let at = |ms: u64| Time::from_nanos(ms * 1_000_000);
 /// let mut state = meter.fresh(at(0));
 /// assert_eq!(meter.decide(&mut state, at(300), 6).remaining, 4);
 /// assert_eq!(meter.decide(&mut state, at(500), 5).remaining, 1); // 4 + 2 refilled - 5
@@ -177,12 +177,13 @@ impl Meter {
         Span::from_nanos(self.depth.ceil())
     }
 
+    #[inline(always)]
     fn time_of(&self, tokens: u64) -> Exact {
         if tokens == 1 { self.token } else { Exact::of(tokens, self.period, self.rate) }
     }
 
     /// The last moment at which tokens came back, on the clock the states of this meter keep.
-    #[inline]
+    #[inline(always)]
     fn refilled_at(&self, now: Time) -> u64 {
         match self.tick_offset {
             None => now.as_nanos(),
@@ -194,7 +195,7 @@ impl Meter {
     }
 
     /// The first moment at which everything due by `moment`, on the clock of the states, is back.
-    #[inline]
+    #[inline(always)]
     fn refilled_by(&self, moment: Exact) -> Time {
         Time::from_nanos(match self.tick_offset {
             None => moment.ceil(),
@@ -206,13 +207,13 @@ impl Meter {
     }
 
     /// What is owed at `now`, as time.
-    #[inline]
+    #[inline(always)]
     fn debt(&self, state: &MeterState, now: Time) -> Exact {
         state.0.minus(Exact::whole(self.refilled_at(now)), self.rate)
     }
 
     /// Whole tokens that fit into `time`.
-    #[inline]
+    #[inline(always)]
     fn tokens_in(&self, time: Exact) -> u64 {
         // Both products fit 64 bits for any everyday rate, and a 64-bit division is far cheaper.
         if let Some(units) = time.ns.checked_mul(self.rate).and_then(|u| u.checked_add(time.frac)) {
@@ -238,7 +239,7 @@ impl Algorithm for Meter {
         MeterState(since.plus(self.owed_at_start, self.rate))
     }
 
-    #[inline]
+    #[inline(always)]
     fn charge(&self, state: &mut MeterState, now: Time, cost: i64) {
         let since = state.0.max(Exact::whole(self.refilled_at(now)));
         state.0 = if cost >= 0 {
@@ -248,7 +249,7 @@ impl Algorithm for Meter {
         };
     }
 
-    #[inline]
+    #[inline(always)]
     fn judge(&self, state: &MeterState, now: Time) -> Standing {
         let until = |moment| self.refilled_by(moment).since(now);
         let debt = self.debt(state, now);
@@ -266,6 +267,7 @@ impl Algorithm for Meter {
         }
     }
 
+    #[inline]
     fn capacity(&self) -> u64 {
         self.burst
     }
@@ -279,6 +281,7 @@ impl Algorithm for Meter {
         self.refilled_by(state.0)
     }
 
+    #[inline]
     fn pays_later(&self) -> bool {
         self.pays_later
     }

@@ -25,7 +25,7 @@ use crate::{Algorithm, InvalidLimit, MAX_AMOUNT, MAX_FILL, Span, Standing, Time,
 /// use tollgate_core::{Algorithm, Retry, SlidingLog, Span, Time};
 ///
 /// let log = SlidingLog::new(2, Span::from_millis(100))?.min_gap(Span::from_millis(10))?;
-/// let at = |ms| Time::from_nanos(ms * 1_000_000);
+/// let at = |ms: u64| Time::from_nanos(ms * 1_000_000);
 /// let mut state = log.fresh(at(0));
 /// assert!(log.decide(&mut state, at(0), 1).allowed);
 /// assert_eq!(log.decide(&mut state, at(4), 1).retry, Retry::After(Span::from_millis(6)));
@@ -41,6 +41,8 @@ pub struct SlidingLog {
     /// Zero for none.
     gap: Span,
     counts_denied: bool,
+    /// Moments are kept as the start of a slot this many nanoseconds wide: 1 is exact.
+    slot: u64,
 }
 
 impl SlidingLog {
@@ -51,7 +53,7 @@ impl SlidingLog {
             _ if limit > MAX_AMOUNT => Err(InvalidLimit::AmountTooLarge(limit)),
             _ if window.is_zero() => Err(InvalidLimit::ZeroPeriod),
             _ if window > MAX_FILL => Err(InvalidLimit::PeriodTooLong),
-            _ => Ok(SlidingLog { limit, window, gap: Span::ZERO, counts_denied: false }),
+            _ => Ok(SlidingLog { limit, window, gap: Span::ZERO, counts_denied: false, slot: 1 }),
         }
     }
 
@@ -66,6 +68,11 @@ impl SlidingLog {
     /// Counts refused requests as spent, so that whoever hammers stays out.
     pub fn count_denied(self) -> SlidingLog {
         SlidingLog { counts_denied: true, ..self }
+    }
+
+    /// The same, with what was spent in one slot of `width` leaving together.
+    pub(crate) fn in_slots(self, width: u64) -> SlidingLog {
+        SlidingLog { slot: width, ..self }
     }
 
     /// How long until what was spent at `at` is gone.
@@ -109,6 +116,7 @@ impl SlidingLog {
         if cost == 0 {
             return;
         }
+        let at = Time::from_nanos(at.as_nanos() / self.slot * self.slot);
         state.push(at, cost, self.gap.is_zero());
         while let (Some(oldest), Some(newest)) = (state.entries.front(), state.entries.back()) {
             let both = u128::from(oldest.cost) + u128::from(newest.cost);
@@ -198,7 +206,8 @@ impl Algorithm for SlidingLog {
             self.forget(state, now);
             self.record(state, now + wait, cost);
         }
-        Verdict { allowed, wait, ..Verdict::allow(self.limit, self.judge(state, now)) }
+        let retry = self.retry(allowed, cost, wait);
+        Verdict { allowed, wait, retry, ..Verdict::allow(self.limit, self.judge(state, now)) }
     }
 
     fn peek(&self, state: &SlidingLogState, now: Time) -> Standing {

@@ -91,7 +91,9 @@ impl SlidingWindow {
         let left = self.length.saturating_sub(now.since(state.start).as_nanos());
         let faded = match state.previous.checked_mul(left) {
             Some(product) => product / self.length,
-            None => (u128::from(state.previous) * u128::from(left) / u128::from(self.length)) as u64,
+            None => {
+                (u128::from(state.previous) * u128::from(left) / u128::from(self.length)) as u64
+            }
         };
         faded.saturating_add(state.current)
     }
@@ -112,7 +114,8 @@ impl SlidingWindow {
         // count * (length - elapsed) / length < target + 1
         let bound = (u128::from(target) + 1) * u128::from(self.length);
         let left = bound.div_ceil(u128::from(count.max(1))) - 1;
-        start + Span::from_nanos(self.length.saturating_sub(u64::try_from(left).unwrap_or(u64::MAX)))
+        start
+            + Span::from_nanos(self.length.saturating_sub(u64::try_from(left).unwrap_or(u64::MAX)))
     }
 }
 

@@ -174,6 +174,19 @@ proptest! {
         }
     }
 
+    /// All-or-none: what one limit let pass and another refused is taken back without a trace.
+    #[test]
+    fn an_attempt_can_be_undone(
+        (log, slots) in (log(), slots()),
+        past in calls(30, 25, 200),
+        (cost, max_wait) in (0..25u64, 0..500u64),
+    ) {
+        let (state, now) = laws::lived(&log, at(START), &past);
+        undo(&log, state, now, cost, ns(max_wait));
+        let (state, now) = laws::lived(&slots, at(START), &past);
+        undo(&slots, state, now, cost, ns(max_wait));
+    }
+
     #[test]
     fn slots_equal_a_naive_model(
         (limit, n, width) in (1..20u64, 2..8u64, 1..50u64),
@@ -341,6 +354,18 @@ proptest! {
             slow.carry(&fast, &carried, at(time));
         }
     }
+}
+
+fn undo<A: Algorithm>(algo: &A, mut state: A::State, now: Time, cost: u64, max_wait: Span) {
+    let answers = |state: &A::State| {
+        let retries: Vec<_> = (0..25).map(|cost| algo.retry_after(state, now, cost)).collect();
+        (retries, algo.peek(state, now), algo.full_at(state).max(now))
+    };
+    let before = answers(&state);
+    if algo.attempt(&mut state, now, cost, max_wait).allowed {
+        algo.charge(&mut state, now, -(cost as i64));
+    }
+    assert_eq!(answers(&state), before);
 }
 
 fn extreme() -> impl Strategy<Value = u64> {

@@ -12,7 +12,7 @@ use crate::counters::{self, Counters, OwnedCounters, new_lease};
 use crate::denied::{refusal, tightest};
 use crate::hold::DEFAULT_HOLD;
 use crate::limits::Limits;
-use crate::store::{Action, Call, Check, Store, StoreError};
+use crate::store::{Action, Call, Store, StoreError};
 use crate::{Clock, Denied, Hold, Key, Limit, MemoryStore, Permit, Verdicts};
 
 /// A budget for each key, under one or several limits that all must allow. Clones share it.
@@ -106,12 +106,12 @@ impl KeyedLimiter {
     /// Takes `cost` for `key` at once, or nothing.
     #[inline]
     pub fn check_n<'k>(&self, key: impl Into<Key<'k>>, cost: u64) -> Result<(), Denied> {
-        let key = key.into();
-        self.limits(|limits| match limits.single(key, cost) {
-            Some(check) => match self.0.store.decide_one(&check) {
-                verdict if verdict.allowed => Ok(()),
-                verdict => Err(Denied::new(check.limit.quota(), 0, verdict.retry)),
-            },
+        let (key, store) = (key.into(), &self.0.store);
+        self.limits(|limits| match limits.plain() {
+            Some((meter, bucket)) => {
+                let place = store.place(*bucket, key);
+                store.decide_plain(meter, place, cost, store.now(), |verdict| limits.answer(verdict))
+            }
             None => self.take(limits, key, cost, Span::ZERO, new_lease()).map(drop),
         })
     }
@@ -127,24 +127,15 @@ impl KeyedLimiter {
     /// # Ok::<(), tollgate::limit::ParseLimitError>(())
     /// ```
     pub fn check_each(&self, keys: &[Key<'_>]) -> SmallVec<[Result<(), Denied>; 16]> {
-        self.limits(|limits| {
-            if limits.all().len() != 1 {
-                return keys.iter().map(|key| self.check(*key)).collect();
-            }
-            let limit = limits.all()[0].quota();
-            let checks: SmallVec<[Check<'_>; 16]> =
-                keys.iter().filter_map(|key| limits.single(*key, 1)).collect();
-            if checks.len() < keys.len() {
-                return keys.iter().map(|key| self.check(*key)).collect();
-            }
-            let mut answers = SmallVec::with_capacity(keys.len());
-            self.0.store.decide_each(&checks, |verdict| {
-                answers.push(match verdict.allowed {
-                    true => Ok(()),
-                    false => Err(Denied::new(limit, 0, verdict.retry)),
+        self.limits(|limits| match limits.plain() {
+            Some((meter, bucket)) => {
+                let mut answers = SmallVec::with_capacity(keys.len());
+                self.0.store.decide_each_plain(meter, *bucket, keys, |verdict| {
+                    answers.push(limits.answer(verdict));
                 });
-            });
-            answers
+                answers
+            }
+            None => keys.iter().map(|key| self.check(*key)).collect(),
         })
     }
 

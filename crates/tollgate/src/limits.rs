@@ -1,10 +1,11 @@
 //! The limits of a keyed limiter, and what they replaced.
 
 use smallvec::SmallVec;
-use tollgate_core::{Carry, Time};
+use tollgate_core::{Carry, Meter, Time, Verdict};
 
 use crate::store::{Bucket, Check, Former};
-use crate::{Engine, Key, Limit};
+use crate::memory::narrow_meter;
+use crate::{Denied, Key, Limit};
 
 /// How many changes back a key that was not seen since is still found.
 const MAX_FORMER: usize = 4;
@@ -19,12 +20,18 @@ pub(crate) struct Limits {
     generation: u64,
     limits: SmallVec<[Limit; 2]>,
     formers: SmallVec<[Option<Former>; 2]>,
+    /// What the everyday case needs, ready at hand.
+    plain: Option<(Meter, Bucket)>,
 }
 
 impl Limits {
     pub(crate) fn new(family: u64, limits: SmallVec<[Limit; 2]>) -> Limits {
         let formers = limits.iter().map(|_| None).collect();
-        Limits { family, generation: 0, limits, formers }
+        let plain = match &limits[..] {
+            [limit] => narrow_meter(limit).map(|meter| (*meter, bucket(family, 0, 0))),
+            _ => None,
+        };
+        Limits { family, generation: 0, limits, formers, plain }
     }
 
     #[inline]
@@ -32,20 +39,22 @@ impl Limits {
         &self.limits
     }
 
-    /// A bucket number no other limiter, change or position has: 32, 24 and 8 bits of each.
-    #[inline]
     fn bucket(&self, index: usize) -> Bucket {
-        Bucket::new(self.family << 32 | (self.generation & 0xff_ffff) << 8 | (index as u64 & 0xff))
+        bucket(self.family, self.generation, index)
     }
 
-    /// The check of a limiter with one limit that was never changed and needs no holder.
+    /// The meter and bucket of a limiter with one plain meter that was never changed.
     #[inline]
-    pub(crate) fn single<'a>(&'a self, key: Key<'a>, cost: u64) -> Option<Check<'a>> {
-        match (&self.limits[..], &self.formers[..]) {
-            ([limit], [None]) if !needs_holder(limit) => {
-                Some(Check::new(self.bucket(0), key, limit, cost))
-            }
-            _ => None,
+    pub(crate) fn plain(&self) -> Option<&(Meter, Bucket)> {
+        self.plain.as_ref()
+    }
+
+    /// The answer to a request on the only limit.
+    #[inline(always)]
+    pub(crate) fn answer(&self, verdict: Verdict) -> Result<(), Denied> {
+        match verdict.allowed {
+            true => Ok(()),
+            false => Err(Denied::new(self.limits[0].quota(), 0, verdict.retry)),
         }
     }
 
@@ -77,13 +86,14 @@ impl Limits {
             generation: self.generation + 1,
             formers: (0..limits.len()).map(former).collect(),
             limits,
+            plain: None,
         }
     }
 }
 
-#[inline]
-fn needs_holder(limit: &Limit) -> bool {
-    matches!(limit.engine(), Engine::Concurrent(_) | Engine::Adaptive(_))
+/// A bucket number no other limiter, change or position has: 32, 24 and 8 bits of each.
+fn bucket(family: u64, generation: u64, index: usize) -> Bucket {
+    Bucket::new(family << 32 | (generation & 0xff_ffff) << 8 | (index as u64 & 0xff))
 }
 
 /// Drops formers none of whose keys can still owe anything (unless a settlement ran deep into

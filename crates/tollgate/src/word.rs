@@ -54,7 +54,7 @@ impl Word {
             let mut state = self.unpack(seen);
             let verdict = self.meter.attempt(&mut state, now, cost, Span::ZERO);
             if !verdict.allowed {
-                return Some(Err(self.denied(seen, now, cost)));
+                return Some(Err(Denied::new(self.limit.quota(), 0, verdict.retry)));
             }
             match self.word.compare_exchange_weak(
                 seen,
@@ -67,11 +67,6 @@ impl Word {
             }
         }
         None
-    }
-
-    fn denied(&self, seen: u64, now: Time, cost: u64) -> Denied {
-        let verdict = self.meter.refuse(&mut self.unpack(seen), now, cost);
-        Denied::new(self.limit.quota(), 0, verdict.retry)
     }
 
     /// Runs any action; `None` once the word is retired.

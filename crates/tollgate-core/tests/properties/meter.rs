@@ -39,8 +39,12 @@ impl Shape {
 }
 
 fn greedy() -> impl Strategy<Value = Shape> {
-    (1..60u64, 1..400u64, 1..25u64)
-        .prop_map(|(rate, period, burst)| Shape { rate, period, burst, phase: None })
+    (1..60u64, 1..400u64, 1..25u64).prop_map(|(rate, period, burst)| Shape {
+        rate,
+        period,
+        burst,
+        phase: None,
+    })
 }
 
 fn any_shape() -> impl Strategy<Value = Shape> {

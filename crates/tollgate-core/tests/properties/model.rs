@@ -77,7 +77,8 @@ fn workable() -> impl Strategy<Value = u64> {
 
 fn expected_refusal(rate: u64, period: u64, burst: u64) -> bool {
     const MOST: u64 = 1 << 62;
-    let [zero, large] = [rate == 0 || period == 0 || burst == 0, rate.max(period).max(burst) > MOST];
+    let [zero, large] =
+        [rate == 0 || period == 0 || burst == 0, rate.max(period).max(burst) > MOST];
     zero || large || BigInt::from(burst) * period > BigInt::from(MOST) * rate
 }
 

@@ -37,14 +37,16 @@ fn layout() -> impl Strategy<Value = Window> {
 }
 
 fn fixed() -> impl Strategy<Value = FixedWindow> {
-    (1..20u64, layout(), any::<bool>(), any::<bool>()).prop_map(|(limit, layout, denied, across)| {
-        let window = FixedWindow::new(limit, layout).unwrap();
-        match (denied, across) {
-            (true, _) => window.count_denied(),
-            (_, true) => window.reserve_across_windows(),
-            _ => window,
-        }
-    })
+    (1..20u64, layout(), any::<bool>(), any::<bool>()).prop_map(
+        |(limit, layout, denied, across)| {
+            let window = FixedWindow::new(limit, layout).unwrap();
+            match (denied, across) {
+                (true, _) => window.count_denied(),
+                (_, true) => window.reserve_across_windows(),
+                _ => window,
+            }
+        },
+    )
 }
 
 fn sliding() -> impl Strategy<Value = SlidingWindow> {

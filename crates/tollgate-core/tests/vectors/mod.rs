@@ -9,6 +9,7 @@
 )]
 
 use serde_json::Value;
+use tollgate_core::{Span, Time};
 
 /// One trace.
 pub struct Vector {
@@ -29,6 +30,13 @@ pub struct Step {
     pub op: String,
     pub args: Value,
     pub expect: Value,
+}
+
+impl Step {
+    /// The clock before the call.
+    pub fn now(&self) -> Time {
+        Time::from_nanos(self.at)
+    }
 }
 
 /// All traces of `file` in `spec/vectors`.
@@ -77,4 +85,14 @@ pub fn text(value: &Value, key: &str) -> String {
 /// The boolean at `key`; a trace without it is broken.
 pub fn flag(value: &Value, key: &str) -> bool {
     value[key].as_bool().unwrap_or_else(|| panic!("no boolean at {key} in {value}"))
+}
+
+/// The whole number at `key`, which may be negative; a trace without it is broken.
+pub fn signed(value: &Value, key: &str) -> i64 {
+    value[key].as_i64().unwrap_or_else(|| panic!("no whole number at {key} in {value}"))
+}
+
+/// The nanoseconds at `key`, as a span.
+pub fn nanos(value: &Value, key: &str) -> Span {
+    Span::from_nanos(int(value, key))
 }

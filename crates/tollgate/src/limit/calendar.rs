@@ -120,7 +120,7 @@ impl Calendar for ZonedCalendar {
     }
 }
 
-/// By how much, at most, the clocks of any zone since 1970 were set back at once (Casey, 2010).
+/// By how much, at most, the clocks of any zone since 2000 were set back at once (Casey, 2010).
 const MOST_SET_BACK: Span = Span::from_secs(3 * 3_600);
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use tollgate_core::{
-    Algorithm, Concurrency, FixedWindow, InvalidLimit as Bounds, MAX_AMOUNT, MAX_SLOTS, Meter, Refill,
-    SlidingLog, SlidingSlots, SlidingWindow, Span, Time, WarmUp, Window,
+    Algorithm, Concurrency, FixedWindow, InvalidLimit as Bounds, MAX_AMOUNT, MAX_SLOTS, Meter,
+    Refill, SlidingLog, SlidingSlots, SlidingWindow, Span, Time, WarmUp, Window,
 };
 
 use super::InvalidLimit;
@@ -97,6 +97,9 @@ pub(super) fn compile(spec: &Spec, algorithm: Word) -> Result<Engine, InvalidLim
 
 fn rate(spec: &Spec, algorithm: Word, period: Period) -> Result<Engine, InvalidLimit> {
     let (amount, length) = (spec.amount, period.span());
+    if amount == 0 {
+        return Err(Bounds::ZeroAmount.into()); // Not the burst, which is the same by default.
+    }
     match algorithm {
         Word::Fixed if spec.has(Word::FirstHit) => fixed(spec, Window::FirstHit { length }),
         Word::Fixed => fixed(spec, Window::epoch(length)),
@@ -155,12 +158,7 @@ fn bucket(spec: &Spec, algorithm: Word, length: Span) -> Result<Engine, InvalidL
     Ok(Engine::Meter(meter))
 }
 
-pub(super) fn in_range(
-    word: Word,
-    value: u64,
-    least: u64,
-    most: u64,
-) -> Result<(), InvalidLimit> {
+pub(super) fn in_range(word: Word, value: u64, least: u64, most: u64) -> Result<(), InvalidLimit> {
     match (least..=most).contains(&value) {
         true => Ok(()),
         false => Err(InvalidLimit::OutOfRange { option: word.as_str(), value, least, most }),
@@ -174,6 +172,9 @@ pub(super) fn fill_time(spec: &Spec, engine: &Engine) -> Span {
         _ => Span::ZERO,
     };
     match engine {
+        Engine::Meter(meter) if spec.has(Word::Interval) => {
+            length.times(meter.fill_time().as_nanos().div_ceil(length.as_nanos()))
+        }
         Engine::Meter(meter) => meter.fill_time(),
         Engine::FixedWindow(window) => window.fill_time(),
         Engine::SlidingWindow(_) => length.times(2),
@@ -182,8 +183,12 @@ pub(super) fn fill_time(spec: &Spec, engine: &Engine) -> Span {
             length + Span::from_nanos(length.as_nanos() / slots)
         }
         Engine::SlidingLog(_) => length,
-        // The amount owed is paid off, then the saved idle time builds up again.
-        Engine::WarmUp(_) => length + spec.span(Word::WarmUp).unwrap_or(Span::ZERO),
+        // The amount is paid off, at most half a warm-up slower than when warm, and then the
+        // idle time is saved up again.
+        Engine::WarmUp(_) => {
+            let warm_up = spec.span(Word::WarmUp).unwrap_or(Span::ZERO);
+            length + warm_up + Span::from_nanos(warm_up.as_nanos().div_ceil(2))
+        }
         Engine::Concurrent(_) | Engine::Adaptive(_) => spec.lease(),
         Engine::Unlimited => Span::ZERO,
     }

@@ -154,8 +154,15 @@ impl fmt::Display for ParseLimitError {
         let wrong = self.input.get(self.at..self.at + self.len).unwrap_or_default();
         let (indent, carets) = (self.column() + 1, wrong.chars().count().max(1));
         // One column for each character, whatever it is, so that the carets stay below.
-        let shown: String =
-            self.input.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let shown = self.input.chars().map(|c| match c {
+            c if c.is_whitespace() => ' ',
+            c if c.is_control() => char::REPLACEMENT_CHARACTER,
+            c => c,
+        });
+        let shown: String = shown.collect();
+        if shown.trim().is_empty() {
+            return f.write_str(&self.message);
+        }
         writeln!(f, "{}\n  {}", self.message, shown.trim_end())?;
         write!(f, "{:indent$}{}", "", "^".repeat(carets))?;
         match &self.suggestion {

@@ -35,13 +35,12 @@ impl Fault {
         let suggestion = self.fix.map(|(range, text)| {
             let mut whole = input.to_owned();
             whole.replace_range(range, &text);
-            match parse::read(&whole) {
-                Ok(_) => whole.trim().to_owned(),
-                Err(_) => text.trim().to_owned(),
-            }
+            let mended = if parse::read(&whole).is_ok() { whole } else { text };
+            mended.split_whitespace().collect::<Vec<_>>().join(" ")
         });
         let (at, len) = (self.range.start, self.range.len());
-        let suggestion = suggestion.filter(|text| !text.is_empty());
+        let suggestion =
+            suggestion.filter(|text| !text.is_empty() && !text.contains(char::is_control));
         ParseLimitError { at, len, message: self.message, suggestion, input: input.to_owned() }
     }
 }

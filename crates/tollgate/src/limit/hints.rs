@@ -29,19 +29,19 @@ pub(super) fn not_a_number(range: Range<usize>, word: &str, why: NotANumber) -> 
                 _ => fault.fix(word.trim_start_matches('-')),
             }
         }
-        NotANumber::Fraction(value, 1) => {
+        NotANumber::Fraction(value @ 1.., 1) => {
             fault(format!("{word:?} has a decimal point: write it out")).fix(value.to_string())
         }
         NotANumber::Fraction(..) => fault(format!("{word:?} is not a whole number")),
-        NotANumber::Commas(value) => {
-            fault(format!("{word:?} has commas: write \"_\" or nothing")).fix(Number(value).to_string())
-        }
+        NotANumber::Commas(value) => fault(format!("{word:?} has commas: write \"_\" or nothing"))
+            .fix(Number(value).to_string()),
         NotANumber::TooLarge => {
             fault(format!("{word:?} is above the largest amount, {MAX_AMOUNT}"))
         }
         NotANumber::Followed(len) if &word[len..] == "m" => {
             fault(format!("{word:?}: a million is \"M\"")).fix(format!("{}M", &word[..len]))
         }
+        NotANumber::Other if word.is_empty() => fault("a number is missing".to_owned()),
         NotANumber::Followed(_) | NotANumber::Other => {
             fault(format!("expected a number such as 10, 1_000, 10k or 5M, not {word:?}"))
         }
@@ -76,18 +76,20 @@ pub(super) fn no_amount(
             if parser.skip("/") {
                 return match rest {
                     "m" => not_a_number(range, word, why),
-                    _ => Fault::new(range, format!("expected a blank between {amount:?} and {rest:?}"))
-                        .fix(format!("{amount} {rest}")),
+                    _ => Fault::new(
+                        range,
+                        format!("expected a blank between {amount:?} and {rest:?}"),
+                    )
+                    .fix(format!("{amount} {rest}")),
                 };
             }
             no_period(parser, range.start + len..range.end, rest)
         }
         NotANumber::Other => {
             let begins = ["unlimited", "adaptive"].into_iter();
-            let fault = not_a_number(range, word, why);
             match nearest(word, begins) {
-                Some(meant) => fault.fix(meant),
-                None => fault,
+                Some(meant) => Fault::new(range, format!("unknown word {word:?}")).fix(meant),
+                None => not_a_number(range, word, why),
             }
         }
         why => not_a_number(range, word, why),
@@ -231,8 +233,11 @@ pub(super) fn blame(error: &InvalidLimit, parser: &Parser<'_>, options: &Options
                 let last = zone.rsplit('/').next().unwrap_or(zone);
                 last.eq_ignore_ascii_case(name)
             };
+            // Nobody gets the first letter wrong, and comparing with all would take long.
+            let initial = name.chars().next();
+            let alike = names.iter().filter(|zone| zone.chars().next() == initial);
             let meant = names.iter().find(city).map(String::as_str);
-            match meant.or_else(|| nearest(name, names.iter().map(String::as_str))) {
+            match meant.or_else(|| nearest(name, alike.map(String::as_str))) {
                 Some(zone) => fault.fix(format!("zone {zone}")),
                 None => fault,
             }

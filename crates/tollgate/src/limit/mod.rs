@@ -45,6 +45,7 @@ mod engine;
 mod error;
 mod fault;
 mod hints;
+mod modify;
 mod number;
 mod options;
 mod parse;

@@ -51,9 +51,8 @@ pub(super) fn split(text: &str) -> (&str, &str) {
 /// The value of digits, with underscores among them.
 pub(super) fn whole(digits: &str) -> Result<u64, NotANumber> {
     let mut digits = digits.bytes().filter(u8::is_ascii_digit);
-    let value = digits.try_fold(0u64, |value, digit| {
-        value.checked_mul(10)?.checked_add(u64::from(digit - b'0'))
-    });
+    let value = digits
+        .try_fold(0u64, |value, digit| value.checked_mul(10)?.checked_add(u64::from(digit - b'0')));
     value.ok_or(TooLarge)
 }
 

@@ -59,7 +59,8 @@ fn argument(parser: &mut Parser<'_>, word: Word, end: usize) -> Result<(Value, u
         Argument::Zone => {
             let (range, text) = parser.word();
             if text.is_empty() {
-                let message = format!("\"{}\" needs a time zone such as Europe/Berlin", word.as_str());
+                let message =
+                    format!("\"{}\" needs a time zone such as Europe/Berlin", word.as_str());
                 return Err(Fault::new(range, message));
             }
             Ok((Value::Zone(text.into()), range.end))

@@ -114,7 +114,8 @@ impl<'a> Parser<'a> {
             return self.adaptive();
         }
         if word.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("plan.")) {
-            let message = format!("{word:?} takes the limit from a plan: valid only in a rules file");
+            let message =
+                format!("{word:?} takes the limit from a plan: valid only in a rules file");
             return Err(Fault::new(range, message));
         }
         self.amount = range.clone();
@@ -156,7 +157,8 @@ impl<'a> Parser<'a> {
             return Err(Fault::new(self.at..self.at, message));
         }
         let (high, word) = self.token();
-        let max = number::parse(word).map_err(|why| hints::not_a_number(high.clone(), word, why))?;
+        let max =
+            number::parse(word).map_err(|why| hints::not_a_number(high.clone(), word, why))?;
         self.amount = low.start..high.end;
         let (range, word) = self.token();
         if !word.eq_ignore_ascii_case("concurrent") {
@@ -172,7 +174,7 @@ impl<'a> Parser<'a> {
         let (range, count) = self.count();
         let (unit_range, word) = self.word();
         self.period = range.start..unit_range.end;
-        if word.is_empty() || (!count.is_empty() && Word::option(word).is_some()) {
+        if word.is_empty() || Word::option(word).is_some() {
             return Err(hints::no_unit(range, count));
         }
         let unit = Unit::named(word).ok_or_else(|| hints::no_such_unit(unit_range, word))?;

@@ -74,7 +74,7 @@ impl Unit {
     /// The largest unit of a fixed length that divides `nanos`, and how often it does.
     fn dividing(nanos: u64) -> (u64, Unit) {
         let fixed = UNITS.iter().rev().filter(|(unit, ..)| *unit <= Unit::Week);
-        let exact = fixed.clone().find(|(_, length, _)| nanos > 0 && nanos % length == 0);
+        let exact = fixed.clone().find(|(_, length, _)| nanos > 0 && nanos.is_multiple_of(*length));
         exact.map_or((nanos, Unit::Nanosecond), |(unit, length, _)| (nanos / length, *unit))
     }
 

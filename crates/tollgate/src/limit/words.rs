@@ -118,10 +118,10 @@ impl Word {
     /// The option spelled `text`: in either case, with `-` for `_` if one likes.
     pub(super) fn option(text: &str) -> Option<Word> {
         let same = |a: u8, b: u8| a == b.to_ascii_lowercase() || (a == b'_' && b == b'-');
-        let spelled = |name: &&str| {
+        let spelled = |name: &str| {
             name.len() == text.len() && name.bytes().zip(text.bytes()).all(|(a, b)| same(a, b))
         };
-        options().find(|entry| entry.names.iter().any(|name| spelled(&name))).map(|e| e.word)
+        options().find(|entry| entry.names.iter().any(|name| spelled(name))).map(|e| e.word)
     }
 
     /// Every spelling of every option.
@@ -141,20 +141,16 @@ pub(super) fn nearest<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> 
     if typed.len() > MAX_TYPED {
         return None;
     }
+    let letters = |name: &str| name.chars().count();
     // A word half of whose letters are wrong was meant to be something else.
     let near = |name: &str| {
-        let most = (name.len().max(typed.len()) / 2).min(2);
-        let apart = name.len().abs_diff(typed.len());
+        let most = (letters(name).max(typed.len()) / 2).min(2);
+        let apart = letters(name).abs_diff(typed.len());
         if apart > most { None } else { Some(distance(&typed, name)).filter(|d| *d <= most) }
     };
-    let best = known.filter_map(|name| Some((near(name)?, !lacks_letters(&typed, name), name)));
-    best.min_by_key(|(distance, other, _)| (*distance, *other)).map(|(.., name)| name)
-}
-
-/// Whether `typed` is `name` with letters left out, the likeliest of mistakes.
-fn lacks_letters(typed: &[char], name: &str) -> bool {
-    let mut letters = name.chars();
-    typed.iter().all(|typed| letters.any(|letter| letter == *typed))
+    // A letter too few or too many is likelier than a wrong one.
+    let rank = |name: &str| Some((near(name)?, letters(name) == typed.len()));
+    known.filter_map(|name| Some((rank(name)?, name))).min_by_key(|(rank, _)| *rank).map(|(_, n)| n)
 }
 
 /// Longer words than any we know are not compared.
@@ -193,7 +189,7 @@ mod tests {
         let option = |typed| nearest(typed, Word::spellings());
         assert_eq!(option("slidng"), Some("sliding"));
         assert_eq!(option("brust"), Some("burst"));
-        assert_eq!(option("warm-up"), Some("warm_up"));
+        assert_eq!(option("warm-up"), Some("warmup"));
         assert_eq!(option("lgo"), Some("log"));
         assert_eq!(nearest("mn", ["ms", "min"].into_iter()), Some("min"));
         assert_eq!(option("whatever"), None);

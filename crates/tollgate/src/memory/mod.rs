@@ -21,12 +21,15 @@ use self::cold::Cold;
 use self::locks::{Locks, Seat};
 pub(crate) use self::room::narrow_meter;
 use self::room::Room;
-use self::table::{Place, Table};
+pub(crate) use self::table::Place;
+use self::table::Table;
 use crate::account;
 use crate::key::{Fingerprint, Fingerprinter};
 use crate::store::{Action, Bucket, Call, Check, Store, StoreError};
 use crate::{Clock, Key, Limit, Verdicts};
 
+/// Cache misses kept in flight at once: enough for any memory system.
+const BATCH: usize = 16;
 /// How many keys a store holds unless told otherwise: about half a gigabyte of meters.
 const DEFAULT_MAX_KEYS: u64 = 1 << 24;
 
@@ -121,48 +124,64 @@ impl MemoryStore {
     }
 
     #[inline]
-    pub(crate) fn decide_one_at(&self, check: &Check<'_>, now: Time) -> Verdict {
-        if let Some((meter, place)) = self.narrow_place(check) {
-            return self.decide_meter(meter, place, check.cost, now);
+    fn decide_one_at(&self, check: &Check<'_>, now: Time) -> Verdict {
+        match self.plain(check) {
+            Some((meter, place)) => self.decide_plain(meter, place, check.cost, now, |v| v),
+            None => self.decide_other(check, now),
         }
+    }
+
+    #[inline(never)]
+    pub(crate) fn decide_other(&self, check: &Check<'_>, now: Time) -> Verdict {
         let action = Action::Take { max_wait: Span::ZERO };
         self.run_at(Call { action, checks: std::slice::from_ref(check) }, now)[0]
     }
 
-    /// The meter and the place of a check that needs no more than one line.
+    /// Where the states of `key` in `bucket` are.
     #[inline]
-    fn narrow_place<'a>(&self, check: &Check<'a>) -> Option<(&'a Meter, Place)> {
-        let meter = room::narrow_meter(check.limit)?;
-        if check.former.is_some() {
-            return None;
-        }
-        Some((meter, Place::of(self.fingerprinter.of(check.bucket.number(), check.key))))
+    pub(crate) fn place(&self, bucket: Bucket, key: Key<'_>) -> Place {
+        Place::of(self.fingerprinter.of(bucket.number(), key))
     }
 
-    /// The everyday case, a meter on one key: one lock, one line.
+    /// The meter and the place of a check that needs no more than one line.
     #[inline]
-    fn decide_meter(&self, meter: &Meter, place: Place, cost: u64, now: Time) -> Verdict {
+    fn plain<'a>(&self, check: &Check<'a>) -> Option<(&'a Meter, Place)> {
+        let meter = room::narrow_meter(check.limit).filter(|_| check.former.is_none())?;
+        Some((meter, self.place(check.bucket, check.key)))
+    }
+
+    /// The everyday case, a plain meter on one key: one lock, one line. The verdict is handed
+    /// to `say` and all of this inlined, so that what a caller does not ask is not computed.
+    #[inline(always)]
+    pub(crate) fn decide_plain<R>(
+        &self,
+        meter: &Meter,
+        place: Place,
+        cost: u64,
+        now: Time,
+        say: impl FnOnce(Verdict) -> R,
+    ) -> R {
         let line = self.narrow.lock(place);
         let Some(slot) = line.find(place) else {
             drop(line);
-            return self.first_of_meter(meter, place, cost, now);
+            return say(self.first_of_plain(meter, place, cost, now));
         };
         let mut entry = slot.entry();
-        let mut state = room::from_narrow(meter, entry.nibble, entry.words);
+        let before = room::from_narrow(meter, entry.nibble, entry.words);
+        let mut state = before;
         let verdict = meter.attempt(&mut state, now, cost, Span::ZERO);
         if verdict.allowed {
             (entry.nibble, entry.words) = room::to_narrow(state);
             slot.set(&entry);
-            return verdict;
+            return say(verdict);
         }
         drop(line);
-        let mut before = room::from_narrow(meter, entry.nibble, entry.words);
-        meter.refuse(&mut before, now, cost)
+        say(Verdict::deny(meter.capacity(), meter.peek(&before, now), verdict.retry))
     }
 
     /// A key not seen before, or forgotten.
     #[inline(never)]
-    fn first_of_meter(&self, meter: &Meter, place: Place, cost: u64, now: Time) -> Verdict {
+    fn first_of_plain(&self, meter: &Meter, place: Place, cost: u64, now: Time) -> Verdict {
         let mut state = meter.fresh(now);
         let verdict = meter.reserve(&mut state, now, cost, Span::ZERO);
         if !verdict.allowed || cost == 0 {
@@ -174,7 +193,7 @@ impl MemoryStore {
         // Another request may have come first.
         if line.find(place).is_some() {
             drop(line);
-            return self.decide_meter(meter, place, cost, now);
+            return self.decide_plain(meter, place, cost, now, |verdict| verdict);
         }
         line.insert(place, nibble, words, now.as_nanos());
         drop(line);
@@ -182,25 +201,55 @@ impl MemoryStore {
         verdict
     }
 
-    /// Decides many independent requests, each on its own: one call, one look at the clock, and
-    /// the cache misses of all of them overlap. Answers in the order of `checks`.
+    /// Decides many independent requests, each on its own: one look at the clock, and the cache
+    /// misses of all of them overlap. Answers in the order of `checks`.
+    ///
+    /// ```
+    /// use tollgate::{Bucket, Check, Limit, MemoryStore};
+    /// let store = MemoryStore::new();
+    /// let limit: Limit = "1/s".parse()?;
+    /// let checks = ["ann", "bob", "ann"].map(|key| Check::new(Bucket::new(0), key, &limit, 1));
+    /// let mut allowed = vec![];
+    /// store.decide_each(&checks, |verdict| allowed.push(verdict.allowed));
+    /// assert_eq!(allowed, [true, true, false]);
+    /// # Ok::<(), tollgate::limit::ParseLimitError>(())
+    /// ```
     pub fn decide_each(&self, checks: &[Check<'_>], mut answer: impl FnMut(Verdict)) {
-        /// Enough misses in flight for any memory system.
-        const BATCH: usize = 16;
         let now = self.now();
         for checks in checks.chunks(BATCH) {
-            let mut places = [None; BATCH];
-            for (place, check) in places.iter_mut().zip(checks) {
-                *place = self.narrow_place(check);
-                if let Some((_, place)) = place {
-                    self.narrow.touch(*place);
-                }
+            let mut plain = [None; BATCH];
+            for (plain, check) in plain.iter_mut().zip(checks) {
+                *plain = self.plain(check);
+                plain.iter().for_each(|(_, place)| self.narrow.touch(*place));
             }
-            for (check, place) in checks.iter().zip(places) {
-                answer(match place {
-                    Some((meter, place)) => self.decide_meter(meter, place, check.cost, now),
-                    None => self.decide_one_at(check, now),
+            for (check, plain) in checks.iter().zip(plain) {
+                answer(match plain {
+                    Some((meter, place)) => {
+                        self.decide_plain(meter, place, check.cost, now, |verdict| verdict)
+                    }
+                    None => self.decide_other(check, now),
                 });
+            }
+        }
+    }
+
+    /// The same for one plain meter and many keys, with nothing computed that is not asked.
+    pub(crate) fn decide_each_plain(
+        &self,
+        meter: &Meter,
+        bucket: Bucket,
+        keys: &[Key<'_>],
+        mut answer: impl FnMut(Verdict),
+    ) {
+        let now = self.now();
+        for keys in keys.chunks(BATCH) {
+            let mut places = [Place::default(); BATCH];
+            for (place, key) in places.iter_mut().zip(keys) {
+                *place = self.place(bucket, *key);
+                self.narrow.touch(*place);
+            }
+            for place in &places[..keys.len()] {
+                self.decide_plain(meter, *place, 1, now, &mut answer);
             }
         }
     }

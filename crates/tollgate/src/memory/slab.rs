@@ -33,7 +33,7 @@ impl<const W: usize> Slab<W> {
     }
 
     /// The line of that number; its segment is allocated when first asked for.
-    #[inline]
+    #[inline(always)]
     pub(super) fn line(&self, number: u64) -> &[AtomicU64; W] {
         let (segment, offset) = self.locate(number);
         let segment = match self.segments[segment].get() {
@@ -46,7 +46,7 @@ impl<const W: usize> Slab<W> {
     }
 
     /// Segment 0 holds the first `2^first_bits` lines, segment `s` as many as all before it.
-    #[inline]
+    #[inline(always)]
     fn locate(&self, number: u64) -> (usize, usize) {
         let segment = (u64::BITS - (number >> self.first_bits).leading_zeros()) as usize;
         let start = if segment == 0 { 0 } else { 1 << (self.first_bits as usize + segment - 1) };

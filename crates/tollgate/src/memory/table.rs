@@ -27,8 +27,8 @@ const KEYS_PER_2_LINES: u64 = 5;
 const EVICTION_SAMPLE: u64 = 32;
 
 /// Where a key's state lives: 14 bits that place it, 54 that tell it from its neighbours.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Place {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Place {
     home: u64,
     tag: u64,
 }
@@ -122,16 +122,21 @@ impl<const W: usize, const N: usize> Table<W, N> {
 
     /// Brings the line of `place` towards the cache before it is needed.
     #[inline]
-    pub(super) fn touch(&self, place: Place) -> u64 {
-        self.slab.line(self.line_of(place))[0].load(Ordering::Relaxed)
+    pub(super) fn touch(&self, place: Place) {
+        // An atomic load is not optimised away, and nothing waits for its result.
+        self.slab.line(self.line_of(place))[0].load(Ordering::Relaxed);
     }
 
     /// Locks the line `place` belongs to.
-    #[inline]
+    #[inline(always)]
     pub(super) fn lock(&self, place: Place) -> Locked<'_, W, N> {
         loop {
-            let number = self.line_of(place);
-            if let Some(locked) = self.lock_if_home(number, place) {
+            let lines = self.lines.0.load(Ordering::Acquire);
+            let number = place.line(lines);
+            let locked = self.lock_line(number);
+            // A split publishes the new number of lines before it unlocks, so this is the truth.
+            let lines_now = self.lines.0.load(Ordering::Relaxed);
+            if lines_now == lines || place.line(lines_now) == number {
                 return locked;
             }
         }
@@ -141,11 +146,10 @@ impl<const W: usize, const N: usize> Table<W, N> {
     #[inline]
     pub(super) fn lock_if_home(&self, number: u64, place: Place) -> Option<Locked<'_, W, N>> {
         let locked = self.lock_line(number);
-        // A split publishes the new number of lines before it unlocks, so this is the truth.
         (self.line_of(place) == number).then_some(locked)
     }
 
-    #[inline]
+    #[inline(always)]
     fn lock_line(&self, number: u64) -> Locked<'_, W, N> {
         let words = self.slab.line(number);
         line::lock(words);
@@ -258,7 +262,14 @@ impl<'a, const W: usize, const N: usize> Locked<'a, W, N> {
 
     #[inline]
     pub(super) fn find(&self, place: Place) -> Option<Slot<'a, W>> {
-        self.chain().find_map(|words| {
+        match line::find(self.words, place.tag) {
+            Some(index) => Some(Slot { words: self.words, index }),
+            None => self.find_further(place),
+        }
+    }
+
+    fn find_further(&self, place: Place) -> Option<Slot<'a, W>> {
+        self.chain().skip(1).find_map(|words| {
             line::find(words, place.tag).map(|index| Slot { words, index })
         })
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tollgate_core::{Algorithm, Span, Time};
 
-use crate::limit::{AlgorithmName, Engine, Limit};
+use crate::limit::{AlgorithmName, Engine, InvalidLimit, Limit};
 
 fn limit(text: &str) -> Limit {
     text.parse().unwrap_or_else(|error| panic!("{error}"))
@@ -102,7 +102,7 @@ fn other_spellings_print_canonically() {
 #[test]
 fn programs_build_what_texts_say() {
     let second = Duration::from_secs(1);
-    let built = || -> Result<Vec<(Limit, &'static str)>, crate::limit::InvalidLimit> {
+    let built = || -> Result<Vec<(Limit, &'static str)>, InvalidLimit> {
         Ok(vec![
             (Limit::per_second(10)?.burst(20)?.initial(5)?, "10/s burst 20 initial 5"),
             (Limit::new(5, 10 * second)?, "5/10s"),
@@ -115,7 +115,10 @@ fn programs_build_what_texts_say() {
             (Limit::per_hour(9)?.log()?.count_denied()?, "9/h log count_denied"),
             (Limit::per_day(9)?.fixed()?, "9/day fixed"),
             (Limit::per_day(9)?.fixed()?.first_hit()?, "9/day first_hit"),
-            (Limit::per_week(9)?.calendar("UTC")?.anchor_day(7)?, "9/week calendar zone UTC anchor 7"),
+            (
+                Limit::per_week(9)?.calendar("UTC")?.anchor_day(7)?,
+                "9/week calendar zone UTC anchor 7",
+            ),
             (Limit::per_year(9)?.fixed()?.calendar("UTC")?, "9/year calendar zone UTC"),
             (Limit::per_second(9)?.leaky(1)?, "9/s leaky"),
             (Limit::per_second(9)?.leaky(3)?.leaky(1)?, "9/s leaky"),
@@ -135,24 +138,18 @@ fn programs_build_what_texts_say() {
 
 #[test]
 fn programs_are_told_what_does_not_go() {
-    let error = |built: Result<Limit, _>| built.map(drop).map_err(|e| e.to_string()).unwrap_err();
+    let error = |built: Result<Limit, InvalidLimit>| built.unwrap_err().to_string();
     let hourly = || Limit::per_hour(10).expect("valid");
     assert_eq!(
         error(hourly().sliding().and_then(|limit| limit.burst(20))),
         r#""burst" goes with "token_bucket", "leaky", "gcra"; not with "sliding""#
     );
-    assert_eq!(
-        error(hourly().initial(11)),
-        "11 tokens at the start do not fit a burst of 10"
-    );
+    assert_eq!(error(hourly().initial(11)), "11 tokens at the start do not fit a burst of 10");
     assert_eq!(
         error(Limit::new(1, Duration::new(10, 1))),
         "a period of 10.000000001s is too fine for its length: round it"
     );
-    assert_eq!(
-        error(Limit::new(1, Duration::ZERO)),
-        "a period of 0 has no rate: use at least 1ns"
-    );
+    assert_eq!(error(Limit::new(1, Duration::ZERO)), "a period of 0 has no rate: use at least 1ns");
     assert_eq!(
         error(hourly().calendar("UTC")),
         "a calendar has no period of \"h\": use one day, week, month or year"
@@ -170,12 +167,13 @@ fn engines_capacities_and_fill_times() {
     let (hour, day) = (Span::from_secs(3_600), Span::from_secs(86_400));
     for (text, engine, capacity, fill_time) in [
         ("10/s burst 20", "Meter", 20, Span::from_secs(2)),
+        ("60/min burst 90 interval", "Meter", 90, Span::from_secs(120)),
         ("10/h fixed", "FixedWindow", 10, hour),
         ("10/day calendar", "FixedWindow", 10, day + hour.times(3)),
         ("10/h sliding", "SlidingWindow", 10, hour.times(2)),
         ("10/h sliding slots 60", "SlidingSlots", 10, Span::from_secs(3_660)),
         ("10/h log", "SlidingLog", 10, hour),
-        ("10/s warmup 3s", "WarmUp", 10, Span::from_secs(4)),
+        ("10/s warmup 3s", "WarmUp", 10, Span::from_millis(5_500)),
         ("10 concurrent", "Concurrent", 10, Span::from_secs(60)),
         ("adaptive 2..9 concurrent lease 5s", "Adaptive", 9, Span::from_secs(5)),
         ("unlimited", "Unlimited", u64::MAX, Span::ZERO),
