@@ -1,8 +1,8 @@
 //! `cargo xtask test`: every test there is, and one closing line that counts them.
 //!
 //! Unit and integration tests by nextest (a process each, so a hang or an abort is one test's),
-//! then doctests, which nextest does not run, then the examples of `tollgate`: each must end by
-//! itself with exit 0. `tollgate-bench` is left out: it builds every peer we measure against.
+//! then doctests, which nextest does not run, then the concurrent part of `tollgate` under a model
+//! checker, then the examples of `tollgate`: each must end by itself with exit 0. `tollgate-bench` is left out: it builds every peer we measure against.
 
 use std::fs;
 use std::path::Path;
@@ -31,8 +31,8 @@ impl Count {
 
 pub(crate) fn run() -> Result {
     // A failing test does not stop the later kinds; a build that breaks does, inside `counted`.
-    let (counts, took) = sh::timed(|| -> Result<[Count; 3]> {
-        Ok([unit_and_integration()?, doctests()?, examples()?])
+    let (counts, took) = sh::timed(|| -> Result<[Count; 4]> {
+        Ok([unit_and_integration()?, doctests()?, interleavings()?, examples()?])
     });
     let (ok, line) = closing_line(counts?, took);
     if ok {
@@ -63,6 +63,14 @@ fn doctests() -> Result<Count> {
     let doc = &mut sh::cargo(&["test", "--doc", "--no-fail-fast"]);
     let (ok, text) = sh::tee(doc.args(SCOPE), Stream::Stdout)?;
     counted("cargo test --doc", ok, libtest_count(&text))
+}
+
+/// A build of its own: `--cfg shuttle` swaps the atomics and locks of the library.
+fn interleavings() -> Result<Count> {
+    let shuttle = &mut sh::cargo(&["test", "--package", "tollgate", "--test", "shuttle"]);
+    shuttle.args(["--target-dir", "target/shuttle"]).env("RUSTFLAGS", "--cfg shuttle");
+    let (ok, text) = sh::tee(shuttle, Stream::Stdout)?;
+    counted("cargo test --test shuttle", ok, libtest_count(&text))
 }
 
 fn examples() -> Result<Count> {
@@ -152,15 +160,17 @@ fn without_colour(text: &str) -> String {
     plain
 }
 
-fn closing_line([tests, doctests, examples]: [Count; 3], took: Duration) -> (bool, String) {
-    let failed = tests.failed + doctests.failed + examples.failed;
+fn closing_line(counts: [Count; 4], took: Duration) -> (bool, String) {
+    let [tests, doctests, interleavings, examples] = counts;
+    let failed = counts.iter().map(|count| count.failed).sum::<u64>();
     let line = format!(
         "test result: {}. {} passed; {failed} failed; {} unit and integration tests, \
-         {} doctests, {} examples in {:.1} s",
+         {} doctests, {} interleaving tests, {} examples in {:.1} s",
         if failed == 0 { "ok" } else { "FAILED" },
-        tests.passed + doctests.passed + examples.passed,
+        counts.iter().map(|count| count.passed).sum::<u64>(),
         tests.total(),
         doctests.total(),
+        interleavings.total(),
         examples.total(),
         took.as_secs_f64(),
     );
@@ -205,14 +215,18 @@ mod tests {
 
     #[test]
     fn the_closing_line_counts() {
-        let (ok, line) =
-            closing_line([count(10, 0), count(2, 0), count(1, 0)], Duration::from_secs(3));
+        let (ok, line) = closing_line(
+            [count(10, 0), count(2, 0), count(3, 0), count(1, 0)],
+            Duration::from_secs(3),
+        );
         assert!(ok);
-        assert!(line.starts_with("test result: ok. 13 passed; 0 failed; 10 unit"), "{line}");
-        let (ok, line) =
-            closing_line([count(9, 1), count(2, 0), count(1, 0)], Duration::from_secs(3));
+        assert!(line.starts_with("test result: ok. 16 passed; 0 failed; 10 unit"), "{line}");
+        let (ok, line) = closing_line(
+            [count(9, 1), count(2, 0), count(3, 0), count(1, 0)],
+            Duration::from_secs(3),
+        );
         assert!(!ok);
-        assert!(line.starts_with("test result: FAILED. 12 passed; 1 failed; 10 unit"), "{line}");
+        assert!(line.starts_with("test result: FAILED. 15 passed; 1 failed; 10 unit"), "{line}");
     }
 
     #[test]

@@ -119,6 +119,7 @@ impl<K: Key> Course<K> {
 struct Name(&'static str, usize);
 
 const TOLLGATE: Name = Name("tollgate", 1);
+const COARSE: Name = Name("tollgate, coarse clock", 1);
 const GOVERNOR: Name = Name("governor", 1);
 const THROTTLECRAB: Name = Name("throttlecrab", 1);
 const LIMITADOR: Name = Name("limitador", LIMITADOR_THIN);
@@ -129,6 +130,8 @@ fn text(options: &Options) -> Vec<Cell> {
     let mut cells = Vec::new();
     course.allowed(&mut cells, TOLLGATE, subjects::tollgate::Keyed::new);
     course.denied(&mut cells, TOLLGATE, subjects::tollgate::Keyed::new);
+    course.allowed(&mut cells, COARSE, subjects::tollgate::Keyed::coarse);
+    course.denied(&mut cells, COARSE, subjects::tollgate::Keyed::coarse);
     course.allowed(&mut cells, GOVERNOR, subjects::governor::Keyed::new);
     course.denied(&mut cells, GOVERNOR, subjects::governor::Keyed::new);
     course.allowed(&mut cells, THROTTLECRAB, subjects::throttlecrab::Throttlecrab::new);
@@ -163,6 +166,7 @@ fn unkeyed(options: &Options) -> Vec<Cell> {
     let course = Course::<()>::new(Keys::None, options);
     let mut cells = Vec::new();
     enter(&mut cells, &course, "tollgate", subjects::tollgate::Single::new);
+    enter(&mut cells, &course, "tollgate, coarse clock", subjects::tollgate::Single::coarse);
     enter(&mut cells, &course, "governor", subjects::governor::Direct::new);
     enter(&mut cells, &course, "ratelimit", subjects::ratelimit::Ratelimit::new);
     enter(&mut cells, &course, "leaky-bucket", subjects::leaky_bucket::LeakyBucket::new);

@@ -25,6 +25,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run limits on a timeline, under virtual time
+    #[command(long_about = SIMULATE_ABOUT)]
     Simulate(SimulateArgs),
 }
 
@@ -41,10 +42,11 @@ const SIMULATE_HELP: &str = r#"A trace is one JSON object a line; all but at_us 
   key          whose counter; "" unless given
   cost         how much is asked for; 1 unless given
   op           check    take the cost, or nothing (unless given)
-               peek     how the key stands; takes nothing
+               peek     how the key stands; takes nothing, whatever the cost
                reserve  take the cost, if need be by waiting up to max_wait_us; stays open
                settle   the true cost of the key's last open reserve: the rest goes back, more
-                        is charged. Without an open reserve, the whole cost is charged unasked
+                        is charged. Without an open reserve, the whole cost is charged unasked.
+                        On a limit such as "5 concurrent", it gives the reserve's place back
                refund   give the cost back, never above full
                reset    forget what the key has spent
   max_wait_us  the longest wait a reserve accepts; 0 unless given
@@ -67,7 +69,7 @@ Exit codes: 0 the trace was read to its end, whatever was denied in it; 2 error.
 what a simulation is about, so they are no failure: look at "allowed".)"#;
 
 #[derive(Args, Debug, Default)]
-#[command(long_about = SIMULATE_ABOUT, after_long_help = SIMULATE_HELP)]
+#[command(after_long_help = SIMULATE_HELP)]
 #[command(after_help = "Examples and the format of a trace: tollgate simulate --help")]
 pub(crate) struct SimulateArgs {
     /// A limit, such as "10/s burst 20"; of several, all must allow

@@ -7,7 +7,7 @@ mod cli;
 mod simulate;
 mod style;
 
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -18,8 +18,9 @@ use style::Style;
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Some(Command::Simulate(args)) => simulate::run(&args),
-        None => simulate::run(&SimulateArgs::demo()).map(|()| {
-            println!("\nThe server comes in a later version; `{} --help` says what there is today.", program());
+        None => simulate::run(&SimulateArgs::demo()).and_then(|()| {
+            let what = "The server comes in a later version. What there is today:";
+            Ok(writeln!(io::stdout(), "\n{what}\n  {} --help", program())?)
         }),
     };
     match outcome {

@@ -26,6 +26,16 @@ pub trait Algorithm {
     fn fresh(&self, now: Time) -> Self::State;
 
     /// Spends `cost`, unconditionally. A negative cost gives back, never above full.
+    ///
+    /// ```
+    /// use tollgate_core::{Algorithm, Meter, Span, Time};
+    /// let meter = Meter::new(1, Span::from_secs(1), 5)?;
+    /// let mut state = meter.fresh(Time::EPOCH);
+    /// meter.charge(&mut state, Time::EPOCH, 7); // 2 in debt
+    /// meter.charge(&mut state, Time::EPOCH, -3);
+    /// assert_eq!(meter.peek(&state, Time::EPOCH).remaining, 1);
+    /// # Ok::<(), tollgate_core::InvalidLimit>(())
+    /// ```
     fn charge(&self, state: &mut Self::State, now: Time, cost: i64);
 
     /// How `state` stands at `now`.
@@ -39,6 +49,15 @@ pub trait Algorithm {
 
     /// From when on `state` is no different from [`fresh`](Algorithm::fresh), so that it may be
     /// forgotten for free.
+    ///
+    /// ```
+    /// use tollgate_core::{Algorithm, Meter, Span, Time};
+    /// let meter = Meter::new(1, Span::from_secs(1), 5)?;
+    /// let mut state = meter.fresh(Time::EPOCH);
+    /// meter.charge(&mut state, Time::EPOCH, 3);
+    /// assert_eq!(meter.full_at(&state), Time::EPOCH + Span::from_secs(3));
+    /// # Ok::<(), tollgate_core::InvalidLimit>(())
+    /// ```
     fn full_at(&self, state: &Self::State) -> Time;
 
     /// A request passes whenever nothing is owed, whatever its cost; the next one pays.
@@ -76,6 +95,17 @@ pub trait Algorithm {
     /// Like [`decide`](Algorithm::decide), and also accepts a place in line no further away
     /// than `max_wait`; the verdict's `wait` says when it is due. A limit that counts denied
     /// requests has no line to wait in.
+    ///
+    /// ```
+    /// use tollgate_core::{Algorithm, Meter, Span, Time};
+    /// let meter = Meter::new(1, Span::from_secs(1), 1)?;
+    /// let mut state = meter.fresh(Time::EPOCH);
+    /// let mut reserve = || meter.reserve(&mut state, Time::EPOCH, 1, Span::from_secs(1));
+    /// assert_eq!(reserve().wait, Span::ZERO);
+    /// assert_eq!(reserve().wait, Span::from_secs(1));
+    /// assert!(!reserve().allowed); // two seconds away
+    /// # Ok::<(), tollgate_core::InvalidLimit>(())
+    /// ```
     #[inline]
     fn reserve(&self, state: &mut Self::State, now: Time, cost: u64, max_wait: Span) -> Verdict {
         let mut charged = state.clone();
@@ -159,6 +189,14 @@ pub trait Algorithm {
 
     /// The state of a key that has `left` to spend at `now` (negative: it owes), as when a limit
     /// of another shape is [carried over](crate::Carry).
+    ///
+    /// ```
+    /// use tollgate_core::{Algorithm, Meter, Span, Time};
+    /// let meter = Meter::new(1, Span::from_secs(1), 5)?;
+    /// let state = meter.endow(Time::EPOCH, 2);
+    /// assert_eq!(meter.peek(&state, Time::EPOCH).remaining, 2);
+    /// # Ok::<(), tollgate_core::InvalidLimit>(())
+    /// ```
     fn endow(&self, now: Time, left: i128) -> Self::State {
         let used = i128::from(self.capacity()) - left;
         let mut state = self.fresh(now);

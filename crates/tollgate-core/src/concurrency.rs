@@ -122,6 +122,17 @@ impl Concurrency {
 
     /// The same with another limit, at least 1, as an adaptive controller moves it. Nobody in
     /// flight is thrown out: below what is in flight, requests are denied until enough left.
+    ///
+    /// ```
+    /// use tollgate_core::{Concurrency, ConcurrencyState, Span, Time};
+    /// let (now, two) = (Time::EPOCH, Concurrency::new(2, Span::from_secs(30))?);
+    /// let mut state = ConcurrencyState::default();
+    /// two.acquire(&mut state, now, 2, 71);
+    /// let one = two.with_limit(1);
+    /// assert_eq!(one.in_flight(&state, now), 2);
+    /// assert!(!one.acquire(&mut state, now, 1, 72).allowed);
+    /// # Ok::<(), tollgate_core::InvalidLimit>(())
+    /// ```
     pub fn with_limit(self, limit: u64) -> Concurrency {
         Concurrency { limit: limit.clamp(1, MAX_AMOUNT), ..self }
     }
@@ -161,6 +172,17 @@ impl Concurrency {
     }
 
     /// Starts the lease of `id` anew; false if it is already gone.
+    ///
+    /// ```
+    /// use tollgate_core::{Concurrency, ConcurrencyState, Span, Time};
+    /// let limit = Concurrency::new(1, Span::from_secs(30))?;
+    /// let at = |secs| Time::EPOCH + Span::from_secs(secs);
+    /// let mut state = ConcurrencyState::default();
+    /// limit.acquire(&mut state, at(0), 1, 71);
+    /// assert!(limit.renew(&mut state, at(20), 71)); // until 50
+    /// assert!(!limit.acquire(&mut state, at(40), 1, 72).allowed);
+    /// # Ok::<(), tollgate_core::InvalidLimit>(())
+    /// ```
     pub fn renew(&self, state: &mut ConcurrencyState, now: Time, id: u64) -> bool {
         state.forget_expired(now);
         let Some(lease) = state.take(id) else { return false };

@@ -81,7 +81,10 @@ impl fmt::Display for InvalidLimit {
                 write!(f, "the window does not divide into {n} equal slots of whole nanoseconds")
             }
             InvalidLimit::GapAboveWindow => {
-                write!(f, "a minimum gap longer than the window would be the real limit: shorten it")
+                write!(
+                    f,
+                    "a minimum gap longer than the window would be the real limit: shorten it"
+                )
             }
             InvalidLimit::NoWarmUp => {
                 write!(f, "a warm-up needs a period above 0 and a cold factor of at least 2")

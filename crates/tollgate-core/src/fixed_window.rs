@@ -18,6 +18,31 @@ use crate::{Algorithm, InvalidLimit, MAX_AMOUNT, MAX_FILL, Span, Standing, Time}
 const MAX_PERIODS: u64 = 1000;
 
 /// Where the periods of a calendar end. Implemented outside the engine, which knows no zones.
+///
+/// ```
+/// use std::sync::Arc;
+/// use tollgate_core::{Algorithm, Calendar, FixedWindow, Span, Time, Window};
+///
+/// /// Ends when it ends.
+/// #[derive(Debug)]
+/// struct Once(Time);
+///
+/// impl Calendar for Once {
+///     fn period_end(&self, now: Time) -> Time {
+///         if now < self.0 { self.0 } else { Time::MAX }
+///     }
+///     fn longest(&self) -> Span {
+///         Span::MAX
+///     }
+/// }
+///
+/// let end = Time::from_nanos(100);
+/// let sale = FixedWindow::new(5, Window::Calendar(Arc::new(Once(end))))?;
+/// let mut state = sale.fresh(Time::EPOCH);
+/// assert_eq!(sale.decide(&mut state, Time::EPOCH, 5).reset_after, Span::from_nanos(100));
+/// assert_eq!(sale.peek(&state, end).remaining, 5);
+/// # Ok::<(), tollgate_core::InvalidLimit>(())
+/// ```
 pub trait Calendar: fmt::Debug + Send + Sync {
     /// The end of the period that contains `now`: strictly after it.
     fn period_end(&self, now: Time) -> Time;
@@ -27,6 +52,17 @@ pub trait Calendar: fmt::Debug + Send + Sync {
 }
 
 /// How a key's windows are laid out in time.
+///
+/// ```
+/// use tollgate_core::{Algorithm, FixedWindow, Span, Time, Window};
+/// let (length, at) = (Span::from_secs(60), |secs| Time::EPOCH + Span::from_secs(secs));
+/// for (window, resets_in) in [(Window::epoch(length), 10), (Window::FirstHit { length }, 60)] {
+///     let window = FixedWindow::new(5, window)?;
+///     let verdict = window.decide(&mut window.fresh(at(50)), at(50), 1);
+///     assert_eq!(verdict.reset_after, Span::from_secs(resets_in));
+/// }
+/// # Ok::<(), tollgate_core::InvalidLimit>(())
+/// ```
 #[derive(Clone, Debug)]
 pub enum Window {
     /// Back to back, one of them starting at `phase`.
@@ -67,7 +103,7 @@ impl Window {
     fn end_later(&self, end: Time, n: u64) -> Time {
         match self {
             Window::Aligned { length, .. } | Window::FirstHit { length } => end + length.times(n),
-            Window::Calendar(_) if n >= MAX_PERIODS - 1 => Time::MAX,
+            Window::Calendar(_) if n > MAX_PERIODS => Time::MAX,
             Window::Calendar(calendar) => (0..n).fold(end, |end, _| calendar.period_end(end)),
         }
     }
@@ -113,6 +149,16 @@ pub struct FixedWindow {
 }
 
 /// What was spent in the window that ends at `end`, with what is borrowed from later ones.
+///
+/// ```
+/// use tollgate_core::{Algorithm, FixedWindow, FixedWindowState, Span, Time, Window};
+/// let window = FixedWindow::new(5, Window::epoch(Span::from_secs(60)))?;
+/// let end = Time::EPOCH + Span::from_secs(60);
+/// let state = FixedWindowState::from_parts(end, 3);
+/// assert_eq!(window.peek(&state, Time::EPOCH).remaining, 2);
+/// assert_eq!(window.peek(&state, end).remaining, 5);
+/// # Ok::<(), tollgate_core::InvalidLimit>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FixedWindowState {
     end: Time,
@@ -151,6 +197,16 @@ impl FixedWindow {
 
     /// Counts refused requests too. Every window then starts clean: neither refusals nor
     /// overdrafts are carried into the next, and nothing can be reserved ahead.
+    ///
+    /// ```
+    /// use tollgate_core::{Algorithm, FixedWindow, Span, Time, Window};
+    /// let window = FixedWindow::new(2, Window::epoch(Span::from_secs(60)))?.count_denied();
+    /// let mut state = window.fresh(Time::EPOCH);
+    /// window.decide(&mut state, Time::EPOCH, 1);
+    /// assert!(!window.decide(&mut state, Time::EPOCH, 2).allowed); // and yet it is spent
+    /// assert!(!window.decide(&mut state, Time::EPOCH, 1).allowed);
+    /// # Ok::<(), tollgate_core::InvalidLimit>(())
+    /// ```
     pub fn count_denied(mut self) -> FixedWindow {
         self.counts_denied = true;
         self
@@ -176,7 +232,7 @@ impl FixedWindow {
             return *state;
         }
         if state.used > self.limit && !self.counts_denied {
-            let most = state.used.div_ceil(self.limit);
+            let most = state.used.min(self.most_used()).div_ceil(self.limit);
             let ended = self.window.ended_since(state.end, now, most);
             if ended < most {
                 let used = state.used - ended * self.limit;
@@ -186,10 +242,18 @@ impl FixedWindow {
         FixedWindowState { end: self.window.end_after(now), used: 0 }
     }
 
+    fn most_used(&self) -> u64 {
+        match self.window {
+            Window::Calendar(_) => self.limit.saturating_mul(MAX_PERIODS),
+            _ => u64::MAX,
+        }
+    }
+
     /// The end of the window in which what is spent is paid off down to `allowance`.
     fn paid_off(&self, state: &FixedWindowState, allowance: u64) -> Time {
         match state.used.saturating_sub(allowance) {
             0 => Time::EPOCH,
+            _ if state.used >= self.most_used() => Time::MAX, // Saturated: who knows how much.
             owed if owed <= self.limit || self.counts_denied => state.end,
             owed => self.window.end_later(state.end, (owed - 1) / self.limit),
         }
@@ -206,11 +270,7 @@ impl Algorithm for FixedWindow {
     #[inline]
     fn charge(&self, state: &mut FixedWindowState, now: Time, cost: i64) {
         *state = self.rolled(state, now);
-        let most = match self.window {
-            Window::Calendar(_) => self.limit.saturating_mul(MAX_PERIODS),
-            _ => u64::MAX,
-        };
-        state.used = state.used.saturating_add_signed(cost).min(most);
+        state.used = state.used.saturating_add_signed(cost).min(self.most_used());
     }
 
     #[inline]

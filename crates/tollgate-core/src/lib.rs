@@ -41,7 +41,7 @@ pub use carry::Carry;
 pub use concurrency::{Concurrency, ConcurrencyState, Lease};
 pub use error::InvalidLimit;
 pub use fixed_window::{Calendar, FixedWindow, FixedWindowState, Window};
-pub use meter::{Meter, MeterState, Refill};
+pub use meter::{Meter, MeterState, PlainMeter, Refill};
 pub use sliding_log::{SlidingLog, SlidingLogState};
 pub use sliding_slots::{SlidingSlots, SlidingSlotsState};
 pub use sliding_window::{SlidingWindow, SlidingWindowState};

@@ -66,6 +66,17 @@ impl SlidingLog {
     }
 
     /// Counts refused requests as spent, so that whoever hammers stays out.
+    ///
+    /// ```
+    /// use tollgate_core::{Algorithm, Retry, SlidingLog, Span, Time};
+    /// let log = SlidingLog::new(1, Span::from_secs(60))?.count_denied();
+    /// let at = |secs| Time::EPOCH + Span::from_secs(secs);
+    /// let mut state = log.fresh(at(0));
+    /// assert!(log.decide(&mut state, at(0), 1).allowed);
+    /// assert!(!log.decide(&mut state, at(50), 1).allowed);
+    /// assert!(!log.decide(&mut state, at(70), 1).allowed); // the attempt at 50 still counts
+    /// # Ok::<(), tollgate_core::InvalidLimit>(())
+    /// ```
     pub fn count_denied(self) -> SlidingLog {
         SlidingLog { counts_denied: true, ..self }
     }

@@ -40,6 +40,16 @@ use crate::{
 pub struct SlidingSlots(SlidingLog);
 
 /// The counters of one key: a log of one entry a slot.
+///
+/// ```
+/// use tollgate_core::{Algorithm, SlidingSlots, Span, Time};
+/// let slots = SlidingSlots::new(9, Span::from_nanos(40), 4)?;
+/// let mut state = slots.fresh(Time::EPOCH);
+/// slots.charge(&mut state, Time::from_nanos(12), 1);
+/// slots.charge(&mut state, Time::from_nanos(19), 1);
+/// assert_eq!(state.entries().collect::<Vec<_>>(), [(Time::from_nanos(10), 2)]);
+/// # Ok::<(), tollgate_core::InvalidLimit>(())
+/// ```
 pub type SlidingSlotsState = SlidingLogState;
 
 impl SlidingSlots {

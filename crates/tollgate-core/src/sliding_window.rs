@@ -27,6 +27,15 @@ pub struct SlidingWindow {
 }
 
 /// The counts of the window that starts at `start` and of the one before it.
+///
+/// ```
+/// use tollgate_core::{Algorithm, SlidingWindow, Span, Time};
+/// let window = SlidingWindow::new(10, Span::from_nanos(100))?;
+/// let mut state = window.fresh(Time::EPOCH);
+/// window.charge(&mut state, Time::from_nanos(250), 3);
+/// assert_eq!(state.parts(), (Time::from_nanos(200), 0, 3));
+/// # Ok::<(), tollgate_core::InvalidLimit>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SlidingWindowState {
     start: Time,
@@ -59,6 +68,16 @@ impl SlidingWindow {
     }
 
     /// Counts refused requests too.
+    ///
+    /// ```
+    /// use tollgate_core::{Algorithm, SlidingWindow, Span, Time};
+    /// let window = SlidingWindow::new(2, Span::from_secs(60))?.count_denied();
+    /// let mut state = window.fresh(Time::EPOCH);
+    /// window.decide(&mut state, Time::EPOCH, 1);
+    /// assert!(!window.decide(&mut state, Time::EPOCH, 2).allowed); // and yet it is spent
+    /// assert!(!window.decide(&mut state, Time::EPOCH, 1).allowed);
+    /// # Ok::<(), tollgate_core::InvalidLimit>(())
+    /// ```
     pub fn count_denied(mut self) -> SlidingWindow {
         self.counts_denied = true;
         self

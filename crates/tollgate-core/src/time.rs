@@ -81,6 +81,11 @@ impl Span {
     }
 
     /// Microseconds, rounded up: a caller told to wait this long is never early.
+    ///
+    /// ```
+    /// use tollgate_core::Span;
+    /// assert_eq!(Span::from_nanos(1_001).as_micros_ceil(), 2);
+    /// ```
     pub const fn as_micros_ceil(self) -> u64 {
         self.0.div_ceil(1_000)
     }

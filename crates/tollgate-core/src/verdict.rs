@@ -3,6 +3,17 @@
 use crate::Span;
 
 /// How a state stands at one instant: the answer of [`judge`](crate::Algorithm::judge).
+///
+/// ```
+/// use tollgate_core::{Algorithm, Meter, Span, Time};
+/// let meter = Meter::new(10, Span::from_secs(1), 10)?;
+/// let mut state = meter.fresh(Time::EPOCH);
+/// meter.charge(&mut state, Time::EPOCH, 12);
+/// let standing = meter.judge(&state, Time::EPOCH);
+/// assert_eq!(standing.overdrawn, Span::from_millis(200));
+/// assert_eq!(standing.reset_after, Span::from_millis(1200));
+/// # Ok::<(), tollgate_core::InvalidLimit>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standing {
     /// How long until the state conforms to the limit; zero when it does now.
@@ -16,6 +27,17 @@ pub struct Standing {
 }
 
 /// When a request may come back.
+///
+/// ```
+/// use tollgate_core::{Algorithm, Meter, Retry, Span, Time};
+/// let meter = Meter::new(1, Span::from_secs(1), 2)?;
+/// let mut state = meter.fresh(Time::EPOCH);
+/// let mut retry = |cost| meter.decide(&mut state, Time::EPOCH, cost).retry;
+/// assert_eq!(retry(2), Retry::Now);
+/// assert_eq!(retry(1), Retry::After(Span::from_secs(1)));
+/// assert_eq!(retry(3), Retry::Never);
+/// # Ok::<(), tollgate_core::InvalidLimit>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
     /// It was allowed: nothing to wait for.
@@ -28,6 +50,17 @@ pub enum Retry {
 }
 
 /// The answer to one request on one limit.
+///
+/// ```
+/// use tollgate_core::{Algorithm, Meter, Span, Time};
+/// let meter = Meter::new(10, Span::from_secs(1), 20)?;
+/// let verdict = meter.decide(&mut meter.fresh(Time::EPOCH), Time::EPOCH, 5);
+/// assert!(verdict.allowed);
+/// assert_eq!((verdict.limit, verdict.remaining), (20, 15));
+/// assert_eq!(verdict.reset_after, Span::from_millis(500));
+/// assert_eq!(verdict.retry_after(), None);
+/// # Ok::<(), tollgate_core::InvalidLimit>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
     /// May the request go on?
@@ -61,7 +94,11 @@ impl Verdict {
             remaining: standing.remaining,
             reset_after: standing.reset_after,
             retry: Retry::Now,
-            wait: if standing.overdrawn > standing.delay { standing.overdrawn } else { standing.delay },
+            wait: if standing.overdrawn > standing.delay {
+                standing.overdrawn
+            } else {
+                standing.delay
+            },
         }
     }
 

@@ -97,6 +97,18 @@ impl WarmUp {
 
     /// How many times slower the first permit is when cold: at least two. The rate times
     /// `factor + 5` must not exceed [`MAX_AMOUNT`].
+    ///
+    /// ```
+    /// use tollgate_core::{Algorithm, Span, Time, WarmUp};
+    /// let limit = WarmUp::new(1, Span::from_secs(1), Span::from_secs(60))?;
+    /// let wait = |limit: WarmUp| {
+    ///     let mut state = limit.fresh(Time::EPOCH);
+    ///     limit.charge(&mut state, Time::EPOCH, 1);
+    ///     limit.judge(&state, Time::EPOCH).overdrawn
+    /// };
+    /// assert!(wait(limit.cold_factor(10)?) > wait(limit));
+    /// # Ok::<(), tollgate_core::InvalidLimit>(())
+    /// ```
     pub fn cold_factor(self, factor: u32) -> Result<WarmUp, InvalidLimit> {
         if factor < 2 {
             return Err(InvalidLimit::NoWarmUp);

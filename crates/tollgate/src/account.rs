@@ -6,9 +6,8 @@
 
 use smallvec::SmallVec;
 use tollgate_core::{
-    Algorithm, Carry, ConcurrencyState, FixedWindowState, MeterState, Retry,
-    SlidingLogState, SlidingSlotsState, SlidingWindowState, Span, Standing, Time, Verdict,
-    WarmUpState,
+    Algorithm, Carry, ConcurrencyState, FixedWindowState, MeterState, Retry, SlidingLogState,
+    SlidingSlotsState, SlidingWindowState, Span, Standing, Time, Verdict, WarmUpState,
 };
 
 use crate::adaptive::AdaptiveState;
@@ -16,6 +15,12 @@ use crate::limit::{Engine, Limit};
 use crate::store::Action;
 
 /// One verdict for each limit asked, in the order they were given.
+///
+/// ```
+/// use tollgate::Verdicts;
+/// let none = Verdicts::new();
+/// assert!(none.iter().all(|verdict| verdict.allowed));
+/// ```
 pub type Verdicts = SmallVec<[Verdict; 2]>;
 
 /// What is remembered for one key under one limit.
@@ -41,6 +46,8 @@ pub(crate) struct Account<'a> {
     pub(crate) cost: u64,
     /// Names the holder where the limit is on concurrency.
     pub(crate) lease: u64,
+    /// The account before this one, in the same request, that is about the same state.
+    pub(crate) same_as: Option<usize>,
 }
 
 /// Runs `$body` with the algorithm and state of an account's kind; limits on concurrency and
@@ -90,6 +97,22 @@ impl State {
         }
     }
 
+    /// Whether this is a state of such a limit.
+    pub(crate) fn fits(&self, limit: &Limit) -> bool {
+        matches!(
+            (self, limit.engine()),
+            (State::Meter(_), Engine::Meter(_))
+                | (State::FixedWindow(_), Engine::FixedWindow(_))
+                | (State::SlidingWindow(_), Engine::SlidingWindow(_))
+                | (State::SlidingSlots(_), Engine::SlidingSlots(_))
+                | (State::SlidingLog(_), Engine::SlidingLog(_))
+                | (State::WarmUp(_), Engine::WarmUp(_))
+                | (State::Leases(_), Engine::Concurrent(_))
+                | (State::Adaptive(_), Engine::Adaptive(_))
+                | (State::Nothing, Engine::Unlimited)
+        )
+    }
+
     /// Copying costs nothing worth saving.
     fn is_small(&self) -> bool {
         use State::{Adaptive, Leases, SlidingLog, SlidingSlots};
@@ -99,7 +122,7 @@ impl State {
 
 impl<'a> Account<'a> {
     pub(crate) fn new(limit: &'a Limit, state: State, cost: u64) -> Account<'a> {
-        Account { limit, state, cost, lease: 0 }
+        Account { limit, state, cost, lease: 0, same_as: None }
     }
 
     /// What could ever be spent at once.
@@ -181,9 +204,38 @@ impl<'a> Account<'a> {
         }
     }
 
+    /// Refused requests are spent as well.
+    fn counts_denied(&mut self) -> bool {
+        each_algorithm!(
+            self,
+            |algorithm, _state| algorithm.counts_denied(),
+            |_places, _leases| false,
+            false
+        )
+    }
+
+    fn restore(&mut self, before: &Option<State>) {
+        if let Some(state) = before {
+            self.state = state.clone();
+        }
+    }
+
+    /// Does what asks nobody.
+    fn adjust(&mut self, action: Action, now: Time) {
+        let cost = i64::try_from(self.cost).unwrap_or(i64::MAX);
+        match action {
+            Action::Take { .. } | Action::Peek => {}
+            Action::Spend => self.charge(now, cost),
+            Action::Refund => self.charge(now, -cost),
+            Action::Release { rtt, dropped } => self.release(now, rtt, dropped),
+            Action::Reset => self.state = State::fresh(self.limit, now),
+        }
+    }
+
     /// From when on the state is as good as none.
     pub(crate) fn full_at(&mut self) -> Time {
-        if let (Engine::Adaptive(range), State::Adaptive(state)) = (self.limit.engine(), &self.state)
+        if let (Engine::Adaptive(range), State::Adaptive(state)) =
+            (self.limit.engine(), &self.state)
         {
             return state.full_at(range);
         }
@@ -205,6 +257,15 @@ impl<'a> Account<'a> {
             return i128::from(u64::MAX)
         );
         capacity - i128::from(used)
+    }
+
+    /// How much is spent, in fifteenths; 15 only if nothing is left.
+    pub(crate) fn level(&mut self, now: Time) -> u8 {
+        let (left, capacity) = (self.left(now), i128::from(self.capacity()).max(1));
+        match left {
+            ..=0 => 15,
+            left => ((capacity - left) * 15 / capacity).clamp(0, 14) as u8,
+        }
     }
 
     /// Moves on to a changed limit.
@@ -242,29 +303,49 @@ fn endowed(limit: &Limit, now: Time, left: i128) -> State {
     }
 }
 
+/// What an account finds: a state that was named before in the same request is one state.
+fn inherit(accounts: &mut [Account<'_>], i: usize, now: Time) {
+    let Some(earlier) = accounts[i].same_as else { return };
+    let state = accounts[earlier].state.clone();
+    let fits = state.fits(accounts[i].limit);
+    accounts[i].state = if fits { state } else { State::fresh(accounts[i].limit, now) };
+}
+
 /// Charges every account if each of them allows it, and none otherwise.
 fn take(accounts: &mut [Account<'_>], now: Time, max_wait: Span) -> Verdicts {
     let mut before: SmallVec<[Option<State>; 4]> = SmallVec::new();
     let mut verdicts = Verdicts::new();
-    for account in accounts.iter_mut() {
-        before.push(account.state.is_small().then(|| account.state.clone()));
-        verdicts.push(account.attempt(now, max_wait));
+    let count = accounts.len();
+    for i in 0..count {
+        inherit(accounts, i, now);
+        let account = &mut accounts[i];
+        // After the last nobody can object, unless somebody already has.
+        let last = i + 1 == count && verdicts.iter().all(|verdict| verdict.allowed);
+        let in_place = last && account.same_as.is_none() && !account.state.is_small();
+        let seen = (!in_place).then(|| account.state.clone());
+        let mut verdict = account.attempt(now, max_wait);
+        if !verdict.allowed {
+            account.restore(&seen);
+            verdict = account.refuse(now);
+            account.restore(&seen);
+        }
+        before.push(seen);
+        verdicts.push(verdict);
     }
     if verdicts.iter().all(|verdict| verdict.allowed) {
         return verdicts;
     }
-    for ((account, verdict), before) in accounts.iter_mut().zip(&mut verdicts).zip(before) {
-        match before {
-            Some(state) => account.state = state,
-            None if verdict.allowed => {
-                account.charge(now, -i64::try_from(account.cost).unwrap_or(i64::MAX));
-            }
-            None => {}
+    for (account, before) in accounts.iter_mut().zip(&before) {
+        account.restore(before);
+    }
+    for (i, verdict) in verdicts.iter_mut().enumerate() {
+        inherit(accounts, i, now);
+        let account = &mut accounts[i];
+        if verdict.allowed {
+            *verdict = Verdict::allow(account.capacity(), account.peek(now));
+        } else if before[i].is_some() && account.counts_denied() {
+            account.adjust(Action::Spend, now);
         }
-        *verdict = match verdict.allowed {
-            true => Verdict::allow(account.capacity(), account.peek(now)),
-            false => account.refuse(now),
-        };
     }
     verdicts
 }
@@ -274,22 +355,13 @@ pub(crate) type Accounts<'a> = SmallVec<[Account<'a>; 2]>;
 
 /// Does to the accounts what `action` says.
 pub(crate) fn run(action: Action, accounts: &mut [Account<'_>], now: Time) -> Verdicts {
-    let signed = |cost: u64| i64::try_from(cost).unwrap_or(i64::MAX);
-    match action {
-        Action::Take { max_wait } => return take(accounts, now, max_wait),
-        Action::Peek => {}
-        Action::Spend => accounts.iter_mut().for_each(|account| {
-            account.charge(now, signed(account.cost));
-        }),
-        Action::Refund => accounts.iter_mut().for_each(|account| {
-            account.charge(now, -signed(account.cost));
-        }),
-        Action::Release { rtt, dropped } => {
-            accounts.iter_mut().for_each(|account| account.release(now, rtt, dropped));
-        }
-        Action::Reset => accounts.iter_mut().for_each(|account| {
-            account.state = State::fresh(account.limit, now);
-        }),
+    if let Action::Take { max_wait } = action {
+        return take(accounts, now, max_wait);
     }
-    accounts.iter_mut().map(|account| account.look(now)).collect()
+    let adjusted = (0..accounts.len()).map(|i| {
+        inherit(accounts, i, now);
+        accounts[i].adjust(action, now);
+        accounts[i].look(now)
+    });
+    adjusted.collect()
 }

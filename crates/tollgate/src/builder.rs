@@ -26,6 +26,11 @@ pub struct Builder<S = InProcess> {
 }
 
 /// The store is a [`MemoryStore`] of the limiter's own.
+///
+/// ```
+/// use tollgate::{Builder, InProcess, Limiter};
+/// let builder: Builder<InProcess> = Limiter::builder();
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct InProcess {
     clock: Option<Clock>,
@@ -46,6 +51,13 @@ impl<S> Builder<S> {
     }
 
     /// Adds several limits.
+    ///
+    /// ```
+    /// use tollgate::Limiter;
+    /// let limiter = Limiter::builder().limits(["10/s".parse()?, "100/h".parse()?]).build_keyed();
+    /// assert_eq!(limiter.check_n("ann", 11).unwrap_err().index, 0);
+    /// # Ok::<(), tollgate::limit::ParseLimitError>(())
+    /// ```
     pub fn limits(mut self, limits: impl IntoIterator<Item = Limit>) -> Builder<S> {
         self.limits.extend(limits);
         self
@@ -54,6 +66,13 @@ impl<S> Builder<S> {
 
 impl Builder {
     /// Tells the time by `clock`.
+    ///
+    /// ```
+    /// use tollgate::{Clock, Limiter};
+    /// let clock = Clock::system(); // to share with what else needs the time
+    /// let limiter = Limiter::builder().limit("10/s".parse()?).clock(clock.clone()).build();
+    /// # Ok::<(), tollgate::limit::ParseLimitError>(())
+    /// ```
     pub fn clock(mut self, clock: impl Into<Clock>) -> Builder {
         self.store.clock = Some(clock.into());
         self
@@ -61,6 +80,16 @@ impl Builder {
 
     /// Bounds the number of keys remembered (16 M unless set). At the bound, the key that owes
     /// least is forgotten first.
+    ///
+    /// ```
+    /// use tollgate::Limiter;
+    /// let limiter = Limiter::builder().limit("10/h".parse()?).max_keys(100).build_keyed();
+    /// for user in 0..1_000_u64 {
+    ///     limiter.check(user)?;
+    /// }
+    /// assert!(limiter.len() <= 100);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn max_keys(mut self, max_keys: u64) -> Builder {
         self.store.max_keys = Some(max_keys);
         self
@@ -68,11 +97,25 @@ impl Builder {
 
     /// Keeps the states in `store`, which has a clock and bounds of its own. Share one between
     /// limiters as an `Arc`.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tollgate::{Limiter, MemoryStore};
+    /// let store = Arc::new(MemoryStore::new());
+    /// let mail = Limiter::builder().limit("10/s".parse()?).store(store.clone()).build_keyed();
+    /// let calls = Limiter::builder().limit("1/s".parse()?).store(store).build_keyed();
+    /// # Ok::<(), tollgate::limit::ParseLimitError>(())
+    /// ```
     pub fn store<S>(self, store: S) -> Builder<Stored<S>> {
         Builder { limits: self.limits, store: Stored(store) }
     }
 
     /// A limiter with one budget.
+    ///
+    /// ```
+    /// let unlimited = tollgate::Limiter::builder().build(); // no limit refuses nothing
+    /// assert!(unlimited.check_n(1_000_000).is_ok());
+    /// ```
     pub fn build(self) -> Limiter {
         Limiter::with(self.limits, self.store.clock.unwrap_or_default())
     }
@@ -86,11 +129,16 @@ impl Builder {
         if let Some(max_keys) = self.store.max_keys {
             store = store.max_keys(max_keys);
         }
-        KeyedLimiter::with(self.limits, store)
+        KeyedLimiter::in_process(self.limits, store)
     }
 }
 
 /// The store was given.
+///
+/// ```
+/// use tollgate::{Builder, Limiter, MemoryStore, Stored};
+/// let builder: Builder<Stored<MemoryStore>> = Limiter::builder().store(MemoryStore::new());
+/// ```
 #[derive(Clone, Debug)]
 pub struct Stored<S>(S);
 

@@ -76,11 +76,7 @@ enum Next<'a, C: Counters> {
 }
 
 /// Finds a place in line that is due by `deadline`, or refuses at once, charging nothing.
-fn line_up<C: Counters>(
-    counters: &C,
-    cost: u64,
-    deadline: Time,
-) -> Result<Next<'_, C>, Denied> {
+fn line_up<C: Counters>(counters: &C, cost: u64, deadline: Time) -> Result<Next<'_, C>, Denied> {
     let now = counters.clock().now();
     let max_wait = deadline.since(now);
     let lease = new_lease();

@@ -34,6 +34,17 @@ pub struct Hold {
 }
 
 /// What became of a hold.
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::{Limit, Limiter, Settled, testing::ManualClock};
+/// let clock = ManualClock::new();
+/// let tokens = Limiter::builder().limit("10k/day".parse::<Limit>()?).clock(&clock).build();
+/// let hold = tokens.reserve(1_000)?;
+/// clock.advance(Duration::from_secs(3_600));
+/// assert_eq!(hold.settle(10), Settled::Expired); // the 1,000 stay spent
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settled {
     /// The difference was given back, or charged.
@@ -54,6 +65,15 @@ impl Hold {
     }
 
     /// Leaves the hold open for `open` from now on instead.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limit, Limiter, Settled};
+    /// let tokens = Limiter::new("10k/day".parse::<Limit>()?);
+    /// let hold = tokens.reserve(1_000)?.expire_in(Duration::from_secs(3_600)); // a long answer
+    /// assert_eq!(hold.settle(10), Settled::Done);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn expire_in(mut self, open: Duration) -> Hold {
         self.expires = self.counters.clock().now() + open.into();
         self
@@ -61,6 +81,16 @@ impl Hold {
 
     /// Charges what was really spent: the rest goes back; more than was held becomes debt,
     /// which later requests wait for.
+    ///
+    /// ```
+    /// use tollgate::{Limit, Limiter};
+    /// let tokens = Limiter::new("10k/day".parse::<Limit>()?);
+    /// tokens.reserve(1_000)?.settle(400);
+    /// assert_eq!(tokens.peek().remaining, 9_600);
+    /// tokens.reserve(1_000)?.settle(1_600);
+    /// assert_eq!(tokens.peek().remaining, 8_000);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn settle(self, spent: u64) -> Settled {
         if spent > self.amount {
             self.counters.adjust(Action::Spend, spent - self.amount, self.lease);
@@ -75,6 +105,14 @@ impl Hold {
     }
 
     /// Gives everything back.
+    ///
+    /// ```
+    /// use tollgate::{Limit, Limiter};
+    /// let tokens = Limiter::new("10k/day".parse::<Limit>()?);
+    /// tokens.reserve(1_000)?.cancel();
+    /// assert_eq!(tokens.peek().remaining, 10_000);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn cancel(self) -> Settled {
         self.settle(0)
     }

@@ -1,9 +1,16 @@
 //! Whose counter it is: keys, buckets, and the fingerprints a store may keep of them.
 
+use std::fmt;
 use std::hash::{BuildHasher, Hasher};
 use std::net::IpAddr;
 
+#[cfg(shuttle)]
+use foldhash::quality::FixedState as RandomState;
+use foldhash::quality::FoldHasher;
+#[cfg(not(shuttle))]
 use foldhash::quality::RandomState;
+
+use crate::Bucket;
 
 /// What is limited: a name, a number or an address, borrowed from the caller.
 ///
@@ -12,7 +19,7 @@ use foldhash::quality::RandomState;
 /// ```
 /// use tollgate::Key;
 /// assert_eq!(Key::from("ann"), Key::from("ann".as_bytes()));
-/// assert_ne!(Key::from("7"), Key::from(7));
+/// assert_ne!(Key::from("7"), Key::from(7_u64));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -105,44 +112,84 @@ impl From<Key<'_>> for KeyBuf {
 /// Turns keys into fingerprints nobody outside can predict.
 ///
 /// The seed is drawn anew for every store, so a client cannot look for keys that collide.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
+#[cfg_attr(not(shuttle), derive(Default))]
 pub(crate) struct Fingerprinter {
     place: RandomState,
     tag: RandomState,
+}
+
+/// The model checker must be able to repeat a run.
+#[cfg(shuttle)]
+impl Default for Fingerprinter {
+    fn default() -> Fingerprinter {
+        Fingerprinter { place: RandomState::with_seed(1), tag: RandomState::with_seed(2) }
+    }
+}
+
+/// The same for the keys of one bucket, with the bucket's part of the work already done.
+#[derive(Clone)]
+pub(crate) struct BucketHasher {
+    place: FoldHasher<'static>,
+    tag: FoldHasher<'static>,
 }
 
 /// 128 bits that stand for a key in a bucket.
 pub(crate) type Fingerprint = [u64; 2];
 
 impl Fingerprinter {
-    /// The fingerprint of `key` in the bucket with the number `bucket`.
+    /// The fingerprint of `key` in `bucket`.
     #[inline]
-    pub(crate) fn of(&self, bucket: u64, key: Key<'_>) -> Fingerprint {
-        [hash(&self.place, bucket, key), hash(&self.tag, bucket, key)]
+    pub(crate) fn of(&self, bucket: Bucket, key: Key<'_>) -> Fingerprint {
+        self.for_bucket(bucket).of(key)
+    }
+
+    #[inline]
+    pub(crate) fn for_bucket(&self, bucket: Bucket) -> BucketHasher {
+        let start = |state: &RandomState| {
+            let mut hasher = state.build_hasher();
+            hasher.write_u64(bucket.number());
+            hasher
+        };
+        BucketHasher { place: start(&self.place), tag: start(&self.tag) }
     }
 }
 
-/// Every kind of key writes a number of its own first, so that none can pose as another.
-#[inline]
-fn hash(state: &RandomState, bucket: u64, key: Key<'_>) -> u64 {
-    let mut hasher = state.build_hasher();
-    hasher.write_u64(bucket);
-    match key {
-        Key::Bytes(bytes) => hasher.write(bytes),
-        Key::Number(number) => {
-            hasher.write_u64(number);
-            hasher.write_u64(1);
-        }
-        Key::Ip(IpAddr::V4(address)) => {
-            hasher.write_u64(address.to_bits().into());
-            hasher.write_u64(2);
-        }
-        Key::Ip(IpAddr::V6(address)) => {
-            let bits = address.to_bits();
-            hasher.write_u64((bits >> 64) as u64);
-            hasher.write_u64(bits as u64);
-            hasher.write_u64(3);
+impl BucketHasher {
+    /// The fingerprint of `key`. Every kind of key ends in a number of its own, so that none can
+    /// pose as another.
+    #[inline(always)]
+    pub(crate) fn of(&self, key: Key<'_>) -> Fingerprint {
+        match key {
+            Key::Bytes(bytes) => self.both(|hasher| hasher.write(bytes)),
+            Key::Number(number) => self.both(|hasher| {
+                hasher.write_u64(number);
+                hasher.write_u64(1);
+            }),
+            Key::Ip(IpAddr::V4(address)) => self.both(|hasher| {
+                hasher.write_u64(address.to_bits().into());
+                hasher.write_u64(2);
+            }),
+            Key::Ip(IpAddr::V6(address)) => self.both(|hasher| {
+                hasher.write_u64((address.to_bits() >> 64) as u64);
+                hasher.write_u64(address.to_bits() as u64);
+                hasher.write_u64(3);
+            }),
         }
     }
-    hasher.finish()
+
+    #[inline(always)]
+    fn both(&self, write: impl Fn(&mut FoldHasher<'static>)) -> Fingerprint {
+        [&self.place, &self.tag].map(|hasher| {
+            let mut hasher = hasher.clone();
+            write(&mut hasher);
+            hasher.finish()
+        })
+    }
+}
+
+impl fmt::Debug for BucketHasher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("BucketHasher")
+    }
 }

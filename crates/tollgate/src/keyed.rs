@@ -6,14 +6,16 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use smallvec::SmallVec;
-use tollgate_core::{Carry, Span, Time, Verdict};
+use tollgate_core::{Carry, PlainMeter, Retry, Span, Time, Verdict};
 
 use crate::counters::{self, Counters, OwnedCounters, new_lease};
 use crate::denied::{refusal, tightest};
 use crate::hold::DEFAULT_HOLD;
+use crate::key::BucketHasher;
 use crate::limits::Limits;
+use crate::memory::{Place, plain_meter};
 use crate::store::{Action, Call, Store, StoreError};
-use crate::{Clock, Denied, Hold, Key, Limit, MemoryStore, Permit, Verdicts};
+use crate::{Clock, Denied, Hold, Key, Limit, MemoryStore, Permit, Quota, Verdicts};
 
 /// A budget for each key, under one or several limits that all must allow. Clones share it.
 ///
@@ -41,6 +43,22 @@ struct Shared<S> {
     first: Limits,
     changed: AtomicBool,
     current: ArcSwapOption<Limits>,
+    express: Option<Express>,
+}
+
+/// What the everyday case needs, ready at hand: a single plain meter in a store of its own.
+#[derive(Debug)]
+struct Express {
+    plain: PlainMeter,
+    hasher: BucketHasher,
+    quota: Quota,
+}
+
+impl Express {
+    #[inline(always)]
+    fn answer(&self, answer: Result<(), Retry>) -> Result<(), Denied> {
+        answer.map_err(|retry| Denied::new(self.quota, 0, retry))
+    }
 }
 
 impl<S> Clone for KeyedLimiter<S> {
@@ -52,15 +70,22 @@ impl<S> Clone for KeyedLimiter<S> {
 /// Counts limiters, so that two of them never share a counter by accident.
 static LIMITERS: AtomicU64 = AtomicU64::new(0);
 
-impl<S> KeyedLimiter<S> {
-    pub(crate) fn with(limits: SmallVec<[Limit; 2]>, store: S) -> KeyedLimiter<S> {
+impl<S> Shared<S> {
+    fn new(limits: SmallVec<[Limit; 2]>, store: S) -> Shared<S> {
         let family = LIMITERS.fetch_add(1, Ordering::Relaxed);
-        KeyedLimiter(Arc::new(Shared {
+        Shared {
             store,
             first: Limits::new(family, limits),
             changed: AtomicBool::new(false),
             current: ArcSwapOption::empty(),
-        }))
+            express: None,
+        }
+    }
+}
+
+impl<S> KeyedLimiter<S> {
+    pub(crate) fn with(limits: SmallVec<[Limit; 2]>, store: S) -> KeyedLimiter<S> {
+        KeyedLimiter(Arc::new(Shared::new(limits, store)))
     }
 
     /// The store that decides.
@@ -82,11 +107,14 @@ impl<S> KeyedLimiter<S> {
 
 impl<S: Store> KeyedLimiter<S> {
     /// Decides a request of `cost` for `key`, wherever the store is: one verdict for each limit.
-    pub async fn decide(
-        &self,
-        key: impl Into<Key<'_>>,
-        cost: u64,
-    ) -> Result<Verdicts, StoreError> {
+    ///
+    /// ```
+    /// # use tollgate::{KeyedLimiter, Store, StoreError};
+    /// async fn ask(api: &KeyedLimiter<impl Store>, user: &str) -> Result<bool, StoreError> {
+    ///     Ok(api.decide(user, 1).await?.iter().all(|verdict| verdict.allowed))
+    /// }
+    /// ```
+    pub async fn decide(&self, key: impl Into<Key<'_>>, cost: u64) -> Result<Verdicts, StoreError> {
         let limits = match self.0.changed.load(Ordering::Acquire) {
             true => self.0.current.load_full(),
             false => None,
@@ -97,6 +125,23 @@ impl<S: Store> KeyedLimiter<S> {
 }
 
 impl KeyedLimiter {
+    /// A limiter with a store of its own.
+    pub(crate) fn in_process(limits: SmallVec<[Limit; 2]>, store: MemoryStore) -> KeyedLimiter {
+        let mut shared = Shared::new(limits, store);
+        if let [limit] = shared.first.all()
+            && let Some(plain) = plain_meter(limit)
+        {
+            let hasher = shared.store.hasher(shared.first.bucket(0));
+            shared.express = Some(Express { plain: *plain, hasher, quota: limit.quota() });
+        }
+        KeyedLimiter(Arc::new(shared))
+    }
+
+    #[inline]
+    fn express(&self) -> Option<&Express> {
+        self.0.express.as_ref().filter(|_| !self.0.changed.load(Ordering::Acquire))
+    }
+
     /// Takes one for `key`, or says when to come back.
     #[inline]
     pub fn check<'k>(&self, key: impl Into<Key<'k>>) -> Result<(), Denied> {
@@ -107,13 +152,15 @@ impl KeyedLimiter {
     #[inline]
     pub fn check_n<'k>(&self, key: impl Into<Key<'k>>, cost: u64) -> Result<(), Denied> {
         let (key, store) = (key.into(), &self.0.store);
-        self.limits(|limits| match limits.plain() {
-            Some((meter, bucket)) => {
-                let place = store.place(*bucket, key);
-                store.decide_plain(meter, place, cost, store.now(), |verdict| limits.answer(verdict))
-            }
-            None => self.take(limits, key, cost, Span::ZERO, new_lease()).map(drop),
-        })
+        if let Some(express) = self.express() {
+            let place = Place::of(express.hasher.of(key));
+            // Fetch the line before asking the time: a precise clock waits for what is under way.
+            store.approach(place);
+            return store.decide_plain(&express.plain, place, cost, store.now(), |_, answer| {
+                express.answer(answer)
+            });
+        }
+        self.limits(|limits| self.take(limits, key, cost, Span::ZERO, new_lease()).map(drop))
     }
 
     /// Takes one for each of `keys`, each on its own. Much faster than one by one: the clock is
@@ -122,29 +169,51 @@ impl KeyedLimiter {
     /// ```
     /// use tollgate::{Limit, Limiter};
     /// let limiter = Limiter::keyed(["1/s".parse::<Limit>()?]);
-    /// let answers = limiter.check_each(&["ann", "bob", "ann"].map(Into::into));
-    /// assert_eq!(answers.iter().map(|a| a.is_ok()).collect::<Vec<_>>(), [true, true, false]);
+    /// let mut allowed = vec![];
+    /// limiter.check_each(&["ann", "bob", "ann"].map(Into::into), |answer| {
+    ///     allowed.push(answer.is_ok());
+    /// });
+    /// assert_eq!(allowed, [true, true, false]);
     /// # Ok::<(), tollgate::limit::ParseLimitError>(())
     /// ```
-    pub fn check_each(&self, keys: &[Key<'_>]) -> SmallVec<[Result<(), Denied>; 16]> {
-        self.limits(|limits| match limits.plain() {
-            Some((meter, bucket)) => {
-                let mut answers = SmallVec::with_capacity(keys.len());
-                self.0.store.decide_each_plain(meter, *bucket, keys, |verdict| {
-                    answers.push(limits.answer(verdict));
+    #[inline]
+    pub fn check_each(&self, keys: &[Key<'_>], mut answer: impl FnMut(Result<(), Denied>)) {
+        match self.express() {
+            Some(express) => {
+                let (plain, hasher) = (&express.plain, &express.hasher);
+                self.0.store.decide_each_plain(plain, hasher, keys, |result| {
+                    answer(express.answer(result));
                 });
-                answers
             }
-            None => keys.iter().map(|key| self.check(*key)).collect(),
-        })
+            None => keys.iter().for_each(|key| answer(self.check(*key))),
+        }
     }
 
     /// How `key` stands, with nothing spent. Of several limits, the one closest to its end.
+    ///
+    /// ```
+    /// use tollgate::{Limit, Limiter};
+    /// let limiter = Limiter::keyed(["10/h".parse::<Limit>()?, "50/day".parse()?]);
+    /// limiter.check("ann")?;
+    /// assert_eq!(limiter.peek("ann").remaining, 9);
+    /// assert_eq!(limiter.peek("bob").remaining, 10);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn peek<'k>(&self, key: impl Into<Key<'k>>) -> Verdict {
         self.of(key.into()).adjust(Action::Peek, 0, 0)
     }
 
     /// Takes `amount` for `key` until its true cost is known.
+    ///
+    /// ```
+    /// use tollgate::{Limit, Limiter};
+    /// let tokens = Limiter::keyed(["10k tokens/day".parse::<Limit>()?]);
+    /// let hold = tokens.reserve("acme", 4_000)?;
+    /// hold.settle(12_000); // far more than was held: the difference is owed
+    /// assert_eq!(tokens.peek("acme").remaining, 0);
+    /// assert!(!tokens.peek("acme").allowed); // it is in debt
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn reserve<'k>(&self, key: impl Into<Key<'k>>, amount: u64) -> Result<Hold, Denied> {
         let (key, lease) = (key.into(), new_lease());
         self.of(key).run(Action::Take { max_wait: Span::ZERO }, amount, lease)?;
@@ -152,11 +221,30 @@ impl KeyedLimiter {
     }
 
     /// Gives `amount` back to `key`, never above full.
+    ///
+    /// ```
+    /// use tollgate::{Limit, Limiter};
+    /// let limiter = Limiter::keyed(["10/h".parse::<Limit>()?]);
+    /// limiter.check_n("ann", 4)?;
+    /// assert_eq!(limiter.refund("ann", 3).remaining, 9);
+    /// assert_eq!(limiter.refund("ann", 3).remaining, 10); // and not 12
+    /// assert_eq!(limiter.len(), 0); // a key that is full is forgotten
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn refund<'k>(&self, key: impl Into<Key<'k>>, amount: u64) -> Verdict {
         self.of(key.into()).adjust(Action::Refund, amount, 0)
     }
 
     /// Waits until `key` may take one. A future that is dropped gives its place in line back.
+    ///
+    /// ```
+    /// # use tollgate::KeyedLimiter;
+    /// async fn notify(limiter: &KeyedLimiter, user: &str) -> Result<(), tollgate::Denied> {
+    ///     limiter.wait(user).await;
+    ///     println!("to {user}");
+    ///     limiter.wait_timeout(user, std::time::Duration::from_secs(5)).await // or refuse
+    /// }
+    /// ```
     pub async fn wait<'k>(&self, key: impl Into<Key<'k>>) {
         // Every limit lets a single one pass at some time.
         let _ = self.wait_n(key, 1).await;
@@ -195,6 +283,17 @@ impl KeyedLimiter {
 
     /// Takes a place among those in flight for `key`, for limits on concurrency. Limits on
     /// rates beside it are charged one.
+    ///
+    /// ```
+    /// use tollgate::{Limit, Limiter};
+    /// let limiter = Limiter::keyed(["1 concurrent".parse::<Limit>()?]);
+    /// let permit = limiter.acquire("ann")?;
+    /// assert!(limiter.acquire("ann").is_err());
+    /// assert!(limiter.acquire("bob").is_ok());
+    /// drop(permit);
+    /// assert!(limiter.acquire("ann").is_ok());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn acquire<'k>(&self, key: impl Into<Key<'k>>) -> Result<Permit, Denied> {
         let (key, lease) = (key.into(), new_lease());
         self.of(key).run(Action::Take { max_wait: Span::ZERO }, 1, lease)?;
@@ -222,6 +321,15 @@ impl KeyedLimiter {
     /// Takes no time, whatever the number of keys: each is carried over when it is next seen,
     /// as of the moment of the change. A key idle for so long that it was full again under the
     /// old limits begins full under the new ones.
+    ///
+    /// ```
+    /// use tollgate::{Carry, Limit, Limiter};
+    /// let limiter = Limiter::keyed(["100/day".parse::<Limit>()?]);
+    /// limiter.check_n("ann", 70)?;
+    /// limiter.change(["1k/day".parse()?], Carry::Additive);
+    /// assert_eq!(limiter.peek("ann").remaining, 930);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn change(&self, limits: impl IntoIterator<Item = Limit>, carry: Carry) {
         let limits: SmallVec<[Limit; 2]> = limits.into_iter().collect();
         let now = self.0.store.now();
@@ -256,7 +364,14 @@ impl KeyedLimiter {
         }
     }
 
-    fn run(&self, limits: &Limits, key: Key<'_>, action: Action, cost: u64, lease: u64) -> Verdicts {
+    fn run(
+        &self,
+        limits: &Limits,
+        key: Key<'_>,
+        action: Action,
+        cost: u64,
+        lease: u64,
+    ) -> Verdicts {
         let checks = limits.checks(key, cost, lease);
         self.0.store.run_at(Call { action, checks: &checks }, self.0.store.now())
     }

@@ -46,6 +46,15 @@ struct Books {
 
 impl Limiter {
     /// A limiter with one limit.
+    ///
+    /// ```
+    /// use tollgate::{Limit, Limiter};
+    /// let limiter = Limiter::new(Limit::per_second(10)?);
+    /// let clone = limiter.clone();
+    /// limiter.check_n(10)?;
+    /// assert!(clone.check().is_err()); // the same budget
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn new(limit: Limit) -> Limiter {
         Builder::default().limit(limit).build()
     }
@@ -63,6 +72,17 @@ impl Limiter {
     }
 
     /// A limiter with a clock, a store or bounds of your choice.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, testing::ManualClock};
+    /// let clock = ManualClock::new();
+    /// let limiter = Limiter::builder()
+    ///     .limits(["10/s".parse()?, "100/min".parse()?])
+    ///     .clock(&clock)
+    ///     .build();
+    /// assert_eq!(limiter.peek().remaining, 10);
+    /// # Ok::<(), tollgate::limit::ParseLimitError>(())
+    /// ```
     pub fn builder() -> Builder {
         Builder::default()
     }
@@ -78,12 +98,29 @@ impl Limiter {
     }
 
     /// Takes one, or says when to come back.
+    ///
+    /// ```
+    /// use tollgate::{Limit, Limiter};
+    /// let limiter = Limiter::new("1/h".parse::<Limit>()?);
+    /// assert!(limiter.check().is_ok());
+    /// assert!(limiter.check().is_err());
+    /// # Ok::<(), tollgate::limit::ParseLimitError>(())
+    /// ```
     #[inline]
     pub fn check(&self) -> Result<(), Denied> {
         self.check_n(1)
     }
 
     /// Takes `cost` at once, or nothing.
+    ///
+    /// ```
+    /// use tollgate::{Limit, Limiter};
+    /// let limiter = Limiter::new("10/h".parse::<Limit>()?);
+    /// assert!(limiter.check_n(8).is_ok());
+    /// assert!(limiter.check_n(8).is_err()); // takes nothing
+    /// assert!(limiter.check_n(2).is_ok());
+    /// # Ok::<(), tollgate::limit::ParseLimitError>(())
+    /// ```
     #[inline]
     pub fn check_n(&self, cost: u64) -> Result<(), Denied> {
         if let Some(word) = &self.0.word
@@ -95,11 +132,29 @@ impl Limiter {
     }
 
     /// How things stand, with nothing spent. Of several limits, the one closest to its end.
+    ///
+    /// ```
+    /// use tollgate::Limiter;
+    /// let limiter = Limiter::builder().limits(["10/h".parse()?, "50/day".parse()?]).build();
+    /// let standing = limiter.peek();
+    /// assert_eq!((standing.limit, standing.remaining), (10, 10));
+    /// # Ok::<(), tollgate::limit::ParseLimitError>(())
+    /// ```
     pub fn peek(&self) -> Verdict {
         self.adjust(Action::Peek, 0, 0)
     }
 
     /// Takes `amount` until its true cost is known.
+    ///
+    /// ```
+    /// use tollgate::{Limit, Limiter};
+    /// let tokens = Limiter::new("10k tokens/day".parse::<Limit>()?);
+    /// let hold = tokens.reserve(4_000)?;
+    /// assert_eq!(tokens.peek().remaining, 6_000);
+    /// hold.settle(1_000);
+    /// assert_eq!(tokens.peek().remaining, 9_000);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn reserve(&self, amount: u64) -> Result<Hold, Denied> {
         let lease = new_lease();
         self.run(Action::Take { max_wait: Span::ZERO }, amount, lease)?;
@@ -108,34 +163,101 @@ impl Limiter {
 
     /// Waits for one. Requests go on in the order they began to wait. A future that is dropped
     /// gives its place in line back.
+    ///
+    /// ```
+    /// # use tollgate::Limiter;
+    /// async fn send(mail: &Limiter) {
+    ///     mail.wait().await;
+    ///     println!("sent");
+    /// }
+    /// ```
     pub async fn wait(&self) {
         // Every limit lets a single one pass at some time.
         let _ = self.wait_n(1).await;
     }
 
     /// Waits for `cost`; an error means that it can never pass.
+    ///
+    /// ```
+    /// use tollgate::{Limit, Limiter};
+    /// let limiter = Limiter::new("10/h".parse::<Limit>()?);
+    /// assert!(ready(limiter.wait_n(10)).is_ok()); // at once
+    /// assert!(ready(limiter.wait_n(11)).is_err()); // eleven never fit
+    /// # fn ready<T>(future: impl Future<Output = T>) -> T {
+    /// #     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    /// #     match std::pin::pin!(future).poll(&mut context) {
+    /// #         std::task::Poll::Ready(output) => output,
+    /// #         std::task::Poll::Pending => panic!("it waits"),
+    /// #     }
+    /// # }
+    /// # Ok::<(), tollgate::limit::ParseLimitError>(())
+    /// ```
     pub async fn wait_n(&self, cost: u64) -> Result<(), Denied> {
         counters::wait(self, cost, Time::MAX).await
     }
 
     /// Waits for one if that takes no longer than `timeout`; otherwise refuses at once and
     /// charges nothing.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limit, Limiter};
+    /// let limiter = Limiter::new("1/h".parse::<Limit>()?);
+    /// assert!(ready(limiter.wait_timeout(Duration::from_secs(1))).is_ok());
+    /// assert!(ready(limiter.wait_timeout(Duration::from_secs(1))).is_err()); // too long
+    /// # fn ready<T>(future: impl Future<Output = T>) -> T {
+    /// #     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    /// #     match std::pin::pin!(future).poll(&mut context) {
+    /// #         std::task::Poll::Ready(output) => output,
+    /// #         std::task::Poll::Pending => panic!("it waits"),
+    /// #     }
+    /// # }
+    /// # Ok::<(), tollgate::limit::ParseLimitError>(())
+    /// ```
     pub async fn wait_timeout(&self, timeout: Duration) -> Result<(), Denied> {
         counters::wait(self, 1, self.clock().now() + timeout.into()).await
     }
 
     /// [`wait`](Limiter::wait) for threads.
+    ///
+    /// ```
+    /// use tollgate::{Limit, Limiter};
+    /// let limiter = Limiter::new("1k/s burst 1".parse::<Limit>()?);
+    /// for _ in 0..3 {
+    ///     limiter.blocking_wait(); // the second a millisecond after the first, and so on
+    /// }
+    /// # Ok::<(), tollgate::limit::ParseLimitError>(())
+    /// ```
     pub fn blocking_wait(&self) {
         let _ = counters::blocking_wait(self, 1, Time::MAX);
     }
 
     /// [`wait_timeout`](Limiter::wait_timeout) for threads.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limit, Limiter};
+    /// let limiter = Limiter::new("1/h".parse::<Limit>()?);
+    /// limiter.check()?;
+    /// assert!(limiter.blocking_wait_timeout(Duration::from_secs(1)).is_err()); // at once
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn blocking_wait_timeout(&self, timeout: Duration) -> Result<(), Denied> {
         counters::blocking_wait(self, 1, self.clock().now() + timeout.into())
     }
 
     /// Takes a place among those in flight, for limits on concurrency. Limits on rates beside
     /// it are charged one.
+    ///
+    /// ```
+    /// use tollgate::{Limit, Limiter};
+    /// let limiter = Limiter::new("2 concurrent".parse::<Limit>()?);
+    /// let permits = [limiter.acquire()?, limiter.acquire()?];
+    /// assert!(limiter.acquire().is_err());
+    /// drop(permits);
+    /// assert!(limiter.acquire().is_ok());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn acquire(&self) -> Result<Permit, Denied> {
         let lease = new_lease();
         self.run(Action::Take { max_wait: Span::ZERO }, 1, lease)?;
@@ -143,6 +265,15 @@ impl Limiter {
     }
 
     /// Forgets what was spent.
+    ///
+    /// ```
+    /// use tollgate::{Limit, Limiter};
+    /// let limiter = Limiter::new("5/h".parse::<Limit>()?);
+    /// limiter.check_n(5)?;
+    /// limiter.reset();
+    /// assert_eq!(limiter.peek().remaining, 5);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn reset(&self) {
         self.adjust(Action::Reset, 0, 0);
     }

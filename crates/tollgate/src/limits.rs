@@ -1,11 +1,10 @@
 //! The limits of a keyed limiter, and what they replaced.
 
 use smallvec::SmallVec;
-use tollgate_core::{Carry, Meter, Time, Verdict};
+use tollgate_core::{Carry, Time};
 
 use crate::store::{Bucket, Check, Former};
-use crate::memory::narrow_meter;
-use crate::{Denied, Key, Limit};
+use crate::{Key, Limit};
 
 /// How many changes back a key that was not seen since is still found.
 const MAX_FORMER: usize = 4;
@@ -20,18 +19,12 @@ pub(crate) struct Limits {
     generation: u64,
     limits: SmallVec<[Limit; 2]>,
     formers: SmallVec<[Option<Former>; 2]>,
-    /// What the everyday case needs, ready at hand.
-    plain: Option<(Meter, Bucket)>,
 }
 
 impl Limits {
     pub(crate) fn new(family: u64, limits: SmallVec<[Limit; 2]>) -> Limits {
         let formers = limits.iter().map(|_| None).collect();
-        let plain = match &limits[..] {
-            [limit] => narrow_meter(limit).map(|meter| (*meter, bucket(family, 0, 0))),
-            _ => None,
-        };
-        Limits { family, generation: 0, limits, formers, plain }
+        Limits { family, generation: 0, limits, formers }
     }
 
     #[inline]
@@ -39,23 +32,9 @@ impl Limits {
         &self.limits
     }
 
-    fn bucket(&self, index: usize) -> Bucket {
-        bucket(self.family, self.generation, index)
-    }
-
-    /// The meter and bucket of a limiter with one plain meter that was never changed.
-    #[inline]
-    pub(crate) fn plain(&self) -> Option<&(Meter, Bucket)> {
-        self.plain.as_ref()
-    }
-
-    /// The answer to a request on the only limit.
-    #[inline(always)]
-    pub(crate) fn answer(&self, verdict: Verdict) -> Result<(), Denied> {
-        match verdict.allowed {
-            true => Ok(()),
-            false => Err(Denied::new(self.limits[0].quota(), 0, verdict.retry)),
-        }
+    /// A bucket number no other limiter, change or position has: 32, 24 and 8 bits of each.
+    pub(crate) fn bucket(&self, index: usize) -> Bucket {
+        Bucket::new(self.family << 32 | (self.generation & 0xff_ffff) << 8 | (index as u64 & 0xff))
     }
 
     pub(crate) fn checks<'a>(
@@ -86,14 +65,8 @@ impl Limits {
             generation: self.generation + 1,
             formers: (0..limits.len()).map(former).collect(),
             limits,
-            plain: None,
         }
     }
-}
-
-/// A bucket number no other limiter, change or position has: 32, 24 and 8 bits of each.
-fn bucket(family: u64, generation: u64, index: usize) -> Bucket {
-    Bucket::new(family << 32 | (generation & 0xff_ffff) << 8 | (index as u64 & 0xff))
 }
 
 /// Drops formers none of whose keys can still owe anything (unless a settlement ran deep into

@@ -36,6 +36,15 @@ impl Permit {
     }
 
     /// Ends it, saying that what it protects dropped the work: an adaptive limit comes down.
+    ///
+    /// ```
+    /// use tollgate::{Limit, Limiter};
+    /// let limiter = Limiter::new("adaptive 10..100 concurrent".parse::<Limit>()?);
+    /// let permit = limiter.acquire()?;
+    /// permit.failed(); // it answered 503
+    /// assert!(limiter.acquire().is_ok());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn failed(mut self) {
         self.failed = true;
     }

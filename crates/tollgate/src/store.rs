@@ -36,6 +36,14 @@ impl Bucket {
 }
 
 /// One limit on one key, and what is asked of it.
+///
+/// ```
+/// use tollgate::{Bucket, Check, Limit};
+/// let limit: Limit = "10/s".parse()?;
+/// let check = Check::new(Bucket::new(0), "ann", &limit, 3);
+/// assert_eq!((check.cost, check.lease), (3, 0));
+/// # Ok::<(), tollgate::limit::ParseLimitError>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Check<'a> {
     /// The family of counters.
@@ -60,6 +68,20 @@ impl<'a> Check<'a> {
 }
 
 /// A limit that was replaced, and how its counters carry over to the one that came after it.
+///
+/// ```
+/// use tollgate::{Bucket, Carry, Check, Former, Limit, MemoryStore};
+/// let (free, pro): (Limit, Limit) = ("10/day".parse()?, "100/day".parse()?);
+/// let (free_bucket, pro_bucket) = (Bucket::new(0), Bucket::new(1));
+/// let store = MemoryStore::new();
+/// store.decide_one(&Check::new(free_bucket, "ann", &free, 8));
+///
+/// let (carry, until) = (Carry::Additive, store.now());
+/// let former = Former { bucket: free_bucket, limit: free, carry, until, former: None };
+/// let check = Check { former: Some(&former), ..Check::new(pro_bucket, "ann", &pro, 1) };
+/// assert_eq!(store.decide_one(&check).remaining, 91);
+/// # Ok::<(), tollgate::limit::ParseLimitError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Former {
     /// The bucket its counters are in.
@@ -75,6 +97,26 @@ pub struct Former {
 }
 
 /// What to do with the checks of a [`Call`].
+///
+/// ```
+/// use tollgate::{Action, Bucket, Call, Check, Limit, MemoryStore, Store};
+/// let store = MemoryStore::new();
+/// let limit: Limit = "10/h".parse()?;
+/// let checks = [Check::new(Bucket::new(0), "ann", &limit, 15)];
+/// let spent = ready(store.run(Call { action: Action::Spend, checks: &checks }))?;
+/// assert!(!spent[0].allowed); // 5 are owed
+/// ready(store.run(Call { action: Action::Reset, checks: &checks }))?;
+/// let peeked = ready(store.run(Call { action: Action::Peek, checks: &checks }))?;
+/// assert_eq!(peeked[0].remaining, 10);
+/// # fn ready<T>(future: impl Future<Output = T>) -> T {
+/// #     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+/// #     match std::pin::pin!(future).poll(&mut context) {
+/// #         std::task::Poll::Ready(output) => output,
+/// #         std::task::Poll::Pending => panic!("it waits"),
+/// #     }
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Action {
@@ -103,6 +145,15 @@ pub enum Action {
 }
 
 /// A request as data.
+///
+/// ```
+/// use tollgate::{Action, Bucket, Call, Check, Limit, Span};
+/// let limit: Limit = "10/s".parse()?;
+/// let checks = [Check::new(Bucket::new(0), "ann", &limit, 1)];
+/// // A place in line within a second, or a refusal:
+/// let call = Call { action: Action::Take { max_wait: Span::from_secs(1) }, checks: &checks };
+/// # Ok::<(), tollgate::limit::ParseLimitError>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
     /// What to do.
@@ -146,6 +197,14 @@ pub trait Store: Send + Sync {
 }
 
 /// The store could not answer. This is not a denial: what happens then is the caller's choice.
+///
+/// ```
+/// use std::error::Error;
+/// use tollgate::StoreError;
+/// let error = StoreError::new("redis is unreachable").because("connection refused");
+/// assert_eq!(error.to_string(), "redis is unreachable");
+/// assert_eq!(error.source().unwrap().to_string(), "connection refused");
+/// ```
 #[derive(Debug)]
 pub struct StoreError {
     message: String,

@@ -1,9 +1,9 @@
 //! A limiter's state in one atomic word: decided by a compare-and-swap, without a lock.
 
-use tollgate_core::{Algorithm, Meter, MeterState, Span, Time, Verdict};
+use tollgate_core::{MeterState, PlainMeter, Time, Verdict};
 
 use crate::account::{self, Account, State};
-use crate::memory::narrow_meter;
+use crate::memory::plain_meter;
 use crate::store::Action;
 use crate::sync::{AtomicU64, Ordering};
 use crate::{Denied, Limit};
@@ -11,7 +11,7 @@ use crate::{Denied, Limit};
 /// A plain meter's whole state in one word: nanoseconds since `epoch`, and 4 bits of fraction.
 #[derive(Debug)]
 pub(crate) struct Word {
-    meter: Meter,
+    plain: PlainMeter,
     limit: Limit,
     epoch: u64,
     word: AtomicU64,
@@ -25,9 +25,9 @@ const LATEST: u64 = (u64::MAX >> FRACTION_BITS) - 1;
 
 impl Word {
     pub(crate) fn new(limit: &Limit, now: Time) -> Option<Word> {
-        let meter = narrow_meter(limit)?;
-        (meter.fill_time().as_nanos() < LATEST / 2).then(|| Word {
-            meter: *meter,
+        let plain = plain_meter(limit)?;
+        (limit.fill_time().as_nanos() < LATEST / 2).then(|| Word {
+            plain: *plain,
             limit: limit.clone(),
             epoch: now.as_nanos(),
             word: AtomicU64::new(0),
@@ -51,11 +51,10 @@ impl Word {
     pub(crate) fn take(&self, now: Time, cost: u64) -> Option<Result<(), Denied>> {
         let mut seen = self.word.load(Ordering::Relaxed);
         while seen != RETIRED {
-            let mut state = self.unpack(seen);
-            let verdict = self.meter.attempt(&mut state, now, cost, Span::ZERO);
-            if !verdict.allowed {
-                return Some(Err(Denied::new(self.limit.quota(), 0, verdict.retry)));
-            }
+            let state = match self.plain.take(self.unpack(seen), now, cost) {
+                Ok(state) => state,
+                Err(retry) => return Some(Err(Denied::new(self.limit.quota(), 0, retry))),
+            };
             match self.word.compare_exchange_weak(
                 seen,
                 self.pack(state),
@@ -70,7 +69,12 @@ impl Word {
     }
 
     /// Runs any action; `None` once the word is retired.
-    pub(crate) fn run(&self, action: Action, cost: u64, now: Time) -> Option<Result<Verdict, Denied>> {
+    pub(crate) fn run(
+        &self,
+        action: Action,
+        cost: u64,
+        now: Time,
+    ) -> Option<Result<Verdict, Denied>> {
         loop {
             let seen = self.word.load(Ordering::Relaxed);
             if seen == RETIRED {

@@ -1,6 +1,6 @@
 //! tollgate itself, as a user holds it.
 
-use tollgate::{Key, KeyedLimiter, Limit, Limiter};
+use tollgate::{Clock, Key, KeyedLimiter, Limit, Limiter};
 
 use crate::subjects::{BATCH, Batch, Drain, Subject};
 use crate::workload::Allowance;
@@ -11,6 +11,12 @@ pub(crate) struct Keyed(KeyedLimiter);
 impl Keyed {
     pub(crate) fn new(allowance: Allowance) -> Keyed {
         Keyed::with(&[&spell(allowance)])
+    }
+
+    /// On the kernel's coarse clock, as users choose who would rather be quick than precise.
+    pub(crate) fn coarse(allowance: Allowance) -> Keyed {
+        let limit = parse(&spell(allowance));
+        Keyed(Limiter::builder().limit(limit).clock(Clock::coarse()).build_keyed())
     }
 
     /// With limits as a user writes them.
@@ -44,7 +50,9 @@ impl Batch<String> for Keyed {
     #[inline]
     fn allow_batch(&self, keys: &[String; BATCH]) -> u64 {
         let keys = keys.each_ref().map(|key| Key::from(key.as_str()));
-        self.0.check_each(&keys).iter().map(|answer| u64::from(answer.is_ok())).sum()
+        let mut allowed = 0;
+        self.0.check_each(&keys, |answer| allowed += u64::from(answer.is_ok()));
+        allowed
     }
 }
 
@@ -54,6 +62,12 @@ pub(crate) struct Single(Limiter);
 impl Single {
     pub(crate) fn new(allowance: Allowance) -> Single {
         Single(Limiter::new(parse(&spell(allowance))))
+    }
+
+    /// On the kernel's coarse clock.
+    pub(crate) fn coarse(allowance: Allowance) -> Single {
+        let limit = parse(&spell(allowance));
+        Single(Limiter::builder().limit(limit).clock(Clock::coarse()).build())
     }
 }
 

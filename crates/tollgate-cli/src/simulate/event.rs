@@ -59,7 +59,8 @@ impl Op {
 impl Event {
     /// The event that `line` describes.
     pub(super) fn parse(line: &str) -> Result<Event, Fault> {
-        let fields: Fields<'_> = serde_json::from_str(line).map_err(|error| not_json(line, &error))?;
+        let fields: Fields<'_> =
+            serde_json::from_str(line).map_err(|error| not_json(line, &error))?;
         let mut event =
             Event { at_us: 0, key: String::new(), cost: 1, op: Op::Check, max_wait_us: 0 };
         let mut seen = [false; FIELDS.len()];
@@ -72,6 +73,10 @@ impl Event {
             };
             if std::mem::replace(&mut seen[index], true) {
                 return Err(name.fault(format!("\"{name_text}\" is given twice: keep one")));
+            }
+            // As good as left out.
+            if value.raw.get() == "null" && index > 0 {
+                continue;
             }
             match FIELDS[index] {
                 "at_us" => event.at_us = value.number("at_us", LAST_US)?,
@@ -112,9 +117,9 @@ fn list(words: &[&str]) -> String {
 }
 
 fn text(raw: &RawValue) -> Option<Cow<'_, str>> {
-    serde_json::from_str(raw.get()).ok().or_else(|| {
-        serde_json::from_str::<String>(raw.get()).ok().map(Cow::Owned)
-    })
+    serde_json::from_str(raw.get())
+        .ok()
+        .or_else(|| serde_json::from_str::<String>(raw.get()).ok().map(Cow::Owned))
 }
 
 /// A value and where it stands in its line.

@@ -26,7 +26,8 @@ impl Fault {
         let typed = typed.to_ascii_lowercase();
         let near = known.iter().filter_map(|name| {
             let apart = name.len().abs_diff(typed.len());
-            let distance = if apart > 2 { apart } else { strsim::damerau_levenshtein(&typed, name) };
+            let distance =
+                if apart > 2 { apart } else { strsim::damerau_levenshtein(&typed, name) };
             (distance <= 2 && distance < name.len()).then_some((distance, *name))
         });
         Fault { suggestion: near.min().map(|(_, name)| name), ..self }

@@ -67,13 +67,14 @@ impl Trace {
                 return Ok(None);
             }
             // Some editors begin a file with a mark of its encoding.
-            let skip = if self.number == 1 && self.line.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
+            let skip =
+                if self.number == 1 && self.line.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
             let line = &self.line[skip..];
             if line.iter().all(u8::is_ascii_whitespace) {
                 continue;
             }
-            let event = parse(line)
-                .map_err(|fault| fault.on_line(&self.name, self.number, line))?;
+            let event =
+                parse(line).map_err(|fault| fault.on_line(&self.name, self.number, line))?;
             self.notice_step(&event);
             return Ok(Some(event));
         }
@@ -129,7 +130,8 @@ fn parse(line: &[u8]) -> Result<Event, Fault> {
 
 fn bar(bytes: u64) -> ProgressBar {
     let template = "simulating {bar:40} {bytes}/{total_bytes} {eta}";
-    let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    let style =
+        ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
     ProgressBar::new(bytes).with_style(style).with_finish(ProgressFinish::AndClear)
 }
 

@@ -1,3 +1,5 @@
+//! Worked cases of the concurrency.
+
 use super::*;
 
 fn at(secs: u64) -> Time {

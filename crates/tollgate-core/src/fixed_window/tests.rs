@@ -111,7 +111,11 @@ fn debt_on_a_calendar_is_bounded() {
     assert_eq!(state.parts().1, MAX_PERIODS);
     assert_eq!(window.full_at(&state), Time::MAX);
     assert!(!window.decide(&mut state, at(0), 1).allowed);
+    assert!(!window.reserve(&mut state, at(0), 1, Span::from_secs(1 << 33)).allowed);
     assert_eq!(window.used(&state, at(61 * 499)), 2);
+    // The last period of the debt ends like any other.
+    assert_eq!(window.used(&state, at(61 * 499 + 30)), 1);
+    assert_eq!(window.decide(&mut state, at(61 * 499 + 30), 1).retry, after(31));
     assert_eq!(window.used(&state, at(61 * 500)), 0);
     assert_eq!(window.used(&state, Time::MAX), 0);
 }

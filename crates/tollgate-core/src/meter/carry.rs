@@ -6,34 +6,46 @@ use crate::{Algorithm, Carry, Meter, MeterState, Time};
 impl Meter {
     /// Takes over a state of `old`. What is left is rounded down to the new meter's own parts of
     /// a nanosecond, so a change of limits never mints anything.
+    ///
+    /// ```
+    /// use tollgate_core::{Algorithm, Carry, Meter, Span, Time};
+    /// let old = Meter::new(10, Span::from_secs(1), 10)?;
+    /// let new = Meter::new(100, Span::from_secs(1), 100)?;
+    /// let mut state = old.fresh(Time::EPOCH);
+    /// old.charge(&mut state, Time::EPOCH, 4);
+    /// let state = new.carry(&old, &state, Time::EPOCH, Carry::Proportional);
+    /// assert_eq!(new.peek(&state, Time::EPOCH).remaining, 60);
+    /// # Ok::<(), tollgate_core::InvalidLimit>(())
+    /// ```
     pub fn carry(&self, old: &Meter, state: &MeterState, now: Time, how: Carry) -> MeterState {
         if how == Carry::Reset {
             return self.fresh(now);
         }
         // A token is `period` units of `1 / rate` nanoseconds.
         let (was_full, full) = (old.full_units(), self.full_units());
-        let left = was_full - old.debt(state, now).units(old.rate) as i128;
-        let in_tokens = || rescale(left, i128::from(old.period), i128::from(self.period));
+        let left = was_full - old.debt(state, now).units(old.plain.rate) as i128;
+        let in_tokens =
+            || rescale(left, i128::from(old.plain.period), i128::from(self.plain.period));
         let carried = match how {
             Carry::Proportional if left > 0 => rescale(left, was_full, full),
             // Whoever pays later was promised a moment, not a number of tokens: keep it, as Guava.
             Carry::Proportional if old.pays_later => {
-                rescale(left, i128::from(old.rate), i128::from(self.rate))
+                rescale(left, i128::from(old.plain.rate), i128::from(self.plain.rate))
             }
             Carry::Additive => in_tokens() + self.grown_units(old),
             _ => in_tokens(),
         };
         let owed = full.saturating_sub(carried.min(full)).unsigned_abs();
-        let debt = Exact::from_units(owed, self.rate);
-        MeterState(Exact::whole(self.refilled_at(now)).plus(debt, self.rate))
+        let debt = Exact::from_units(owed, self.plain.rate);
+        MeterState(Exact::whole(self.refilled_at(now)).plus(debt, self.plain.rate))
     }
 
     fn full_units(&self) -> i128 {
-        self.depth.units(self.rate) as i128
+        self.plain.depth.units(self.plain.rate) as i128
     }
 
     /// What this meter holds more than `old`.
     fn grown_units(&self, old: &Meter) -> i128 {
-        i128::from(self.burst.saturating_sub(old.burst)) * i128::from(self.period)
+        i128::from(self.plain.burst.saturating_sub(old.plain.burst)) * i128::from(self.plain.period)
     }
 }

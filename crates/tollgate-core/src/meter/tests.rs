@@ -72,9 +72,15 @@ fn thirds_of_a_nanosecond_are_not_lost() {
 
     // Asked ahead, nothing is rounded on the way: the fourth is due exactly at the second.
     let mut state = meter.fresh(at(0));
-    let waits = [(); 4].map(|()| meter.reserve(&mut state, at(0), 1, SECOND).wait.as_nanos());
-    assert_eq!(waits, [0, 333_333_334, 666_666_667, 1_000_000_000]);
-    assert_eq!((meter.scale(), state.parts()), (3, (1_333_333_333, 1)));
+    let turn = |()| (meter.reserve(&mut state, at(0), 1, SECOND).wait.as_nanos(), state.parts());
+    let turns = [
+        (0, (333_333_333, 1)),
+        (333_333_334, (666_666_666, 2)),
+        (666_666_667, (1_000_000_000, 0)),
+        (1_000_000_000, (1_333_333_333, 1)),
+    ];
+    assert_eq!([(); 4].map(turn), turns);
+    assert_eq!(meter.scale(), 3);
 }
 
 #[test]
@@ -220,7 +226,9 @@ fn refusals() {
     assert_eq!(refused.to_string(), "6 tokens at the start do not fit a burst of 5");
     // A fraction of a nanosecond beyond the longest fill is beyond it.
     assert_eq!(Meter::new(3, Span::from_nanos(1 << 61), 6).unwrap().fill_time(), MAX_FILL);
-    assert!(Meter::new(3, Span::from_nanos((1 << 61) + 1), 6).is_err());
+    let seventh = ((5u128 << 62) + 1) / 7; // 7 of these at 5 a period: 2^62 and a fifth.
+    let refused = Meter::new(5, Span::from_nanos(seventh as u64), 7);
+    assert_eq!(refused, Err(InvalidLimit::FillsTooSlowly));
 }
 
 #[test]

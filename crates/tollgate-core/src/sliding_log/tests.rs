@@ -1,3 +1,5 @@
+//! Worked cases of the sliding log.
+
 use super::*;
 use crate::Retry;
 

@@ -1,3 +1,5 @@
+//! Worked cases of the sliding slots.
+
 use super::*;
 use crate::Retry;
 

@@ -1,3 +1,5 @@
+//! Worked cases of the warm up.
+
 use super::*;
 use crate::Retry;
 

@@ -151,7 +151,16 @@ pub(crate) fn order_is_irrelevant<A: Algorithm>(
 
 /// Any call at any time: nothing overflows, nothing panics.
 pub(crate) fn survives<A: Algorithm>(algo: &A, calls: &[(u64, u64, i64)]) {
-    let mut state = algo.fresh(Time::from_nanos(calls.first().map_or(0, |call| call.0)));
+    let start = Time::from_nanos(calls.first().map_or(0, |call| call.0));
+    survives_from(algo, algo.fresh(start), calls);
+}
+
+/// Nor from any state a store may have read back.
+pub(crate) fn survives_from<A: Algorithm>(
+    algo: &A,
+    mut state: A::State,
+    calls: &[(u64, u64, i64)],
+) {
     for &(at, cost, signed) in calls {
         let now = Time::from_nanos(at);
         algo.decide(&mut state, now, cost);

@@ -1,7 +1,7 @@
 //! The meter: exact waits, and never more than burst + rate * t.
 
 use proptest::prelude::*;
-use tollgate_core::{Algorithm, Carry, Meter, Refill, Span, Time};
+use tollgate_core::{Algorithm, Carry, Meter, MeterState, Refill, Span, Time};
 
 use crate::cases;
 use crate::laws::{self, calls};
@@ -146,7 +146,8 @@ proptest! {
         past in calls(20, 100_000, 1 << 45),
         cost in 0..100_000u64,
     ) {
-        let meter = Meter::new(rate, Span::from_secs(period), burst).unwrap();
+        // 1 a year and 100,000 at once is refused: no bucket may take 146 years to fill.
+        let meter = Meter::new(rate.max(burst / 100), Span::from_secs(period), burst).unwrap();
         let (state, now) = laws::lived(&meter, Time::from_nanos(1_700_000_000_000_000_000), &past);
         laws::hold(&meter, &state, now, cost);
     }
@@ -223,6 +224,7 @@ proptest! {
         shifts in (0..64u32, 0..64u32, 0..64u32),
         (phase, smooth, later) in (any::<Option<u64>>(), any::<Option<u64>>(), any::<bool>()),
         calls in prop::collection::vec((any::<u64>(), any::<u64>(), any::<i64>()), 1..8),
+        stored in any::<(u64, u64)>(),
     ) {
         let (rate, period, burst, depth) = numbers;
         let (rate, burst) = (rate >> shifts.0, burst >> shifts.2);
@@ -241,7 +243,9 @@ proptest! {
             if later {
                 meter = meter.pay_later();
             }
+            let stored = MeterState::from_parts(stored.0, stored.1 % meter.scale());
             laws::survives(&meter, &calls);
+            laws::survives_from(&meter, stored, &calls);
             let tiny = Meter::new(1 << 62, Span::from_nanos(1), 1).unwrap();
             let now = Time::from_nanos(calls[0].0);
             for how in [Carry::AsIs, Carry::Proportional, Carry::Additive, Carry::Reset] {

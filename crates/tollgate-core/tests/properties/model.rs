@@ -124,7 +124,11 @@ proptest! {
             if allowed {
                 model.parts -= &wanted;
             }
+            let taken = meter.as_plain().map(|plain| plain.take(state, now, cost));
             let verdict = meter.decide(&mut state, now, cost);
+            if let Some(taken) = taken {
+                prop_assert_eq!(taken, if allowed { Ok(state) } else { Err(verdict.retry) });
+            }
             prop_assert_eq!(verdict.allowed, allowed);
             prop_assert_eq!(verdict.limit, burst);
             prop_assert_eq!(BigInt::from(verdict.remaining), model.remaining());

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use tollgate_core::{Algorithm, Calendar, FixedWindow, SlidingWindow, Span, Time, Window};
+use tollgate_core::{
+    Algorithm, Calendar, FixedWindow, FixedWindowState, SlidingWindow, SlidingWindowState, Span,
+    Time, Window,
+};
 
 use crate::cases;
 use crate::laws::{self, calls};
@@ -152,6 +155,7 @@ proptest! {
     fn survives_extremes(
         (limit, length, phase, shift) in (any::<u64>(), any::<u64>(), any::<u64>(), 0..64u32),
         calls in prop::collection::vec((any::<u64>(), any::<u64>(), any::<i64>()), 1..8),
+        (end, used) in (any::<u64>().prop_map(Time::from_nanos), any::<u64>()),
     ) {
         let (limit, length) = (limit >> (63 - shift), Span::from_nanos(length >> shift));
         let layouts = [
@@ -161,13 +165,18 @@ proptest! {
         ];
         for layout in layouts {
             let Ok(window) = FixedWindow::new(limit, layout) else { continue };
-            laws::survives(&window, &calls);
-            laws::survives(&window.clone().reserve_across_windows(), &calls);
-            laws::survives(&window.count_denied(), &calls);
+            let across = window.clone().reserve_across_windows();
+            for window in [window.clone().count_denied(), window, across] {
+                laws::survives(&window, &calls);
+                laws::survives_from(&window, FixedWindowState::from_parts(end, used), &calls);
+            }
         }
         if let Ok(window) = SlidingWindow::new(limit, length) {
-            laws::survives(&window, &calls);
-            laws::survives(&window.count_denied(), &calls);
+            let stored = SlidingWindowState::from_parts(end, used, limit.rotate_left(shift));
+            for window in [window, window.count_denied()] {
+                laws::survives(&window, &calls);
+                laws::survives_from(&window, stored, &calls);
+            }
         }
     }
 }

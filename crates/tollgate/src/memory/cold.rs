@@ -14,9 +14,9 @@ use crate::key::Fingerprint;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
 
 /// So many that growing one of them is quick even among ten million keys.
-const SHARDS: usize = 1024;
+const SHARDS: usize = if cfg!(shuttle) { 2 } else { 1024 };
 /// Entries an eviction looks at.
-const EVICTION_SAMPLE: usize = 32;
+const EVICTION_SAMPLE: usize = 16;
 /// A shard smaller than this is not swept.
 const SWEEP_FROM: usize = 64;
 
@@ -34,9 +34,11 @@ pub(super) struct Shard {
 }
 
 #[derive(Debug)]
-struct Kept {
-    state: State,
-    full_at: Time,
+pub(super) struct Kept {
+    pub(super) state: State,
+    pub(super) full_at: Time,
+    /// How much is spent, 15 being everything.
+    pub(super) level: u8,
 }
 
 impl Cold {
@@ -54,34 +56,29 @@ impl Cold {
     }
 
     pub(super) fn lock(&self, shard: u64) -> MutexGuard<'_, Shard> {
-        let shards = self.shards.get_or_init(|| {
-            (0..SHARDS).map(|_| Mutex::new(Shard::default())).collect()
-        });
+        let shards =
+            self.shards.get_or_init(|| (0..SHARDS).map(|_| Mutex::new(Shard::default())).collect());
         shards[shard as usize].lock()
     }
 
-    pub(super) fn has(shard: &Shard, fingerprint: Fingerprint) -> bool {
-        shard.states.contains_key(&fingerprint)
+    pub(super) fn has(shard: &Shard, fingerprint: Fingerprint, now: u64) -> bool {
+        shard.states.get(&fingerprint).is_some_and(|kept| kept.full_at.as_nanos() > now)
     }
 
     /// The state kept, left in the shard's place as [`State::Nothing`] until it is put back.
-    pub(super) fn take(shard: &mut Shard, fingerprint: Fingerprint) -> Option<State> {
+    pub(super) fn take(shard: &mut Shard, fingerprint: Fingerprint, now: u64) -> Option<State> {
         let kept = shard.states.get_mut(&fingerprint)?;
+        if kept.full_at.as_nanos() <= now {
+            return None;
+        }
         Some(std::mem::replace(&mut kept.state, State::Nothing))
     }
 
-    pub(super) fn put(
-        &self,
-        shard: &mut Shard,
-        fingerprint: Fingerprint,
-        state: State,
-        full_at: Time,
-        now: Time,
-    ) {
-        if full_at <= now {
+    pub(super) fn put(&self, shard: &mut Shard, fingerprint: Fingerprint, kept: Kept, now: Time) {
+        if kept.full_at <= now {
             return self.remove(shard, fingerprint);
         }
-        if shard.states.insert(fingerprint, Kept { state, full_at }).is_none() {
+        if shard.states.insert(fingerprint, kept).is_none() {
             self.keys.fetch_add(1, Ordering::Relaxed);
             if shard.states.len() > shard.sweep_at.max(SWEEP_FROM) {
                 self.sweep_shard(shard, now);
@@ -112,14 +109,25 @@ impl Cold {
         (0..SHARDS as u64).map(|shard| self.sweep_shard(&mut self.lock(shard), now)).sum()
     }
 
-    /// Makes the entry that owes least of a shard's sample give way.
+    /// Makes the entry that owes least of a sample give way.
     pub(super) fn evict(&self, near: Fingerprint) -> bool {
-        (0..SHARDS as u64).any(|step| {
-            let shard = &mut *self.lock((Cold::shard_of(near) + step) % SHARDS as u64);
-            let sample = shard.states.iter().take(EVICTION_SAMPLE);
-            let least = sample.min_by_key(|(_, kept)| kept.full_at).map(|(key, _)| *key);
-            least.inspect(|key| self.remove(shard, *key)).is_some()
-        })
+        let (mut least, mut seen): (Option<(u64, Fingerprint, (u8, Time))>, usize) = (None, 0);
+        for step in 0..SHARDS as u64 {
+            let number = (Cold::shard_of(near) + step) % SHARDS as u64;
+            for (key, kept) in self.lock(number).states.iter().take(EVICTION_SAMPLE) {
+                seen += 1;
+                let rank = (kept.level, kept.full_at);
+                if least.is_none_or(|(_, _, best)| rank < best) {
+                    least = Some((number, *key, rank));
+                }
+            }
+            if seen >= EVICTION_SAMPLE {
+                break;
+            }
+        }
+        let Some((number, key, _)) = least else { return false };
+        self.remove(&mut self.lock(number), key);
+        true
     }
 }
 

@@ -22,8 +22,9 @@ const LOCKED: u64 = 1;
 /// Spins before a waiter lets others run: the holder may have been descheduled.
 const SPINS: u32 = 64;
 
-/// What a slot holds for one key. The first word is the time at which the state equals absent
-/// (one nanosecond later if the nibble is not zero).
+/// What a slot holds for one key. The first word is the time at which the state equals absent.
+/// Of a state of one word the nibble is a fraction of a nanosecond on top; of a longer one it
+/// says how much is spent, 15 being everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry<const N: usize> {
     pub(super) tag: u64,
@@ -35,7 +36,14 @@ impl<const N: usize> Entry<N> {
     /// From when on the entry may be forgotten.
     #[inline]
     pub(super) fn full_at(&self) -> u64 {
-        self.words[0].saturating_add(u64::from(self.nibble != 0))
+        self.words[0].saturating_add(u64::from(N == 1 && self.nibble != 0))
+    }
+
+    /// How much is owed, to be compared: what frees itself soonest is least, but of a window
+    /// its end says nothing about how much of it is spent.
+    #[inline]
+    pub(super) fn rank(&self) -> (u8, u64) {
+        (if N == 1 { 0 } else { self.nibble }, self.full_at())
     }
 }
 
@@ -68,10 +76,18 @@ pub(super) fn unlock<const W: usize>(words: &Words<W>) {
     words[0].store(head & !LOCKED, Ordering::Release);
 }
 
-/// The slot that holds `tag`.
+/// The slot that holds `tag`. Looks at all of them, since which one it is cannot be predicted.
 #[inline]
 pub(super) fn find<const W: usize>(words: &Words<W>, tag: u64) -> Option<usize> {
-    (0..SLOTS).find(|&slot| words[slot].load(Ordering::Relaxed) >> TAG_SHIFT == tag)
+    let found =
+        (0..SLOTS).fold(0_u32, |found, slot| found | u32::from(holds(words, slot, tag)) << slot);
+    (found != 0).then(|| found.trailing_zeros() as usize % SLOTS)
+}
+
+/// Whether `slot` holds `tag`.
+#[inline]
+pub(super) fn holds<const W: usize>(words: &Words<W>, slot: usize, tag: u64) -> bool {
+    words[slot].load(Ordering::Relaxed) >> TAG_SHIFT == tag
 }
 
 /// A slot that holds nothing.
@@ -99,9 +115,12 @@ pub(super) fn write<const W: usize, const N: usize>(
     for (i, word) in entry.words.iter().enumerate() {
         words[SLOTS + slot * N + i].store(*word, Ordering::Relaxed);
     }
-    let header = words[slot].load(Ordering::Relaxed) & HEADER;
+    let head = words[slot].load(Ordering::Relaxed);
     let nibble = u64::from(entry.nibble & 0xf) << NIBBLE_SHIFT;
-    words[slot].store(entry.tag << TAG_SHIFT | nibble | header, Ordering::Relaxed);
+    let new = entry.tag << TAG_SHIFT | nibble | head & HEADER;
+    if new != head {
+        words[slot].store(new, Ordering::Relaxed);
+    }
 }
 
 /// Empties a slot, keeping the header.
@@ -115,7 +134,8 @@ pub(super) fn clear<const W: usize>(words: &Words<W>, slot: usize) {
 #[inline]
 pub(super) fn link<const W: usize>(words: &Words<W>) -> Option<u64> {
     let piece = |slot: usize| words[slot].load(Ordering::Relaxed) & HEADER;
-    let packed = (1..SLOTS).fold(piece(0) >> 1, |packed, slot| packed << NIBBLE_SHIFT | piece(slot));
+    let packed =
+        (1..SLOTS).fold(piece(0) >> 1, |packed, slot| packed << NIBBLE_SHIFT | piece(slot));
     packed.checked_sub(1)
 }
 

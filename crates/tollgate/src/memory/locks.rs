@@ -6,19 +6,19 @@
 use smallvec::SmallVec;
 use tollgate_core::Time;
 
-use super::cold::{Cold, Shard};
+use super::cold::{Cold, Kept, Shard};
 use super::room::{self, Room};
 use super::table::{Locked, Place};
 use super::{MemoryStore, Table};
+use crate::Key;
 use crate::account::{Account, State};
 use crate::key::Fingerprint;
 use crate::limit::{Engine, Limit};
 use crate::store::{Action, Bucket, Check};
 use crate::sync::MutexGuard;
-use crate::Key;
 
 /// Where the state of one check lives.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Seat {
     pub(super) room: Room,
     pub(super) fingerprint: Fingerprint,
@@ -26,7 +26,7 @@ pub(super) struct Seat {
 
 impl Seat {
     pub(super) fn of(store: &MemoryStore, bucket: Bucket, key: Key<'_>, limit: &Limit) -> Seat {
-        let fingerprint = store.fingerprinter.of(bucket.number(), key);
+        let fingerprint = store.fingerprinter.of(bucket, key);
         Seat { room: Room::of(limit), fingerprint }
     }
 
@@ -91,12 +91,8 @@ impl Locks {
         let mut order: SmallVec<[(Room, u64, Seat); 4]> =
             self.0.iter().map(|seat| (seat.room, seat.lock(store), *seat)).collect();
         order.sort_by_key(|(room, number, _)| (*room, *number));
-        let mut held = Held {
-            store,
-            narrow: SmallVec::new(),
-            wide: SmallVec::new(),
-            cold: SmallVec::new(),
-        };
+        let mut held =
+            Held { store, narrow: SmallVec::new(), wide: SmallVec::new(), cold: SmallVec::new() };
         for (room, number, seat) in order {
             match room {
                 Room::Narrow => lock_line(&store.narrow, &mut held.narrow, number, seat.place())?,
@@ -131,52 +127,63 @@ fn covering<T>(locks: &mut [(u64, T)], number: u64) -> &mut T {
 }
 
 impl Held<'_> {
-    /// Whether anything is kept in a seat.
-    pub(super) fn has(&mut self, seat: Seat) -> bool {
+    /// Whether anything is kept in a seat whose time has not come.
+    pub(super) fn has(&mut self, seat: Seat, now: Time) -> bool {
         let number = seat.lock(self.store);
+        let now = now.as_nanos();
         match seat.room {
-            Room::Narrow => covering(&mut self.narrow, number).find(seat.place()).is_some(),
-            Room::Wide => covering(&mut self.wide, number).find(seat.place()).is_some(),
-            Room::Cold => Cold::has(covering(&mut self.cold, number), seat.fingerprint),
+            Room::Narrow => {
+                let slot = covering(&mut self.narrow, number).find(seat.place());
+                slot.is_some_and(|slot| slot.entry::<1>().full_at() > now)
+            }
+            Room::Wide => {
+                let slot = covering(&mut self.wide, number).find(seat.place());
+                slot.is_some_and(|slot| slot.entry::<3>().full_at() > now)
+            }
+            Room::Cold => Cold::has(covering(&mut self.cold, number), seat.fingerprint, now),
             Room::Nowhere => false,
         }
     }
 
-    /// The state kept in a seat; one on the heap is taken out until it is put back.
-    pub(super) fn load(&mut self, seat: Seat, limit: &Limit) -> Option<State> {
+    /// The state kept in a seat; one on the heap is taken out until it is put back. One whose
+    /// time has come is none, whether it was swept yet or not.
+    pub(super) fn load(&mut self, seat: Seat, limit: &Limit, now: Time) -> Option<State> {
         let number = seat.lock(self.store);
+        let now = now.as_nanos();
         match seat.room {
             Room::Narrow => {
                 let slot = covering(&mut self.narrow, number).find(seat.place())?;
-                let entry = slot.entry();
+                let entry = slot.entry::<1>();
                 let Engine::Meter(meter) = limit.engine() else { return None };
-                Some(State::Meter(room::from_narrow(meter, entry.nibble, entry.words)))
+                (entry.full_at() > now).then(|| {
+                    State::Meter(room::from_narrow(meter.scale(), entry.nibble, entry.words))
+                })
             }
             Room::Wide => {
                 let slot = covering(&mut self.wide, number).find(seat.place())?;
-                Some(room::from_wide(limit, slot.entry().words))
+                let entry = slot.entry::<3>();
+                (entry.full_at() > now).then(|| room::from_wide(limit, entry.words))
             }
-            Room::Cold => Cold::take(&mut *covering(&mut self.cold, number), seat.fingerprint),
+            Room::Cold => {
+                let shard = covering(&mut self.cold, number);
+                Cold::take(shard, seat.fingerprint, now).filter(|state| state.fits(limit))
+            }
             Room::Nowhere => None,
         }
     }
 
     /// The account of a check: the state in its seat, or carried over from a former one.
     pub(super) fn open<'c>(&mut self, check: &Check<'c>, seats: &[Seat], now: Time) -> Account<'c> {
-        let account = |limit, state| Account {
-            limit,
-            state,
-            cost: check.cost,
-            lease: check.lease,
-        };
-        if let Some(state) = self.load(seats[0], check.limit) {
+        let account =
+            |limit, state| Account { lease: check.lease, ..Account::new(limit, state, check.cost) };
+        if let Some(state) = self.load(seats[0], check.limit, now) {
             return account(check.limit, state);
         }
         let formers = std::iter::successors(check.former, |former| former.former.as_deref());
         let mut newer = SmallVec::<[_; 2]>::new();
         for (former, seat) in formers.zip(&seats[1..]) {
             newer.push((former.carry, former.until));
-            let Some(state) = self.load(*seat, &former.limit) else { continue };
+            let Some(state) = self.load(*seat, &former.limit, now) else { continue };
             let mut found = account(&former.limit, state);
             // Step by step through the limits that came after it.
             let mut limits: SmallVec<[&Limit; 2]> = SmallVec::new();
@@ -192,11 +199,19 @@ impl Held<'_> {
     }
 
     /// Puts an account's state back where it belongs, and clears the seats it had before.
-    pub(super) fn close(&mut self, mut account: Account<'_>, seats: &[Seat], action: Action, now: Time) {
+    pub(super) fn close(
+        &mut self,
+        mut account: Account<'_>,
+        seats: &[Seat],
+        action: Action,
+        now: Time,
+    ) {
         let seat = seats[0];
         let number = seat.lock(self.store);
         let full_at = account.full_at();
-        let forget = full_at <= now || action == Action::Reset;
+        // Looking at a new key does not make it known.
+        let unknown = action == Action::Peek && seats.len() == 1 && !self.has(seat, now);
+        let forget = full_at <= now || action == Action::Reset || unknown;
         match seat.room {
             Room::Narrow => {
                 let line = covering(&mut self.narrow, number);
@@ -205,13 +220,15 @@ impl Held<'_> {
                 write(line, seat.place(), nibble, words, forget, now);
             }
             Room::Wide => {
-                let words = room::to_wide(&mut account);
-                write(covering(&mut self.wide, number), seat.place(), 0, words, forget, now);
+                let (level, words) = (account.level(now), room::to_wide(&mut account));
+                write(covering(&mut self.wide, number), seat.place(), level, words, forget, now);
             }
             Room::Cold => {
                 let shard = covering(&mut self.cold, number);
                 let full_at = if forget { Time::EPOCH } else { full_at };
-                self.store.cold.put(shard, seat.fingerprint, account.state, full_at, now);
+                let level = account.level(now);
+                let kept = Kept { state: account.state, full_at, level };
+                self.store.cold.put(shard, seat.fingerprint, kept, now);
             }
             Room::Nowhere => {}
         }

@@ -15,18 +15,17 @@ mod room;
 mod slab;
 mod table;
 
-use tollgate_core::{Algorithm, Meter, Span, Time, Verdict};
+use tollgate_core::{Algorithm, MeterState, PlainMeter, Retry, Span, Time, Verdict};
 
 use self::cold::Cold;
 use self::locks::{Locks, Seat};
-pub(crate) use self::room::narrow_meter;
-use self::room::Room;
+pub(crate) use self::room::plain_meter;
 pub(crate) use self::table::Place;
 use self::table::Table;
-use crate::account;
-use crate::key::{Fingerprint, Fingerprinter};
+use crate::account::{self, Account};
+use crate::key::{BucketHasher, Fingerprint, Fingerprinter};
 use crate::store::{Action, Bucket, Call, Check, Store, StoreError};
-use crate::{Clock, Key, Limit, Verdicts};
+use crate::{Clock, Engine, Key, Limit, Verdicts};
 
 /// Cache misses kept in flight at once: enough for any memory system.
 const BATCH: usize = 16;
@@ -70,6 +69,17 @@ impl MemoryStore {
     }
 
     /// Bounds the number of keys (16 M unless set).
+    ///
+    /// ```
+    /// use tollgate::{Bucket, Check, Limit, MemoryStore};
+    /// let store = MemoryStore::new().max_keys(100);
+    /// let limit: Limit = "10/h".parse()?;
+    /// for user in 0..1_000_u64 {
+    ///     store.decide_one(&Check::new(Bucket::new(0), user, &limit, 1));
+    /// }
+    /// assert!(store.len() <= 100);
+    /// # Ok::<(), tollgate::limit::ParseLimitError>(())
+    /// ```
     pub fn max_keys(mut self, max_keys: u64) -> MemoryStore {
         self.max_keys = max_keys.max(1);
         self
@@ -103,6 +113,20 @@ impl MemoryStore {
 
     /// Drops every key that is as good as new; returns how many there were. Never needed, but
     /// a quiet moment is a good time.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Bucket, Check, Limit, MemoryStore, testing::ManualClock};
+    /// let clock = ManualClock::new();
+    /// let store = MemoryStore::new().clock(&clock);
+    /// let limit: Limit = "10/s".parse()?;
+    /// store.decide_one(&Check::new(Bucket::new(0), "ann", &limit, 1));
+    /// assert_eq!(store.sweep(), 0);
+    /// clock.advance(Duration::from_millis(100)); // ann has everything back
+    /// assert_eq!(store.sweep(), 1);
+    /// assert!(store.is_empty());
+    /// # Ok::<(), tollgate::limit::ParseLimitError>(())
+    /// ```
     pub fn sweep(&self) -> u64 {
         let now = self.now();
         let ns = now.as_nanos();
@@ -110,14 +134,32 @@ impl MemoryStore {
     }
 
     /// Whether anything is remembered for `key` in `bucket` under `limit`.
+    ///
+    /// ```
+    /// use tollgate::{Bucket, Check, Limit, MemoryStore};
+    /// let (store, limit): (_, Limit) = (MemoryStore::new(), "10/h".parse()?);
+    /// store.decide_one(&Check::new(Bucket::new(0), "ann", &limit, 1));
+    /// assert!(store.contains(Bucket::new(0), "ann".into(), &limit));
+    /// assert!(!store.contains(Bucket::new(1), "ann".into(), &limit));
+    /// # Ok::<(), tollgate::limit::ParseLimitError>(())
+    /// ```
     pub fn contains(&self, bucket: Bucket, key: Key<'_>, limit: &Limit) -> bool {
         let seat = Seat::of(self, bucket, key, limit);
         let mut locks = Locks::default();
         locks.want(seat);
-        locks.hold(self).has(seat)
+        locks.hold(self).has(seat, self.now())
     }
 
     /// Decides one check.
+    ///
+    /// ```
+    /// use tollgate::{Bucket, Check, Limit, MemoryStore};
+    /// let (store, limit): (_, Limit) = (MemoryStore::new(), "10/h".parse()?);
+    /// let check = Check::new(Bucket::new(0), "ann", &limit, 8);
+    /// assert_eq!(store.decide_one(&check).remaining, 2);
+    /// assert!(!store.decide_one(&check).allowed);
+    /// # Ok::<(), tollgate::limit::ParseLimitError>(())
+    /// ```
     #[inline]
     pub fn decide_one(&self, check: &Check<'_>) -> Verdict {
         self.decide_one_at(check, self.now())
@@ -126,79 +168,93 @@ impl MemoryStore {
     #[inline]
     fn decide_one_at(&self, check: &Check<'_>, now: Time) -> Verdict {
         match self.plain(check) {
-            Some((meter, place)) => self.decide_plain(meter, place, check.cost, now, |v| v),
+            Some((plain, place)) => {
+                self.decide_plain(plain, place, check.cost, now, |state, answer| {
+                    verdict(check.limit, state, answer, now)
+                })
+            }
             None => self.decide_other(check, now),
         }
     }
 
     #[inline(never)]
-    pub(crate) fn decide_other(&self, check: &Check<'_>, now: Time) -> Verdict {
+    fn decide_other(&self, check: &Check<'_>, now: Time) -> Verdict {
         let action = Action::Take { max_wait: Span::ZERO };
         self.run_at(Call { action, checks: std::slice::from_ref(check) }, now)[0]
     }
 
-    /// Where the states of `key` in `bucket` are.
-    #[inline]
-    pub(crate) fn place(&self, bucket: Bucket, key: Key<'_>) -> Place {
-        Place::of(self.fingerprinter.of(bucket.number(), key))
-    }
-
     /// The meter and the place of a check that needs no more than one line.
     #[inline]
-    fn plain<'a>(&self, check: &Check<'a>) -> Option<(&'a Meter, Place)> {
-        let meter = room::narrow_meter(check.limit).filter(|_| check.former.is_none())?;
-        Some((meter, self.place(check.bucket, check.key)))
+    fn plain<'a>(&self, check: &Check<'a>) -> Option<(&'a PlainMeter, Place)> {
+        let plain = plain_meter(check.limit).filter(|_| check.former.is_none())?;
+        Some((plain, Place::of(self.fingerprinter.of(check.bucket, check.key))))
     }
 
-    /// The everyday case, a plain meter on one key: one lock, one line. The verdict is handed
-    /// to `say` and all of this inlined, so that what a caller does not ask is not computed.
+    /// Brings the line of `place` towards the cache.
+    #[inline]
+    pub(crate) fn approach(&self, place: Place) {
+        self.narrow.touch(place);
+    }
+
+    /// The everyday case, a plain meter on one key: one lock, one line. Inlined, and `say` is
+    /// handed the state that is kept, so that what a caller does not ask is not computed.
     #[inline(always)]
     pub(crate) fn decide_plain<R>(
         &self,
-        meter: &Meter,
+        plain: &PlainMeter,
         place: Place,
         cost: u64,
         now: Time,
-        say: impl FnOnce(Verdict) -> R,
+        say: impl FnOnce(MeterState, Result<(), Retry>) -> R,
     ) -> R {
-        let line = self.narrow.lock(place);
-        let Some(slot) = line.find(place) else {
+        let (line, slot) = self.narrow.lock_and_find(place);
+        let Some(slot) = slot else {
             drop(line);
-            return say(self.first_of_plain(meter, place, cost, now));
+            let (state, answer) = self.first_of_plain(plain, place, cost, now);
+            return say(state, answer);
         };
         let mut entry = slot.entry();
-        let before = room::from_narrow(meter, entry.nibble, entry.words);
-        let mut state = before;
-        let verdict = meter.attempt(&mut state, now, cost, Span::ZERO);
-        if verdict.allowed {
-            (entry.nibble, entry.words) = room::to_narrow(state);
-            slot.set(&entry);
-            return say(verdict);
+        let before = room::from_narrow(plain.scale(), entry.nibble, entry.words);
+        match plain.take(before, now, cost) {
+            Ok(state) => {
+                (entry.nibble, entry.words) = room::to_narrow(state);
+                slot.set(&entry);
+                drop(line);
+                say(state, Ok(()))
+            }
+            Err(retry) => {
+                drop(line);
+                say(before, Err(retry))
+            }
         }
-        drop(line);
-        say(Verdict::deny(meter.capacity(), meter.peek(&before, now), verdict.retry))
     }
 
     /// A key not seen before, or forgotten.
     #[inline(never)]
-    fn first_of_plain(&self, meter: &Meter, place: Place, cost: u64, now: Time) -> Verdict {
-        let mut state = meter.fresh(now);
-        let verdict = meter.reserve(&mut state, now, cost, Span::ZERO);
-        if !verdict.allowed || cost == 0 {
-            return verdict;
-        }
+    fn first_of_plain(
+        &self,
+        plain: &PlainMeter,
+        place: Place,
+        cost: u64,
+        now: Time,
+    ) -> (MeterState, Result<(), Retry>) {
+        let full = MeterState::default();
+        let state = match plain.take(full, now, cost) {
+            Ok(state) if cost > 0 => state,
+            answer => return (full, answer.map(drop)),
+        };
         let (nibble, words) = room::to_narrow(state);
-        self.make_room(Room::Narrow, words[0]);
-        let line = self.narrow.lock(place);
+        self.make_room(words[0]);
+        let (line, slot) = self.narrow.lock_and_find(place);
         // Another request may have come first.
-        if line.find(place).is_some() {
+        if slot.is_some() {
             drop(line);
-            return self.decide_plain(meter, place, cost, now, |verdict| verdict);
+            return self.decide_plain(plain, place, cost, now, |state, answer| (state, answer));
         }
         line.insert(place, nibble, words, now.as_nanos());
         drop(line);
         self.narrow.tend(now.as_nanos());
-        verdict
+        (state, Ok(()))
     }
 
     /// Decides many independent requests, each on its own: one look at the clock, and the cache
@@ -217,15 +273,17 @@ impl MemoryStore {
     pub fn decide_each(&self, checks: &[Check<'_>], mut answer: impl FnMut(Verdict)) {
         let now = self.now();
         for checks in checks.chunks(BATCH) {
-            let mut plain = [None; BATCH];
-            for (plain, check) in plain.iter_mut().zip(checks) {
+            let mut plains = [None; BATCH];
+            for (plain, check) in plains.iter_mut().zip(checks) {
                 *plain = self.plain(check);
                 plain.iter().for_each(|(_, place)| self.narrow.touch(*place));
             }
-            for (check, plain) in checks.iter().zip(plain) {
+            for (check, plain) in checks.iter().zip(plains) {
                 answer(match plain {
-                    Some((meter, place)) => {
-                        self.decide_plain(meter, place, check.cost, now, |verdict| verdict)
+                    Some((plain, place)) => {
+                        self.decide_plain(plain, place, check.cost, now, |state, answer| {
+                            verdict(check.limit, state, answer, now)
+                        })
                     }
                     None => self.decide_other(check, now),
                 });
@@ -236,22 +294,27 @@ impl MemoryStore {
     /// The same for one plain meter and many keys, with nothing computed that is not asked.
     pub(crate) fn decide_each_plain(
         &self,
-        meter: &Meter,
-        bucket: Bucket,
+        plain: &PlainMeter,
+        hasher: &BucketHasher,
         keys: &[Key<'_>],
-        mut answer: impl FnMut(Verdict),
+        mut answer: impl FnMut(Result<(), Retry>),
     ) {
         let now = self.now();
         for keys in keys.chunks(BATCH) {
             let mut places = [Place::default(); BATCH];
             for (place, key) in places.iter_mut().zip(keys) {
-                *place = self.place(bucket, *key);
+                *place = Place::of(hasher.of(*key));
                 self.narrow.touch(*place);
             }
             for place in &places[..keys.len()] {
-                self.decide_plain(meter, *place, 1, now, &mut answer);
+                self.decide_plain(plain, *place, 1, now, |_, result| answer(result));
             }
         }
+    }
+
+    /// Hashes the keys of one bucket.
+    pub(crate) fn hasher(&self, bucket: Bucket) -> BucketHasher {
+        self.fingerprinter.for_bucket(bucket)
     }
 
     /// Runs a call at `now`.
@@ -263,12 +326,11 @@ impl MemoryStore {
         }
         let verdicts = {
             let held = &mut locks.hold(self);
-            let mut accounts: account::Accounts<'_> = call
-                .checks
-                .iter()
-                .zip(&seats)
-                .map(|(check, seats)| held.open(check, seats, now))
-                .collect();
+            let mut accounts = account::Accounts::new();
+            for (i, check) in call.checks.iter().enumerate() {
+                let same_as = seats[..i].iter().rposition(|earlier| earlier[0] == seats[i][0]);
+                accounts.push(Account { same_as, ..held.open(check, &seats[i], now) });
+            }
             let verdicts = account::run(call.action, &mut accounts, now);
             for (account, seats) in accounts.into_iter().zip(&seats) {
                 held.close(account, seats, call.action, now);
@@ -277,38 +339,44 @@ impl MemoryStore {
         };
         self.narrow.tend(now.as_nanos());
         self.wide.tend(now.as_nanos());
-        self.keep_cap(seats.first().and_then(|seats| seats.first()));
+        self.keep_cap(seats.first().map_or([0, 0], |seats| seats[0].fingerprint));
         verdicts
     }
 
     /// Makes a key give way if there is no room for one more.
     #[inline]
-    fn make_room(&self, room: Room, owes: u64) {
+    fn make_room(&self, owes: u64) {
         if self.len() >= self.max_keys {
-            self.evict(room, owes, [0, 0]);
+            self.evict(owes, Fingerprint::default());
         }
     }
 
     /// Makes keys give way until the cap is kept.
-    fn keep_cap(&self, seat: Option<&Seat>) {
-        let Some(seat) = seat else { return };
-        while self.len() > self.max_keys {
-            if !self.evict(seat.room, 0, seat.fingerprint) {
-                return;
-            }
-        }
+    #[inline]
+    fn keep_cap(&self, near: Fingerprint) {
+        while self.len() > self.max_keys && self.evict(0, near) {}
     }
 
-    /// One key gives way, in the room that wants the space or else in the fullest.
+    /// One key gives way, in the fullest room: where it has most to be compared with.
     #[cold]
-    fn evict(&self, room: Room, owes: u64, near: Fingerprint) -> bool {
-        let from = |room: Room| match room {
-            Room::Narrow => self.narrow.len() > 0 && self.narrow.evict(owes),
-            Room::Wide => self.wide.len() > 0 && self.wide.evict(owes),
-            Room::Cold => self.cold.len() > 0 && self.cold.evict(near),
-            Room::Nowhere => false,
-        };
-        from(room) || from(Room::Narrow) || from(Room::Wide) || from(Room::Cold)
+    fn evict(&self, owes: u64, near: Fingerprint) -> bool {
+        let (narrow, wide, cold) = (self.narrow.len(), self.wide.len(), self.cold.len());
+        match narrow.max(wide).max(cold) {
+            0 => false,
+            most if most == narrow => self.narrow.evict(owes),
+            most if most == wide => self.wide.evict(owes),
+            _ => self.cold.evict(near),
+        }
+    }
+}
+
+/// The full verdict on a request to a meter that left `state` behind.
+fn verdict(limit: &Limit, state: MeterState, answer: Result<(), Retry>, now: Time) -> Verdict {
+    let Engine::Meter(meter) = limit.engine() else { unreachable!("only meters are plain") };
+    let standing = meter.peek(&state, now);
+    match answer {
+        Ok(()) => Verdict::allow(meter.capacity(), standing),
+        Err(retry) => Verdict::deny(meter.capacity(), standing, retry),
     }
 }
 

@@ -4,9 +4,7 @@
 //! *Wide*: windows, and meters of odder rates, take three words, the first of which is the time
 //! from which on the state equals absent. *Cold*: everything that needs the heap.
 
-use tollgate_core::{
-    FixedWindowState, Meter, MeterState, SlidingWindowState, Span, Time,
-};
+use tollgate_core::{FixedWindowState, Meter, MeterState, PlainMeter, SlidingWindowState, Time};
 
 use crate::account::{Account, State};
 use crate::limit::{Engine, Limit};
@@ -37,11 +35,19 @@ impl Room {
 
 /// The meter of a limit whose states are one word and a nibble.
 #[inline]
-pub(crate) fn narrow_meter(limit: &Limit) -> Option<&Meter> {
+fn narrow_meter(limit: &Limit) -> Option<&Meter> {
     match limit.engine() {
-        Engine::Meter(meter) if meter.is_plain() && meter.scale() <= NARROW_SCALE => Some(meter),
+        Engine::Meter(meter) if meter.is_full_on_arrival() && meter.scale() <= NARROW_SCALE => {
+            Some(meter)
+        }
         _ => None,
     }
+}
+
+/// The same, if besides it only ever allows or refuses: what the quickest roads are for.
+#[inline]
+pub(crate) fn plain_meter(limit: &Limit) -> Option<&PlainMeter> {
+    narrow_meter(limit)?.as_plain()
 }
 
 /// A state as one word and a nibble.
@@ -52,14 +58,14 @@ pub(super) fn to_narrow(state: MeterState) -> (u8, [u64; 1]) {
 }
 
 #[inline]
-pub(super) fn from_narrow(meter: &Meter, nibble: u8, words: [u64; 1]) -> MeterState {
-    from_parts(meter, words[0], nibble.into())
+pub(super) fn from_narrow(scale: u64, nibble: u8, words: [u64; 1]) -> MeterState {
+    from_parts(scale, words[0], nibble.into())
 }
 
 /// A limit edited in place may divide the nanosecond differently.
 #[inline]
-fn from_parts(meter: &Meter, ns: u64, frac: u64) -> MeterState {
-    MeterState::from_parts(ns, frac.min(meter.scale() - 1))
+fn from_parts(scale: u64, ns: u64, frac: u64) -> MeterState {
+    MeterState::from_parts(ns, frac.min(scale - 1))
 }
 
 /// A state as three words.
@@ -84,17 +90,18 @@ pub(super) fn to_wide(account: &mut Account<'_>) -> [u64; 3] {
 
 pub(super) fn from_wide(limit: &Limit, words: [u64; 3]) -> State {
     match limit.engine() {
-        Engine::Meter(meter) => State::Meter(from_parts(meter, words[1], words[2])),
+        Engine::Meter(meter) => State::Meter(from_parts(meter.scale(), words[1], words[2])),
         Engine::FixedWindow(_) => {
             State::FixedWindow(FixedWindowState::from_parts(Time::from_nanos(words[1]), words[2]))
         }
         Engine::SlidingWindow(window) => {
             let [full_at, previous, current] = words;
-            // The start is not kept: the state is full one or two windows after it.
-            let windows = if current > 0 { 2 } else { 1 };
-            let start = Time::from_nanos(full_at) - window.length().times(windows);
-            let into = start.as_nanos() % window.length().as_nanos();
-            let start = start - Span::from_nanos(into);
+            // The start is not kept: the state is full by the end of its window, or of the next
+            // if that one is to fade as well.
+            let length = window.length();
+            let last = full_at.saturating_sub(1);
+            let start = Time::from_nanos(last - last % length.as_nanos());
+            let start = if current > 0 { start - length } else { start };
             State::SlidingWindow(SlidingWindowState::from_parts(start, previous, current))
         }
         _ => unreachable!("not a limit of this room"),

@@ -12,11 +12,10 @@ const CACHE_LINE_WORDS: usize = 8;
 /// Enough segments for 2^40 lines.
 const SEGMENTS: usize = 32;
 
-/// Lines of `W` words each, numbered from zero, allocated by segments.
+/// Lines of `W` words each, numbered from zero, allocated by segments, the first of which holds
+/// `2^BITS` lines.
 #[derive(Debug)]
-pub(super) struct Slab<const W: usize> {
-    /// Lines in the first segment, as a power of two.
-    first_bits: u32,
+pub(super) struct Slab<const W: usize, const BITS: u32> {
     segments: [OnceLock<Segment>; SEGMENTS],
 }
 
@@ -27,15 +26,18 @@ struct Segment {
     aligned: usize,
 }
 
-impl<const W: usize> Slab<W> {
-    pub(super) fn new(first_bits: u32) -> Slab<W> {
-        Slab { first_bits, segments: [const { OnceLock::new() }; SEGMENTS] }
+impl<const W: usize, const BITS: u32> Slab<W, BITS> {
+    pub(super) fn new() -> Slab<W, BITS> {
+        Slab { segments: [const { OnceLock::new() }; SEGMENTS] }
     }
 
     /// The line of that number; its segment is allocated when first asked for.
     #[inline(always)]
     pub(super) fn line(&self, number: u64) -> &[AtomicU64; W] {
-        let (segment, offset) = self.locate(number);
+        let (segment, offset) = match number >> BITS {
+            0 => (0, number as usize),
+            _ => Self::locate(number),
+        };
         let segment = match self.segments[segment].get() {
             Some(segment) => segment,
             None => self.allocate(segment),
@@ -45,20 +47,19 @@ impl<const W: usize> Slab<W> {
         words.expect("a segment holds whole lines")
     }
 
-    /// Segment 0 holds the first `2^first_bits` lines, segment `s` as many as all before it.
-    #[inline(always)]
-    fn locate(&self, number: u64) -> (usize, usize) {
-        let segment = (u64::BITS - (number >> self.first_bits).leading_zeros()) as usize;
-        let start = if segment == 0 { 0 } else { 1 << (self.first_bits as usize + segment - 1) };
+    /// Segment 0 holds the first `2^BITS` lines, segment `s` as many as all before it.
+    fn locate(number: u64) -> (usize, usize) {
+        let segment = (u64::BITS - (number >> BITS).leading_zeros()) as usize;
+        let start = if segment == 0 { 0 } else { 1 << (BITS as usize + segment - 1) };
         (segment, number as usize - start)
     }
 
     #[cold]
     fn allocate(&self, segment: usize) -> &Segment {
-        let lines = 1_usize << (self.first_bits as usize + segment.saturating_sub(1));
+        let lines = 1_usize << (BITS as usize + segment.saturating_sub(1));
         self.segments[segment].get_or_init(|| {
             let words = zeroed(lines * W + CACHE_LINE_WORDS);
-            let aligned = words.as_ptr().align_offset(CACHE_LINE_WORDS * size_of::<AtomicU64>());
+            let aligned = words.as_ptr().align_offset(CACHE_LINE_WORDS * size_of::<u64>());
             Segment { aligned: aligned.min(CACHE_LINE_WORDS), words }
         })
     }
@@ -71,7 +72,7 @@ mod tests {
 
     #[test]
     fn every_number_has_a_line_of_its_own() {
-        let slab = Slab::<8>::new(2);
+        let slab = Slab::<8, 2>::new();
         for number in 0..64 {
             slab.line(number)[0].store(number + 1, Ordering::Relaxed);
         }
@@ -83,7 +84,7 @@ mod tests {
 
     #[test]
     fn lines_start_on_cache_lines() {
-        let slab = Slab::<8>::new(4);
+        let slab = Slab::<8, 4>::new();
         for number in [0, 1, 15, 16, 17, 40] {
             assert_eq!(slab.line(number).as_ptr() as usize % 64, 0);
         }

@@ -20,11 +20,19 @@ use super::slab::Slab;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
 
 /// Lines of the smallest table, as a power of two.
+#[cfg(not(shuttle))]
 const FIRST_BITS: u32 = 14;
+/// Two lines: the model checker is to see the table grow after a handful of keys.
+#[cfg(shuttle)]
+const FIRST_BITS: u32 = 1;
+/// Lines in the first segment of memory, as powers of two. The system hands out its pages as
+/// they are touched, so a small table does not pay for a large segment.
+const SEGMENT_BITS: u32 = if cfg!(shuttle) { FIRST_BITS } else { 20 };
+const OVERFLOW_SEGMENT_BITS: u32 = if cfg!(shuttle) { 1 } else { 16 };
 /// The table grows when it holds more than 5 keys for every 2 lines.
 const KEYS_PER_2_LINES: u64 = 5;
-/// Lines an eviction looks at for an entry that owes no more than the newcomer.
-const EVICTION_SAMPLE: u64 = 32;
+/// Entries an eviction looks at for one that owes no more than the newcomer.
+const EVICTION_SAMPLE: usize = 16;
 
 /// Where a key's state lives: 14 bits that place it, 54 that tell it from its neighbours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -36,7 +44,7 @@ pub(crate) struct Place {
 impl Place {
     /// Takes what the table needs of a 128-bit fingerprint.
     #[inline]
-    pub(super) fn of(fingerprint: [u64; 2]) -> Place {
+    pub(crate) fn of(fingerprint: [u64; 2]) -> Place {
         let home = fingerprint[0] & ((1 << FIRST_BITS) - 1);
         // Tag zero marks an empty slot.
         Place { home, tag: (fingerprint[1] >> (u64::BITS - TAG_BITS)).max(1) }
@@ -58,6 +66,8 @@ impl Place {
 struct Counter(AtomicU64);
 
 type Entries<const N: usize> = SmallVec<[Entry<N>; 16]>;
+/// How much an entry owes, to be compared.
+type Rank = (u8, u64);
 /// Numbers of overflow lines.
 type Links = SmallVec<[u64; 8]>;
 
@@ -70,8 +80,8 @@ pub(super) struct Table<const W: usize, const N: usize> {
     keys: Counter,
     cursor: Counter,
     growing: AtomicBool,
-    slab: Slab<W>,
-    overflow: Slab<W>,
+    slab: Slab<W, SEGMENT_BITS>,
+    overflow: Slab<W, OVERFLOW_SEGMENT_BITS>,
     spare: Mutex<Spare>,
 }
 
@@ -104,8 +114,8 @@ impl<const W: usize, const N: usize> Table<W, N> {
             keys: Counter(AtomicU64::new(0)),
             cursor: Counter(AtomicU64::new(0)),
             growing: AtomicBool::new(false),
-            slab: Slab::new(FIRST_BITS),
-            overflow: Slab::new(8),
+            slab: Slab::new(),
+            overflow: Slab::new(),
             spare: Mutex::new(Spare::default()),
         }
     }
@@ -127,18 +137,27 @@ impl<const W: usize, const N: usize> Table<W, N> {
         self.slab.line(self.line_of(place))[0].load(Ordering::Relaxed);
     }
 
-    /// Locks the line `place` belongs to.
+    /// Locks the line `place` belongs to and finds its slot. It looks for the slot before it has
+    /// the lock, while the processor is busy getting it, and afterwards only makes sure.
     #[inline(always)]
-    pub(super) fn lock(&self, place: Place) -> Locked<'_, W, N> {
+    pub(super) fn lock_and_find(&self, place: Place) -> (Locked<'_, W, N>, Option<Slot<'_, W>>) {
         loop {
             let lines = self.lines.0.load(Ordering::Acquire);
             let number = place.line(lines);
-            let locked = self.lock_line(number);
+            let words = self.slab.line(number);
+            let guess = line::find(words, place.tag);
+            line::lock(words);
+            let locked = Locked { table: self, words };
             // A split publishes the new number of lines before it unlocks, so this is the truth.
             let lines_now = self.lines.0.load(Ordering::Relaxed);
-            if lines_now == lines || place.line(lines_now) == number {
-                return locked;
+            if lines_now != lines && place.line(lines_now) != number {
+                continue;
             }
+            let slot = match guess {
+                Some(index) if line::holds(words, index, place.tag) => Some(Slot { words, index }),
+                _ => locked.find(place),
+            };
+            return (locked, slot);
         }
     }
 
@@ -215,22 +234,31 @@ impl<const W: usize, const N: usize> Table<W, N> {
     /// owes least among those looked at. Returns whether there was any.
     pub(super) fn evict(&self, owes: u64) -> bool {
         let lines = self.lines.0.load(Ordering::Acquire);
-        let mut least: Option<(u64, u64)> = None;
-        // A sparse table is walked on until something is found.
-        for seen in 0..lines {
-            if seen >= EVICTION_SAMPLE && least.is_some() {
+        let start = self.cursor.0.load(Ordering::Relaxed);
+        let owes = (0, owes);
+        let (mut least, mut seen): (Option<(u64, Rank)>, usize) = (None, 0);
+        // A sparse table is walked on until enough was seen to compare.
+        for step in 0..lines {
+            let number = start.wrapping_add(step) % lines;
+            self.cursor.0.fetch_add(1, Ordering::Relaxed);
+            let line = self.lock_line(number);
+            let Some(rank) = line.least() else { continue };
+            if rank <= owes {
+                return line.remove_least(owes);
+            }
+            seen += line.slots().count();
+            if least.is_none_or(|(_, best)| rank < best) {
+                least = Some((number, rank));
+            }
+            if seen >= EVICTION_SAMPLE {
                 break;
             }
-            let number = self.cursor.0.fetch_add(1, Ordering::Relaxed) % lines;
-            let Some(full_at) = self.lock_line(number).least() else { continue };
-            if full_at <= owes {
-                return self.lock_line(number).remove_least();
-            }
-            if least.is_none_or(|(_, best)| full_at < best) {
-                least = Some((number, full_at));
-            }
         }
-        least.is_some_and(|(number, _)| self.lock_line(number).remove_least())
+        if seen < EVICTION_SAMPLE && self.lines.0.load(Ordering::Acquire) != lines {
+            return self.evict(owes.1); // Those not seen may have moved.
+        }
+        // Whoever was charged meanwhile is not the one that was chosen.
+        least.is_some_and(|(number, owes)| self.lock_line(number).remove_least(owes))
     }
 
     fn give_back(&self, links: Links) {
@@ -269,9 +297,9 @@ impl<'a, const W: usize, const N: usize> Locked<'a, W, N> {
     }
 
     fn find_further(&self, place: Place) -> Option<Slot<'a, W>> {
-        self.chain().skip(1).find_map(|words| {
-            line::find(words, place.tag).map(|index| Slot { words, index })
-        })
+        self.chain()
+            .skip(1)
+            .find_map(|words| line::find(words, place.tag).map(|index| Slot { words, index }))
     }
 
     /// Adds an entry for a key that has none. Returns whether the table holds one key more.
@@ -292,7 +320,7 @@ impl<'a, const W: usize, const N: usize> Locked<'a, W, N> {
         }
         let Some(number) = self.table.new_overflow_line() else {
             // No line left to chain: the entry that owes least gives way.
-            self.remove_least();
+            self.remove_least((u8::MAX, u64::MAX));
             return self.insert(place, nibble, words, now);
         };
         let words = self.table.overflow.line(number);
@@ -357,13 +385,15 @@ impl<'a, const W: usize, const N: usize> Locked<'a, W, N> {
         }
     }
 
-    /// When the entry that owes least will be full.
-    fn least(&self) -> Option<u64> {
-        self.slots().map(|slot| slot.entry::<N>().full_at()).min()
+    /// What the entry that owes least owes.
+    fn least(&self) -> Option<Rank> {
+        self.slots().map(|slot| slot.entry::<N>().rank()).min()
     }
 
-    fn remove_least(&self) -> bool {
-        let least = self.slots().min_by_key(|slot| slot.entry::<N>().full_at());
+    /// Removes the entry that owes least, if that is no more than `at_most`.
+    fn remove_least(&self, at_most: Rank) -> bool {
+        let least = self.slots().min_by_key(|slot| slot.entry::<N>().rank());
+        let least = least.filter(|slot| slot.entry::<N>().rank() <= at_most);
         least.inspect(|slot| self.remove(*slot)).is_some()
     }
 }

@@ -45,6 +45,12 @@ impl ManualClock {
     }
 
     /// A clock that shows `now`.
+    ///
+    /// ```
+    /// use tollgate::{Time, testing::ManualClock};
+    /// let clock = ManualClock::at(Time::from_nanos(1_000));
+    /// assert_eq!(clock.now().as_nanos(), 1_000);
+    /// ```
     pub fn at(now: Time) -> ManualClock {
         let clock = ManualClock::default();
         clock.set(now);
@@ -63,6 +69,16 @@ impl ManualClock {
     }
 
     /// Jumps to `to`, also backwards: for testing what a step of the clock does.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Span, testing::ManualClock};
+    /// let clock = ManualClock::new();
+    /// let limiter = Limiter::builder().limit("1/s".parse()?).clock(&clock).build();
+    /// limiter.check()?;
+    /// clock.set(clock.now() - Span::from_secs(3_600));
+    /// assert!(limiter.check().is_err()); // turning the clock back gives nothing back
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn set(&self, to: Time) {
         let mut state = self.0.state.lock();
         state.now = to;
@@ -76,6 +92,22 @@ impl ManualClock {
 
     /// How many tasks and threads wait for this clock: lets a test advance only once its
     /// subject really waits.
+    ///
+    /// ```
+    /// use std::{thread, time::Duration};
+    /// use tollgate::{Limiter, testing::ManualClock};
+    /// let clock = ManualClock::new();
+    /// let limiter = Limiter::builder().limit("1/s".parse()?).clock(&clock).build();
+    /// limiter.check()?;
+    /// thread::scope(|scope| {
+    ///     scope.spawn(|| limiter.blocking_wait());
+    ///     while clock.waiting() == 0 {
+    ///         thread::yield_now();
+    ///     }
+    ///     clock.advance(Duration::from_secs(1));
+    /// });
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn waiting(&self) -> usize {
         let state = self.0.state.lock();
         state.sleepers.len() + state.blocked
@@ -86,7 +118,8 @@ impl ManualClock {
         if state.now >= deadline {
             return Poll::Ready(());
         }
-        state.sleepers.retain(|(_, other)| !other.will_wake(waker));
+        // One task may wait for several moments, but needs to be told of each only once.
+        state.sleepers.retain(|(at, other)| *at != deadline || !other.will_wake(waker));
         state.sleepers.push((deadline, waker.clone()));
         Poll::Pending
     }

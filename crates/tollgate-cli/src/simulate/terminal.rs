@@ -1,0 +1,109 @@
+//! Charts and comparisons in a terminal, 80 columns wide.
+
+use std::io::{self, Write};
+
+use super::compare::Lane;
+use super::text;
+use super::timeline::{Axis, Counts};
+use crate::style::Style;
+
+const WIDTH: usize = 80;
+/// The names on the left of a chart: an algorithm, and which of its rows this is.
+const NAME: usize = 15;
+const ROW: usize = 9;
+const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// Draws for each lane what passed and what did not, one above the other.
+pub(super) fn charts(out: &mut impl Write, style: Style, lanes: &[Lane]) -> io::Result<()> {
+    let timelines = lanes.iter().map(|lane| &lane.tally.timeline);
+    let Some(axis) = Axis::of(timelines, (WIDTH - NAME - ROW) as u64) else {
+        return writeln!(out, "Nothing was asked: the trace holds no check and no reserve.\n");
+    };
+    let most = axis.most();
+    for (lane, row) in lanes.iter().zip(&axis.rows) {
+        let bars = |value: fn(&Counts) -> u64| -> String {
+            row.iter().map(|counts| bar(value(counts), most)).collect()
+        };
+        let (allowed, denied) = (bars(|c| c.allowed), bars(|c| c.denied));
+        let name = format!("{:<NAME$}", lane.label());
+        let (allowed, denied) = (allowed.trim_end(), denied.trim_end());
+        writeln!(out, "{}{:<ROW$}{}", style.bold(name), "allowed", style.allowed(allowed))?;
+        writeln!(out, "{:<NAME$}{:<ROW$}{}", "", "denied", style.denied(denied))?;
+    }
+    writeln!(out, "{}", style.dim(ruler(&axis)))?;
+    let (indent, each) = (NAME + ROW, text::duration(axis.width_us));
+    let mut note =
+        format!("One column is {each}; the highest bar is {}.", text::count(most, "request"));
+    if axis.zero_us() > 0 {
+        note.push_str(&format!("\n{:indent$}Time counts from at_us = {}.", "", axis.zero_us()));
+    }
+    writeln!(out, "{:indent$}{}\n", "", style.dim(note))
+}
+
+/// The smallest bar for any, the highest for the most.
+fn bar(value: u64, most: u64) -> char {
+    let steps = BARS.len() as u128 - 1;
+    let height = (u128::from(value) * steps).div_ceil(u128::from(most.max(1)));
+    BARS[height as usize]
+}
+
+/// Marks of time below the bars, every ten columns.
+fn ruler(axis: &Axis) -> String {
+    let count = axis.rows.first().map_or(0, Vec::len);
+    let mut ruler = " ".repeat(NAME + ROW);
+    for column in (0..count).step_by(10) {
+        let since = axis.start_us - axis.zero_us();
+        let at = since.saturating_add(axis.width_us.saturating_mul(column as u64));
+        let mark = format!("|{}", text::duration(at));
+        // A mark that runs into the next one, or off the edge, is better left out.
+        let room = (NAME + ROW + column).max(ruler.chars().count()) == NAME + ROW + column
+            && NAME + ROW + column + mark.chars().count() <= WIDTH;
+        if room {
+            let pad = NAME + ROW + column - ruler.chars().count();
+            ruler.push_str(&" ".repeat(pad));
+            ruler.push_str(&mark);
+        }
+    }
+    ruler
+}
+
+/// Writes what each lane let through, side by side. The peak is sought in windows of that length.
+pub(super) fn comparison(
+    out: &mut impl Write,
+    style: Style,
+    lanes: &mut [Lane],
+    window_us: u64,
+) -> io::Result<()> {
+    let window = text::duration(window_us);
+    let note = format!(
+        "Longest run: denials in a row on one key. Peak: the most that passed on one key\nin any {window}."
+    );
+    let window = format!("peak in {window}");
+    let head = ["allowed", "denied", "longest run", &window];
+    let widths = head.map(|title| title.chars().count() + 2);
+    let line = |cells: [String; 4]| -> String {
+        cells.iter().zip(widths).map(|(cell, width)| format!("{cell:>width$}")).collect()
+    };
+    let titles = line(head.map(String::from));
+    writeln!(out, "{}", style.dim(format!("{:<NAME$}{titles}", "")))?;
+    for lane in lanes {
+        let (run, peak) = (lane.tally.longest_run(), lane.tally.peak());
+        let Counts { allowed, denied } = lane.tally.total;
+        let cells = line([allowed, denied, run, peak].map(|n| n.to_string()));
+        let name = format!("{:<NAME$}", lane.label());
+        writeln!(out, "{}{cells}  {}", style.bold(name), style.dim(&lane.limits))?;
+    }
+    writeln!(out, "{}", style.dim(note))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_request_is_seen_and_the_most_fill_the_line() {
+        assert_eq!([0, 1, 50, 99, 100].map(|n| bar(n, 100)), [' ', '▁', '▄', '█', '█']);
+        assert_eq!(bar(0, 0), ' ');
+        assert_eq!(bar(u64::MAX, u64::MAX), '█');
+    }
+}

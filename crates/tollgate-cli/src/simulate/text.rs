@@ -1,0 +1,75 @@
+//! Values as people read them.
+
+/// A length of time in its largest fitting unit: `250µs`, `1.5s`, `2min`.
+pub(super) fn duration(us: u64) -> String {
+    const UNITS: [(u64, &str); 5] = [
+        (86_400_000_000, "d"),
+        (3_600_000_000, "h"),
+        (60_000_000, "min"),
+        (1_000_000, "s"),
+        (1_000, "ms"),
+    ];
+    // Minutes and longer only when whole: 90s reads better than 1.5min.
+    let fits = |length: u64| match length {
+        60_000_000.. => us >= 2 * length && us.is_multiple_of(length) || us == length,
+        _ => us >= length,
+    };
+    match UNITS.into_iter().find(|(length, _)| fits(*length)) {
+        Some((length, unit)) => format!("{}{unit}", decimal(us, length)),
+        None if us == 0 => "0".into(),
+        None => format!("{us}µs"),
+    }
+}
+
+/// `us / unit` with as many decimals as it takes.
+fn decimal(us: u64, unit: u64) -> String {
+    let (whole, rest) = (us / unit, us % unit);
+    if rest == 0 {
+        return whole.to_string();
+    }
+    let digits = unit.ilog10() as usize;
+    let decimals = format!("{rest:0digits$}");
+    format!("{whole}.{}", decimals.trim_end_matches('0'))
+}
+
+/// An amount; without a limit, there is no end to it.
+pub(super) fn amount(n: u64) -> String {
+    if n == u64::MAX { "∞".into() } else { n.to_string() }
+}
+
+/// A key that cannot play tricks on a terminal, nor break a table.
+pub(super) fn key(key: &str) -> String {
+    const MOST: usize = 40;
+    let plain = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.into() };
+    let mut shown: String = key.chars().take(MOST).map(plain).collect();
+    if key.chars().nth(MOST).is_some() {
+        shown.push('…');
+    }
+    if shown.is_empty() { "\"\"".into() } else { shown }
+}
+
+/// `1 request`, `2 requests`.
+pub(super) fn count(n: u64, noun: &str) -> String {
+    format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_exact_and_short() {
+        let shown = [0, 1, 1_500, 100_000, 1_000_000, 1_234_567, 90_000_000].map(duration);
+        assert_eq!(shown, ["0", "1µs", "1.5ms", "100ms", "1s", "1.234567s", "90s"]);
+        let shown = [60_000_000, 120_000_000, 3_600_000_000, 172_800_000_000].map(duration);
+        assert_eq!(shown, ["1min", "2min", "1h", "2d"]);
+        assert_eq!(duration(1_000_001), "1.000001s");
+    }
+
+    #[test]
+    fn keys_are_shown_without_control_characters() {
+        assert_eq!(key("a\x1b[31m\n"), "a\\u{1b}[31m\\n");
+        assert_eq!(key(""), "\"\"");
+        assert_eq!(key(&"x".repeat(100)).chars().count(), 41);
+    }
+}

@@ -1,0 +1,59 @@
+//! Runs the real binary.
+#![allow(dead_code, reason = "every test file uses its own part")]
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+
+/// What a run left behind.
+pub(crate) struct Run {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// Runs `tollgate` with `args`, and `stdin` to read, in an environment without settings.
+pub(crate) fn tollgate(args: &[&str], stdin: &str) -> Run {
+    tollgate_in(&[], args, stdin)
+}
+
+/// The same with settings in the environment.
+pub(crate) fn tollgate_in(env: &[(&str, &str)], args: &[&str], stdin: &str) -> Run {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("TOLLGATE_") {
+            command.env_remove(name);
+        }
+    }
+    command.args(args).envs(env.iter().copied());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the binary runs");
+    // It may well stop reading before the end.
+    let _ = child.stdin.take().expect("stdin is piped").write_all(stdin.as_bytes());
+    let output = child.wait_with_output().expect("the binary ends");
+    let text = |bytes| String::from_utf8(bytes).expect("output is UTF-8");
+    Run {
+        code: output.status.code().unwrap_or(-1),
+        stdout: text(output.stdout),
+        stderr: text(output.stderr),
+    }
+}
+
+/// Answers to a trace under one limit, as lines of JSON.
+pub(crate) fn answers(limits: &[&str], trace: &str) -> Vec<String> {
+    let mut args = vec!["simulate", "--trace", "-", "--json"];
+    limits.iter().for_each(|limit| args.extend(["--limit", limit]));
+    let run = tollgate(&args, trace);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""));
+    run.stdout.lines().map(String::from).collect()
+}
+
+/// A trace in a file, in a directory that goes away with the first value.
+pub(crate) fn file(text: &str) -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("a directory");
+    let path = folder.path().join("trace.jsonl");
+    std::fs::write(&path, text).expect("a file");
+    (folder, path)
+}

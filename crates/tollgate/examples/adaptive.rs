@@ -1,0 +1,68 @@
+//! Nobody knows how many requests a service bears at once: this limit finds out.
+//!
+//! The stub has 12 workers that take 20 ms for a request; what finds none idle queues. The limit
+//! may be anything from 2 to 50, and the clients would always send more. It doubles until a
+//! queue shows in the latency, then comes down to where all workers are busy and nobody queues
+//! for longer than one turn. A minute of virtual time; prints where the limit is:
+//!
+//! ```text
+//! after  1 s:  2 at a time, 20 ms each
+//! after  3 s:  8 at a time, 20 ms each
+//! after  5 s: 32 at a time, 60 ms each
+//! after 10 s: 23 at a time, 40 ms each
+//! after 20 s: 20 at a time, 40 ms each
+//! after 60 s: 21 at a time, 40 ms each
+//! ```
+
+use std::time::Duration;
+
+use tollgate::testing::ManualClock;
+use tollgate::{Limiter, Permit};
+
+const WORKERS: usize = 12;
+const SERVICE_MS: u64 = 20;
+
+/// The millisecond at which each worker is idle again, and who waits to be done when.
+#[derive(Default)]
+struct Service {
+    idle_at: [u64; WORKERS],
+    in_flight: Vec<(u64, Permit)>,
+}
+
+impl Service {
+    /// The next worker to be idle takes the request; returns its latency.
+    fn begin(&mut self, now_ms: u64, permit: Permit) -> u64 {
+        let idle_at = self.idle_at.iter_mut().min().expect("there are workers");
+        *idle_at = now_ms.max(*idle_at) + SERVICE_MS;
+        self.in_flight.push((*idle_at, permit));
+        *idle_at - now_ms
+    }
+
+    /// Dropping a permit makes room for the next, and tells the limit how long it took.
+    fn finish(&mut self, now_ms: u64) {
+        self.in_flight.retain(|(done, _)| *done > now_ms);
+    }
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let clock = ManualClock::new();
+    let limiter =
+        Limiter::builder().limit("adaptive 2..50 concurrent".parse()?).clock(&clock).build();
+    let mut service = Service::default();
+    let mut latency_ms = 0;
+    for now_ms in 0..=60_000 {
+        service.finish(now_ms);
+        while let Ok(permit) = limiter.acquire() {
+            latency_ms = service.begin(now_ms, permit);
+        }
+        if [1, 3, 5, 10, 20, 60].map(|s| s * 1_000).contains(&now_ms) {
+            let (secs, limit) = (now_ms / 1_000, limiter.peek().limit);
+            println!("after {secs:2} s: {limit:2} at a time, {latency_ms} ms each");
+        }
+        clock.advance(Duration::from_millis(1));
+    }
+    let found = limiter.peek().limit;
+    assert!(found >= WORKERS as u64, "no worker is idle");
+    assert!(latency_ms <= SERVICE_MS * 2, "nobody queues for longer than one turn");
+    Ok(())
+}

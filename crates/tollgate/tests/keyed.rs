@@ -1,0 +1,238 @@
+//! The limiter with keys, on a manual clock.
+
+mod support;
+
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use support::{Task, block_on, limit, until};
+use tollgate::testing::ManualClock;
+use tollgate::{Carry, KeyedLimiter, Limiter, MemoryStore, Settled};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn keyed(texts: &[&str]) -> (ManualClock, KeyedLimiter) {
+    let clock = ManualClock::new();
+    let limits = texts.iter().map(|text| limit(text));
+    (clock.clone(), Limiter::builder().limits(limits).clock(&clock).build_keyed())
+}
+
+/// A plain meter, in its own path and table; a window; and what lives on the heap.
+const KINDS: [&str; 4] = ["10/h", "10/h fixed", "10/h log", "10/h burst 10 initial 10"];
+
+#[test]
+fn keys_have_budgets_of_their_own() {
+    for kind in KINDS {
+        let (_, limiter) = keyed(&[kind]);
+        assert!(limiter.is_empty(), "{kind}");
+        assert!(limiter.check("ann").is_ok() && limiter.check_n("ann", 9).is_ok(), "{kind}");
+        let denied = limiter.check("ann").unwrap_err();
+        assert_eq!((denied.index, denied.limit), (0, limit(kind).quota()), "{kind}");
+        assert!(denied.retry_after.is_some(), "{kind}");
+        assert_eq!(limiter.peek("ann").remaining, 0, "{kind}");
+        assert_eq!(limiter.peek("bob").remaining, 10, "{kind}");
+        assert_eq!(limiter.len(), 1, "{kind}: looking at bob does not make him known");
+        assert_eq!(limiter.check_n("bob", 11).unwrap_err().retry_after, None, "{kind}");
+        assert_eq!(limiter.refund("ann", 4).remaining, 4, "{kind}");
+        limiter.reset("ann");
+        assert_eq!(limiter.peek("ann").remaining, 10, "{kind}");
+        assert!(limiter.is_empty(), "{kind}");
+    }
+}
+
+#[test]
+fn many_keys_are_checked_at_once() {
+    for texts in [&["2/h"][..], &["2/h log"], &["2/h", "9/h fixed"]] {
+        let (_, limiter) = keyed(texts);
+        let names: Vec<String> = (0..40).map(|i| format!("user {}", i % 16)).collect();
+        let keys: Vec<_> = names.iter().map(Into::into).collect();
+        let mut answers = Vec::new();
+        limiter.check_each(&keys, |answer| answers.push(answer.is_ok()));
+        let expected: Vec<bool> = (0..40).map(|i| i < 32).collect();
+        assert_eq!(answers, expected, "{texts:?}");
+    }
+}
+
+#[test]
+fn several_limits_are_all_or_none() {
+    let (clock, limiter) = keyed(&["5/s", "8/min fixed", "20/h log"]);
+    assert!(limiter.check_n("a", 5).is_ok());
+    assert_eq!(limiter.check("a").unwrap_err().index, 0);
+    clock.advance(SECOND);
+    assert!(limiter.check_n("a", 3).is_ok());
+    assert_eq!(limiter.check_n("a", 3).unwrap_err().index, 1);
+    for _ in 0..10 {
+        assert!(limiter.check("a").is_err());
+    }
+    clock.advance(60 * SECOND);
+    assert!(limiter.check_n("a", 5).is_ok(), "refusals cost the other limits nothing");
+    assert!(limiter.check_n("b", 5).is_ok());
+}
+
+#[test]
+fn holds_are_settled_for_the_truth() {
+    for kind in KINDS {
+        let (_, limiter) = keyed(&[kind]);
+        let hold = limiter.reserve("a", 6).expect("ten");
+        assert_eq!(limiter.peek("a").remaining, 4, "{kind}");
+        assert_eq!(hold.settle(2), Settled::Done);
+        assert_eq!(limiter.peek("a").remaining, 8, "{kind}: less");
+        assert_eq!(limiter.reserve("a", 3).expect("eight").settle(3), Settled::Done);
+        assert_eq!(limiter.peek("a").remaining, 5, "{kind}: equal");
+        assert_eq!(limiter.reserve("a", 2).expect("five").cancel(), Settled::Done);
+        assert_eq!(limiter.peek("a").remaining, 5, "{kind}: cancelled");
+        assert_eq!(limiter.reserve("a", 1).expect("five").settle(4), Settled::Done);
+        assert_eq!(limiter.peek("a").remaining, 1, "{kind}: more");
+        assert!(limiter.reserve("a", 2).is_err(), "{kind}");
+        assert_eq!(limiter.peek("b").remaining, 10, "{kind}: whose hold it was is remembered");
+    }
+}
+
+#[test]
+fn an_expired_hold_keeps_its_charge() {
+    let (clock, limiter) = keyed(&["10/h fixed"]);
+    let hold = limiter.reserve("a", 5).expect("ten").expire_in(SECOND);
+    clock.advance(SECOND);
+    assert_eq!(hold.settle(1), Settled::Expired);
+    assert_eq!(limiter.peek("a").remaining, 5);
+}
+
+#[test]
+fn waiting_is_in_turn_for_each_key() {
+    for kind in ["10/s burst 1", "1/100ms fixed", "1/100ms log"] {
+        let (clock, limiter) = keyed(&[kind]);
+        for key in ["a", "b"] {
+            limiter.check(key).expect("the first");
+        }
+        let mut tasks: Vec<_> = (0..3).map(|_| Task::new(limiter.wait("a"))).collect();
+        let mut other = Task::new(limiter.wait("b"));
+        assert!(tasks.iter_mut().all(|task| task.poll().is_none()), "{kind}");
+        assert!(other.poll().is_none(), "{kind}");
+        for next in 0..tasks.len() {
+            clock.advance(Duration::from_millis(100));
+            assert_eq!(other.poll().is_some(), next == 0, "{kind}");
+            let gone: Vec<bool> = tasks.iter_mut().map(|task| task.poll().is_some()).collect();
+            assert_eq!(gone.iter().position(|gone| *gone), Some(next), "{kind}");
+        }
+    }
+}
+
+#[test]
+fn a_wait_that_cannot_succeed_costs_nothing() {
+    for kind in ["10/s burst 1", "1/100ms fixed", "1/100ms log"] {
+        let (clock, limiter) = keyed(&[kind]);
+        limiter.check("a").expect("the first");
+        let before = limiter.peek("a");
+        let timeout = Duration::from_nanos(99_999_999);
+        assert!(block_on(limiter.wait_timeout("a", timeout)).is_err(), "{kind}");
+        assert!(limiter.blocking_wait_timeout("a", timeout).is_err(), "{kind}");
+        assert!(block_on(limiter.wait_n("a", 2)).is_err(), "{kind}");
+        let mut given_up = Task::new(limiter.wait("a"));
+        assert!(given_up.poll().is_none(), "{kind}");
+        drop(given_up);
+        assert_eq!(limiter.peek("a"), before, "{kind}");
+        clock.advance(Duration::from_millis(100));
+        assert!(limiter.check("a").is_ok(), "{kind}");
+    }
+}
+
+#[test]
+fn threads_wait_too() {
+    let (clock, limiter) = keyed(&["10/s burst 1"]);
+    limiter.check("a").expect("the first");
+    thread::scope(|scope| {
+        let first = scope.spawn(|| limiter.blocking_wait_timeout("a", SECOND));
+        let second = scope.spawn(|| limiter.blocking_wait("a"));
+        until(|| clock.waiting() == 2);
+        clock.advance(Duration::from_millis(100));
+        until(|| clock.waiting() == 1);
+        clock.advance(Duration::from_millis(100));
+        assert!(first.join().expect("no panic").is_ok());
+        second.join().expect("no panic");
+    });
+}
+
+#[test]
+fn limits_are_changed_while_running() {
+    let carried =
+        [(Carry::AsIs, 3), (Carry::Proportional, 30), (Carry::Additive, 93), (Carry::Reset, 100)];
+    for (carry, left) in carried {
+        for (old, new) in [("10/h", "100/h"), ("10/h", "100/h fixed"), ("10/h log", "100/h")] {
+            let (_, limiter) = keyed(&[old]);
+            limiter.check_n("a", 7).expect("ten");
+            limiter.change([limit(new)], carry);
+            assert_eq!(limiter.peek("new").remaining, 100, "{old} to {new}, {carry:?}");
+            assert_eq!(limiter.peek("a").remaining, left, "{old} to {new}, {carry:?}");
+            assert!(limiter.check_n("a", left).is_ok() && limiter.check("a").is_err());
+            assert_eq!(limiter.len(), 1, "{old} to {new}: nothing is left of the old");
+        }
+    }
+}
+
+#[test]
+fn a_key_not_seen_for_several_changes_is_found() {
+    for kind in ["", " fixed", " log"] {
+        let at = |n: u64| [limit(&format!("{n}/h{kind}"))];
+        let (clock, limiter) = keyed(&[&format!("10/h{kind}")]);
+        limiter.check_n("a", 6).expect("ten"); // 4 of 10
+        limiter.check_n("b", 6).expect("ten");
+        limiter.change(at(20), Carry::Proportional); // 8 of 20
+        assert_eq!(limiter.peek("b").remaining, 8, "{kind}");
+        limiter.change(at(40), Carry::Additive); // 28 of 40
+        limiter.change(at(80), Carry::AsIs); // 28 of 80
+        assert_eq!(limiter.peek("a").remaining, 28, "{kind}");
+        assert_eq!(limiter.peek("b").remaining, 28, "{kind}: seen or not, it is the same");
+        clock.advance(3 * 3_600 * SECOND);
+        assert_eq!(limiter.peek("a").remaining, 80, "{kind}");
+    }
+}
+
+#[test]
+fn permits_and_holds_survive_a_change() {
+    let (_, limiter) = keyed(&["3 concurrent"]);
+    let permits: Vec<_> = (0..3).map(|_| limiter.acquire("a").expect("a place")).collect();
+    limiter.change([limit("1 concurrent")], Carry::Reset);
+    assert!(limiter.acquire("a").is_err());
+    drop(permits);
+    assert!(limiter.acquire("a").is_ok());
+    let (_, limiter) = keyed(&["10/h"]);
+    let hold = limiter.reserve("a", 6).expect("ten");
+    limiter.change([limit("10/h")], Carry::AsIs);
+    hold.settle(1);
+    assert_eq!(limiter.peek("a").remaining, 9);
+}
+
+#[test]
+fn adaptive_limits_learn_for_each_key() {
+    let (clock, limiter) = keyed(&["adaptive 2..20 concurrent"]);
+    for _ in 0..200 {
+        let places = limiter.peek("a").remaining;
+        let permits: Vec<_> = (0..places).map(|_| limiter.acquire("a")).collect();
+        clock.advance(Duration::from_millis(50));
+        drop(permits);
+    }
+    let grown = limiter.peek("a").limit;
+    assert!(grown > 2, "{grown}");
+    assert_eq!(limiter.peek("b").limit, 2);
+    for _ in 0..20 {
+        limiter.acquire("a").expect("a place").failed();
+        clock.advance(2 * SECOND);
+    }
+    assert!(limiter.peek("a").limit < grown);
+}
+
+#[test]
+fn clones_share_and_limiters_do_not() {
+    let store = Arc::new(MemoryStore::new());
+    let build = || Limiter::builder().limit(limit("1/h")).store(store.clone()).build_keyed();
+    let (one, other) = (build(), build());
+    let clone = one.clone();
+    let allowed = |limiter: &KeyedLimiter<Arc<MemoryStore>>| {
+        block_on(limiter.decide("a", 1)).expect("memory answers")[0].allowed
+    };
+    assert!(allowed(&one));
+    assert!(!allowed(&clone), "a clone is the same limiter");
+    assert!(allowed(&other), "one store, two limiters, two counters");
+    assert_eq!(store.len(), 2);
+}

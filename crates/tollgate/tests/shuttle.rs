@@ -1,0 +1,241 @@
+//! Interleavings no stress test would meet, walked through by a model checker.
+//!
+//! `RUSTFLAGS="--cfg shuttle" cargo test -p tollgate --test shuttle`. The table then begins with
+//! two lines, so that a handful of keys makes it split lines and chain overflow lines.
+#![cfg(shuttle)]
+
+mod support;
+
+use shuttle::scheduler::{PctScheduler, RandomScheduler};
+use shuttle::sync::Arc;
+use shuttle::{Config, Runner, thread};
+use support::{block_on, limit};
+use tollgate::testing::ManualClock;
+use tollgate::{
+    Action, Bucket, Call, Carry, Check, KeyedLimiter, Limiter, MemoryStore, Settled, Store,
+};
+
+const RUNS: usize = 800;
+const BUCKET: Bucket = Bucket::new(1);
+
+/// Runs `test` under many schedules, the same ones every time.
+fn explore(test: impl Fn() + Send + Sync + Copy + 'static) {
+    let config = || {
+        let mut config = Config::new();
+        config.stack_size = 1 << 18; // Without optimisation, frames are large.
+        config
+    };
+    Runner::new(RandomScheduler::new_from_seed(7, RUNS), config()).run(test);
+    Runner::new(PctScheduler::new_from_seed(7, 3, RUNS), config()).run(test);
+}
+
+fn keyed(texts: &[&str]) -> KeyedLimiter {
+    let limits = texts.iter().map(|text| limit(text));
+    Limiter::builder().limits(limits).clock(&ManualClock::new()).build_keyed()
+}
+
+/// Takes one if there is one.
+fn spend(limiter: &KeyedLimiter, key: u64) {
+    let _ = limiter.check(key);
+}
+
+/// Runs `work` on so many threads; adds up what they return.
+fn on_threads(count: u64, work: impl Fn(u64) -> u64 + Send + Sync + 'static) -> u64 {
+    let work = Arc::new(work);
+    let spawn = |n| {
+        let work = work.clone();
+        thread::spawn(move || work(n))
+    };
+    let threads: Vec<_> = (0..count).map(spawn).collect();
+    threads.into_iter().map(|thread| thread.join().expect("no panic")).sum()
+}
+
+#[test]
+fn one_of_three_gets_the_last_token_of_a_key() {
+    for texts in [&["1/h"][..], &["1/h fixed"], &["1/h log"], &["9/h", "1/h fixed", "1/h log"]] {
+        explore(move || {
+            let limiter = keyed(texts);
+            let passed = on_threads(3, move |_| u64::from(limiter.check("a").is_ok()));
+            assert_eq!(passed, 1, "{texts:?}");
+        });
+    }
+}
+
+#[test]
+fn one_of_three_gets_the_last_token_of_a_limiter() {
+    for text in ["2/h", "2/h fixed"] {
+        explore(move || {
+            let limiter = Limiter::builder().limit(limit(text)).clock(&ManualClock::new()).build();
+            limiter.check().expect("the first of two");
+            let passed = on_threads(3, move |_| u64::from(limiter.check().is_ok()));
+            assert_eq!(passed, 1, "{text}");
+        });
+    }
+}
+
+/// Two threads insert the same new keys, enough of them to chain and to split.
+#[test]
+fn a_key_is_inserted_once() {
+    for text in ["1/h", "1/h fixed"] {
+        explore(move || {
+            let limiter = keyed(&[text]);
+            let other = limiter.clone();
+            let passed = on_threads(2, move |thread| {
+                let order = move |i: u64| if thread == 0 { i } else { 7 - i };
+                (0..8).filter(|i| other.check(order(*i)).is_ok()).count() as u64
+            });
+            assert_eq!((passed, limiter.len()), (8, 8), "{text}");
+        });
+    }
+}
+
+/// One thread makes the table grow while others charge what is in it.
+#[test]
+fn nothing_is_lost_while_lines_split() {
+    for text in ["9/h", "9/h fixed"] {
+        explore(move || {
+            let limiter = keyed(&[text]);
+            (0..5_u64).for_each(|key| spend(&limiter, key));
+            let other = limiter.clone();
+            on_threads(3, move |thread| {
+                match thread {
+                    0 => (10..16_u64).for_each(|key| spend(&other, key)),
+                    _ => (0..5_u64).for_each(|key| spend(&other, key)),
+                }
+                0
+            });
+            for key in 0..5_u64 {
+                assert_eq!(limiter.peek(key).remaining, 6, "{text}: key {key}");
+            }
+            for key in 10..16_u64 {
+                assert_eq!(limiter.peek(key).remaining, 8, "{text}: key {key}");
+            }
+            assert_eq!(limiter.len(), 11, "{text}");
+        });
+    }
+}
+
+/// Idle keys are swept while others are charged.
+#[test]
+fn sweeping_takes_nothing_that_is_owed() {
+    explore(|| {
+        let clock = ManualClock::new();
+        let limiter = Limiter::builder().limit(limit("9/h")).clock(&clock).build_keyed();
+        (0..6_u64).for_each(|key| spend(&limiter, key));
+        clock.advance(std::time::Duration::from_secs(3_600));
+        let other = limiter.clone();
+        on_threads(3, move |thread| {
+            match thread {
+                0 => assert!(other.store().sweep() <= 6),
+                _ => (0..6_u64).step_by(2).for_each(|key| spend(&other, key)),
+            }
+            0
+        });
+        for key in 0..6_u64 {
+            assert_eq!(limiter.peek(key).remaining, if key % 2 == 0 { 7 } else { 9 }, "key {key}");
+        }
+    });
+}
+
+/// At the cap, new keys push out each other, never one that has spent everything: not even if
+/// it spends the last while it is being looked at.
+#[test]
+fn eviction_never_forgives_a_debtor() {
+    for text in ["9/h", "9/h fixed"] {
+        explore(move || {
+            let limits = Limiter::builder().limit(limit(text)).clock(&ManualClock::new());
+            let limiter = limits.max_keys(4).build_keyed();
+            limiter.check_n("abuser", 2).expect("two of nine");
+            (0..3_u64).for_each(|key| spend(&limiter, key));
+            let other = limiter.clone();
+            on_threads(3, move |thread| {
+                match thread {
+                    0 => other.check_n("abuser", 7).expect("seven of nine are left"),
+                    _ => (0..3).for_each(|key| spend(&other, thread << 8 | key)),
+                }
+                0
+            });
+            assert!(limiter.check("abuser").is_err(), "{text}");
+            assert!(limiter.len() <= 4 + 3, "{text}: {}", limiter.len());
+        });
+    }
+}
+
+/// Pairs in crossing orders, and singles between them.
+#[test]
+fn pairs_are_taken_whole_or_not_at_all() {
+    for text in ["2/h", "2/h fixed", "2/h log"] {
+        explore(move || {
+            let store = Arc::new(MemoryStore::new().clock(&ManualClock::new()));
+            let other = store.clone();
+            let passed = on_threads(3, move |thread| {
+                let limit = limit(text);
+                let keys: &[&str] = [&["a", "b"][..], &["b", "a"], &["b"]][thread as usize];
+                let checks = |_: u64| -> Vec<Check<'_>> {
+                    keys.iter().map(|key| Check::new(BUCKET, *key, &limit, 1)).collect()
+                };
+                let decide = |checks: Vec<Check<'_>>| block_on(other.decide(&checks));
+                let whole = (0..2).map(checks).map(decide).filter(|verdicts| {
+                    verdicts.as_ref().expect("memory answers").iter().all(|v| v.allowed)
+                });
+                // How often each key was taken: "a" counts a hundred, "b" one.
+                let worth: u64 = keys.iter().map(|key| if *key == "a" { 100 } else { 1 }).sum();
+                whole.count() as u64 * worth
+            });
+            let limit = limit(text);
+            for (key, taken) in [("a", passed / 100), ("b", passed % 100)] {
+                let checks = &[Check::new(BUCKET, key, &limit, 0)];
+                let call = Call { action: Action::Peek, checks };
+                let left = block_on(store.run(call)).expect("memory answers")[0].remaining;
+                assert_eq!(left, 2 - taken, "{text}: {key}");
+            }
+            assert_eq!(passed % 100, 2, "{text}: somebody got each \"b\"");
+        });
+    }
+}
+
+/// A key is carried over to a changed limit once, whoever comes first.
+#[test]
+fn a_change_carries_a_key_over_once() {
+    explore(|| {
+        let limiter = keyed(&["4/h"]);
+        limiter.check_n("a", 2).expect("two of four");
+        limiter.change([limit("4/h fixed")], Carry::AsIs);
+        let other = limiter.clone();
+        let passed = on_threads(3, move |_| u64::from(other.check("a").is_ok()));
+        assert_eq!(passed, 2);
+        assert_eq!(limiter.peek("a").remaining, 0);
+    });
+}
+
+#[test]
+fn a_change_loses_no_charge_of_a_limiter() {
+    for (old, new) in [("2/h", "2/h"), ("2/h", "2/h log"), ("2/h fixed", "2/h")] {
+        explore(move || {
+            let limiter = Limiter::builder().limit(limit(old)).clock(&ManualClock::new()).build();
+            let passed = on_threads(3, move |thread| {
+                if thread == 0 {
+                    limiter.change([limit(new)], Carry::AsIs);
+                    return 0;
+                }
+                (0..2).filter(|_| limiter.check().is_ok()).count() as u64
+            });
+            assert_eq!(passed, 2, "{old} to {new}");
+        });
+    }
+}
+
+/// A reservation that is given back, between others that take.
+#[test]
+fn a_refund_comes_back_once() {
+    explore(|| {
+        let limiter = keyed(&["2/h"]);
+        let other = limiter.clone();
+        let kept = on_threads(3, move |thread| match other.reserve("a", 1) {
+            Ok(hold) if thread == 0 => u64::from(hold.cancel() != Settled::Done),
+            Ok(hold) => u64::from(hold.settle(1) == Settled::Done),
+            Err(_) => 0,
+        });
+        assert_eq!(limiter.peek("a").remaining, 2 - kept);
+    });
+}
