@@ -73,7 +73,13 @@ what a simulation is about, so they are no failure: look at "allowed".)"#;
 #[command(after_help = "Examples and the format of a trace: tollgate simulate --help")]
 pub(crate) struct SimulateArgs {
     /// A limit, such as "10/s burst 20"; of several, all must allow
-    #[arg(long, env = "TOLLGATE_LIMIT", value_delimiter = ';', required_unless_present = "demo")]
+    #[arg(
+        long,
+        env = "TOLLGATE_LIMIT",
+        value_delimiter = ';',
+        required_unless_present = "demo",
+        allow_hyphen_values = true
+    )]
     pub(crate) limit: Vec<Limit>,
 
     /// The requests, one JSON object a line; "-" is standard input

@@ -195,7 +195,8 @@ impl<'a> Account<'a> {
                 places.release(leases, now, lease);
             }
             (Engine::Adaptive(range), State::Adaptive(state)) => {
-                if state.places(range).release(&mut state.leases, now, lease) {
+                let released = state.places(range).release(&mut state.leases, now, lease);
+                if released {
                     state.learn(range, now, rtt, dropped);
                 }
             }

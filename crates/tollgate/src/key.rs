@@ -180,11 +180,10 @@ impl BucketHasher {
 
     #[inline(always)]
     fn both(&self, write: impl Fn(&mut FoldHasher<'static>)) -> Fingerprint {
-        [&self.place, &self.tag].map(|hasher| {
-            let mut hasher = hasher.clone();
-            write(&mut hasher);
-            hasher.finish()
-        })
+        let (mut place, mut tag) = (self.place.clone(), self.tag.clone());
+        write(&mut place);
+        write(&mut tag);
+        [place.finish(), tag.finish()]
     }
 }
 

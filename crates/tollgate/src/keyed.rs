@@ -13,7 +13,7 @@ use crate::denied::{refusal, tightest};
 use crate::hold::DEFAULT_HOLD;
 use crate::key::BucketHasher;
 use crate::limits::Limits;
-use crate::memory::{Place, plain_meter};
+use crate::memory::plain_meter;
 use crate::store::{Action, Call, Store, StoreError};
 use crate::{Clock, Denied, Hold, Key, Limit, MemoryStore, Permit, Quota, Verdicts};
 
@@ -153,10 +153,9 @@ impl KeyedLimiter {
     pub fn check_n<'k>(&self, key: impl Into<Key<'k>>, cost: u64) -> Result<(), Denied> {
         let (key, store) = (key.into(), &self.0.store);
         if let Some(express) = self.express() {
-            let place = Place::of(express.hasher.of(key));
             // Fetch the line before asking the time: a precise clock waits for what is under way.
-            store.approach(place);
-            return store.decide_plain(&express.plain, place, cost, store.now(), |_, answer| {
+            let line = store.approach(express.hasher.of(key));
+            return store.decide_plain(&express.plain, line, cost, store.now(), |_, answer| {
                 express.answer(answer)
             });
         }

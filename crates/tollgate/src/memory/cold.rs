@@ -111,13 +111,13 @@ impl Cold {
 
     /// Makes the entry that owes least of a sample give way.
     pub(super) fn evict(&self, near: Fingerprint) -> bool {
-        let (mut least, mut seen): (Option<(u64, Fingerprint, (u8, Time))>, usize) = (None, 0);
+        let (mut least, mut seen) = (None, 0);
         for step in 0..SHARDS as u64 {
             let number = (Cold::shard_of(near) + step) % SHARDS as u64;
             for (key, kept) in self.lock(number).states.iter().take(EVICTION_SAMPLE) {
                 seen += 1;
                 let rank = (kept.level, kept.full_at);
-                if least.is_none_or(|(_, _, best)| rank < best) {
+                if least.is_none_or(|(_, _, best): (u64, Fingerprint, (u8, Time))| rank < best) {
                     least = Some((number, *key, rank));
                 }
             }

@@ -20,8 +20,7 @@ use tollgate_core::{Algorithm, MeterState, PlainMeter, Retry, Span, Time, Verdic
 use self::cold::Cold;
 use self::locks::{Locks, Seat};
 pub(crate) use self::room::plain_meter;
-pub(crate) use self::table::Place;
-use self::table::Table;
+use self::table::{Approach, Place, Table};
 use crate::account::{self, Account};
 use crate::key::{BucketHasher, Fingerprint, Fingerprinter};
 use crate::store::{Action, Bucket, Call, Check, Store, StoreError};
@@ -168,8 +167,8 @@ impl MemoryStore {
     #[inline]
     fn decide_one_at(&self, check: &Check<'_>, now: Time) -> Verdict {
         match self.plain(check) {
-            Some((plain, place)) => {
-                self.decide_plain(plain, place, check.cost, now, |state, answer| {
+            Some((plain, line)) => {
+                self.decide_plain(plain, line, check.cost, now, |state, answer| {
                     verdict(check.limit, state, answer, now)
                 })
             }
@@ -185,15 +184,15 @@ impl MemoryStore {
 
     /// The meter and the place of a check that needs no more than one line.
     #[inline]
-    fn plain<'a>(&self, check: &Check<'a>) -> Option<(&'a PlainMeter, Place)> {
+    fn plain<'a>(&self, check: &Check<'a>) -> Option<(&'a PlainMeter, Approach<'_, 8, 1>)> {
         let plain = plain_meter(check.limit).filter(|_| check.former.is_none())?;
-        Some((plain, Place::of(self.fingerprinter.of(check.bucket, check.key))))
+        Some((plain, self.approach(self.fingerprinter.of(check.bucket, check.key))))
     }
 
-    /// Brings the line of `place` towards the cache.
-    #[inline]
-    pub(crate) fn approach(&self, place: Place) {
-        self.narrow.touch(place);
+    /// Sets out for the line of a key under a plain meter.
+    #[inline(always)]
+    pub(crate) fn approach(&self, fingerprint: Fingerprint) -> Approach<'_, 8, 1> {
+        self.narrow.approach(Place::of(fingerprint))
     }
 
     /// The everyday case, a plain meter on one key: one lock, one line. Inlined, and `say` is
@@ -202,12 +201,13 @@ impl MemoryStore {
     pub(crate) fn decide_plain<R>(
         &self,
         plain: &PlainMeter,
-        place: Place,
+        line: Approach<'_, 8, 1>,
         cost: u64,
         now: Time,
         say: impl FnOnce(MeterState, Result<(), Retry>) -> R,
     ) -> R {
-        let (line, slot) = self.narrow.lock_and_find(place);
+        let place = line.place();
+        let (line, slot) = line.lock_and_find();
         let Some(slot) = slot else {
             drop(line);
             let (state, answer) = self.first_of_plain(plain, place, cost, now);
@@ -245,11 +245,12 @@ impl MemoryStore {
         };
         let (nibble, words) = room::to_narrow(state);
         self.make_room(words[0]);
-        let (line, slot) = self.narrow.lock_and_find(place);
+        let (line, slot) = self.narrow.approach(place).lock_and_find();
         // Another request may have come first.
         if slot.is_some() {
             drop(line);
-            return self.decide_plain(plain, place, cost, now, |state, answer| (state, answer));
+            let line = self.narrow.approach(place);
+            return self.decide_plain(plain, line, cost, now, |state, answer| (state, answer));
         }
         line.insert(place, nibble, words, now.as_nanos());
         drop(line);
@@ -276,12 +277,11 @@ impl MemoryStore {
             let mut plains = [None; BATCH];
             for (plain, check) in plains.iter_mut().zip(checks) {
                 *plain = self.plain(check);
-                plain.iter().for_each(|(_, place)| self.narrow.touch(*place));
             }
             for (check, plain) in checks.iter().zip(plains) {
                 answer(match plain {
-                    Some((plain, place)) => {
-                        self.decide_plain(plain, place, check.cost, now, |state, answer| {
+                    Some((plain, line)) => {
+                        self.decide_plain(plain, line, check.cost, now, |state, answer| {
                             verdict(check.limit, state, answer, now)
                         })
                     }
@@ -301,13 +301,12 @@ impl MemoryStore {
     ) {
         let now = self.now();
         for keys in keys.chunks(BATCH) {
-            let mut places = [Place::default(); BATCH];
-            for (place, key) in places.iter_mut().zip(keys) {
-                *place = Place::of(hasher.of(*key));
-                self.narrow.touch(*place);
+            let mut lines = [None; BATCH];
+            for (line, key) in lines.iter_mut().zip(keys) {
+                *line = Some(self.approach(hasher.of(*key)));
             }
-            for place in &places[..keys.len()] {
-                self.decide_plain(plain, *place, 1, now, |_, result| answer(result));
+            for line in lines.into_iter().flatten() {
+                self.decide_plain(plain, line, 1, now, |_, result| answer(result));
             }
         }
     }

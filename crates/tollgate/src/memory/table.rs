@@ -73,7 +73,7 @@ type Links = SmallVec<[u64; 8]>;
 
 /// Fingerprints to states of `N` words; `W` is the words of a line: `4 * (N + 1)`.
 #[derive(Debug)]
-pub(super) struct Table<const W: usize, const N: usize> {
+pub(crate) struct Table<const W: usize, const N: usize> {
     /// Lines in use.
     lines: Counter,
     /// Keys held, including those whose time has come but that were not swept yet.
@@ -90,6 +90,16 @@ pub(super) struct Table<const W: usize, const N: usize> {
 struct Spare {
     returned: Vec<u64>,
     never_used: u64,
+}
+
+/// On the way to a key's line, which is not locked yet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Approach<'a, const W: usize, const N: usize> {
+    table: &'a Table<W, N>,
+    place: Place,
+    /// The number of lines by which the line was found.
+    lines: u64,
+    words: &'a Words<W>,
 }
 
 /// A locked line and its chain.
@@ -130,35 +140,20 @@ impl<const W: usize, const N: usize> Table<W, N> {
         place.line(self.lines.0.load(Ordering::Acquire))
     }
 
-    /// Brings the line of `place` towards the cache before it is needed.
-    #[inline]
-    pub(super) fn touch(&self, place: Place) {
+    /// Finds the line `place` belongs to and starts to bring it into the cache.
+    #[inline(always)]
+    pub(super) fn approach(&self, place: Place) -> Approach<'_, W, N> {
+        let lines = self.lines.0.load(Ordering::Acquire);
+        let words = self.slab.line(place.line(lines));
         // An atomic load is not optimised away, and nothing waits for its result.
-        self.slab.line(self.line_of(place))[0].load(Ordering::Relaxed);
+        words[0].load(Ordering::Relaxed);
+        Approach { table: self, place, lines, words }
     }
 
-    /// Locks the line `place` belongs to and finds its slot. It looks for the slot before it has
-    /// the lock, while the processor is busy getting it, and afterwards only makes sure.
-    #[inline(always)]
-    pub(super) fn lock_and_find(&self, place: Place) -> (Locked<'_, W, N>, Option<Slot<'_, W>>) {
-        loop {
-            let lines = self.lines.0.load(Ordering::Acquire);
-            let number = place.line(lines);
-            let words = self.slab.line(number);
-            let guess = line::find(words, place.tag);
-            line::lock(words);
-            let locked = Locked { table: self, words };
-            // A split publishes the new number of lines before it unlocks, so this is the truth.
-            let lines_now = self.lines.0.load(Ordering::Relaxed);
-            if lines_now != lines && place.line(lines_now) != number {
-                continue;
-            }
-            let slot = match guess {
-                Some(index) if line::holds(words, index, place.tag) => Some(Slot { words, index }),
-                _ => locked.find(place),
-            };
-            return (locked, slot);
-        }
+    /// The table grew on the way.
+    #[cold]
+    fn approach_again(&self, place: Place) -> (Locked<'_, W, N>, Option<Slot<'_, W>>) {
+        self.approach(place).lock_and_find()
     }
 
     /// Locks line `number`, unless `place` has moved elsewhere meanwhile.
@@ -275,6 +270,34 @@ impl<const W: usize, const N: usize> Table<W, N> {
                 spare.never_used - 1
             })
         })
+    }
+}
+
+impl<'a, const W: usize, const N: usize> Approach<'a, W, N> {
+    #[inline]
+    pub(super) fn place(&self) -> Place {
+        self.place
+    }
+
+    /// Locks the line and finds the slot. It looks for the slot before it has the lock, while
+    /// the processor is busy getting it, and afterwards only makes sure.
+    #[inline(always)]
+    pub(super) fn lock_and_find(self) -> (Locked<'a, W, N>, Option<Slot<'a, W>>) {
+        let Approach { table, place, lines, words } = self;
+        let guess = line::find(words, place.tag);
+        line::lock(words);
+        let locked = Locked { table, words };
+        // A split publishes the new number of lines before it unlocks, so this is the truth.
+        let lines_now = table.lines.0.load(Ordering::Relaxed);
+        if lines_now != lines && place.line(lines_now) != place.line(lines) {
+            drop(locked);
+            return table.approach_again(place);
+        }
+        let slot = match guess {
+            Some(index) if line::holds(words, index, place.tag) => Some(Slot { words, index }),
+            _ => locked.find(place),
+        };
+        (locked, slot)
     }
 }
 
