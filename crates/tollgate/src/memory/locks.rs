@@ -6,9 +6,10 @@
 use smallvec::SmallVec;
 use tollgate_core::Time;
 
+use super::chain::Locked;
 use super::cold::{Cold, Kept, Shard};
+use super::place::Place;
 use super::room::{self, Room};
-use super::table::{Locked, Place};
 use super::{MemoryStore, Table};
 use crate::Key;
 use crate::account::{Account, State};

@@ -8,9 +8,11 @@
 //! their room, and a cap bounds the rest: at the cap, the key that owes least gives way, so
 //! nobody can buy forgiveness by flooding the table with new keys.
 
+mod chain;
 mod cold;
 mod line;
 mod locks;
+mod place;
 mod room;
 mod slab;
 mod table;
@@ -19,8 +21,9 @@ use tollgate_core::{Algorithm, MeterState, PlainMeter, Retry, Span, Time, Verdic
 
 use self::cold::Cold;
 use self::locks::{Locks, Seat};
+use self::place::Place;
 pub(crate) use self::room::plain_meter;
-use self::table::{Approach, Place, Table};
+use self::table::{Approach, Table};
 use crate::account::{self, Account};
 use crate::key::{BucketHasher, Fingerprint, Fingerprinter};
 use crate::store::{Action, Bucket, Call, Check, Store, StoreError};
