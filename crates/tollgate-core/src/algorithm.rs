@@ -155,7 +155,9 @@ pub trait Algorithm {
         self.charge(state, now, signed);
         let after = self.judge(state, now);
         let max_wait = if self.counts_denied() { Span::ZERO } else { max_wait };
-        let allowed = after.overdrawn <= max_wait && self.can_hold(cost);
+        // Who is ready to wait says for how long, be it in line or held back.
+        let in_time = max_wait.is_zero() || after.delay <= max_wait;
+        let allowed = after.overdrawn <= max_wait && in_time && self.can_hold(cost);
         let retry = self.retry(allowed, cost, after.overdrawn);
         Verdict { allowed, retry, ..Verdict::allow(limit, after) }
     }
@@ -182,9 +184,20 @@ pub trait Algorithm {
         let standing = self.peek(state, now);
         let span = match self.pays_later() {
             true => standing.overdrawn,
-            false => self.retry_after(state, now, signed),
+            false => match self.retry_after(state, now, signed) {
+                // Not over the limit: it would only have been held back for too long.
+                Span::ZERO => self.held_back(state, now, signed),
+                span => span,
+            },
         };
         Verdict::deny(self.capacity(), standing, self.retry(false, cost, span))
+    }
+
+    /// How long a request of `cost` would be held back.
+    fn held_back(&self, before: &Self::State, now: Time, cost: i64) -> Span {
+        let mut charged = before.clone();
+        self.charge(&mut charged, now, cost);
+        self.judge(&charged, now).delay
     }
 
     /// The state of a key that has `left` to spend at `now` (negative: it owes), as when a limit

@@ -273,8 +273,15 @@ impl<'a> Account<'a> {
     pub(crate) fn carry(&mut self, to: &'a Limit, now: Time, how: Carry) {
         self.state = match (self.limit.engine(), to.engine(), &self.state) {
             // Holders stay in flight whatever happens to the limit.
-            (Engine::Concurrent(_), Engine::Concurrent(_), state @ State::Leases(_)) => {
-                state.clone()
+            (_, Engine::Concurrent(_), State::Leases(leases)) => State::Leases(leases.clone()),
+            (_, Engine::Concurrent(_), State::Adaptive(state)) => {
+                State::Leases(state.leases.clone())
+            }
+            (_, Engine::Adaptive(range), State::Leases(leases)) => {
+                State::Adaptive(Box::new(AdaptiveState::new(range).with(leases.clone())))
+            }
+            (_, Engine::Adaptive(range), State::Adaptive(state)) => {
+                State::Adaptive(Box::new(AdaptiveState::new(range).with(state.leases.clone())))
             }
             (Engine::Meter(old), Engine::Meter(new), State::Meter(state)) => {
                 State::Meter(new.carry(old, state, now, how))

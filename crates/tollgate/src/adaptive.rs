@@ -29,6 +29,11 @@ impl AdaptiveState {
         }
     }
 
+    /// The same with those in flight taken over.
+    pub(crate) fn with(self, leases: ConcurrencyState) -> AdaptiveState {
+        AdaptiveState { leases, ..self }
+    }
+
     /// The limit in force.
     pub(crate) fn places(&self, range: &AdaptiveRange) -> Concurrency {
         let limit = controller(range).limit(&self.learned).clamp(range.min, range.max);

@@ -78,7 +78,8 @@ enum Next<'a, C: Counters> {
 /// Finds a place in line that is due by `deadline`, or refuses at once, charging nothing.
 fn line_up<C: Counters>(counters: &C, cost: u64, deadline: Time) -> Result<Next<'_, C>, Denied> {
     let now = counters.clock().now();
-    let max_wait = deadline.since(now);
+    // Even a caller with no time to wait is not to be held back for longer than that.
+    let max_wait = deadline.since(now).max(Span::from_nanos(1));
     let lease = new_lease();
     match counters.run(Action::Take { max_wait }, cost, lease) {
         Ok(verdict) => {

@@ -30,6 +30,7 @@ pub struct Hold {
     counters: OwnedCounters,
     amount: u64,
     lease: u64,
+    since: Time,
     expires: Time,
 }
 
@@ -55,8 +56,8 @@ pub enum Settled {
 
 impl Hold {
     pub(crate) fn new(counters: OwnedCounters, amount: u64, lease: u64, open: Duration) -> Hold {
-        let expires = counters.clock().now() + open.into();
-        Hold { counters, amount, lease, expires }
+        let since = counters.clock().now();
+        Hold { counters, amount, lease, since, expires: since + open.into() }
     }
 
     /// What is held.
@@ -98,6 +99,9 @@ impl Hold {
         if self.counters.clock().now() >= self.expires {
             return Settled::Expired;
         }
+        // A place on a concurrency limit beside the rates is given up with the hold.
+        let rtt = self.counters.clock().now().since(self.since);
+        self.counters.adjust(Action::Release { rtt, dropped: false }, 0, self.lease);
         if spent < self.amount {
             self.counters.adjust(Action::Refund, self.amount - spent, self.lease);
         }

@@ -1,21 +1,22 @@
 //! The limiter with keys: a budget for each user, address, tenant or whatever else.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use smallvec::SmallVec;
-use tollgate_core::{Carry, PlainMeter, Retry, Span, Time, Verdict};
+use tollgate_core::{Carry, Span, Time, Verdict};
 
 use crate::counters::{self, Counters, OwnedCounters, new_lease};
 use crate::denied::{refusal, tightest};
+use crate::express::Express;
 use crate::hold::DEFAULT_HOLD;
-use crate::key::BucketHasher;
+use crate::limiter::UNLIMITED;
 use crate::limits::Limits;
-use crate::memory::plain_meter;
 use crate::store::{Action, Call, Store, StoreError};
-use crate::{Clock, Denied, Hold, Key, Limit, MemoryStore, Permit, Quota, Verdicts};
+use crate::sync::{AtomicBool, Ordering};
+use crate::{Clock, Denied, Hold, Key, Limit, MemoryStore, Permit, Verdicts};
 
 /// A budget for each key, under one or several limits that all must allow. Clones share it.
 ///
@@ -44,21 +45,6 @@ struct Shared<S> {
     changed: AtomicBool,
     current: ArcSwapOption<Limits>,
     express: Option<Express>,
-}
-
-/// What the everyday case needs, ready at hand: a single plain meter in a store of its own.
-#[derive(Debug)]
-struct Express {
-    plain: PlainMeter,
-    hasher: BucketHasher,
-    quota: Quota,
-}
-
-impl Express {
-    #[inline(always)]
-    fn answer(&self, answer: Result<(), Retry>) -> Result<(), Denied> {
-        answer.map_err(|retry| Denied::new(self.quota, 0, retry))
-    }
 }
 
 impl<S> Clone for KeyedLimiter<S> {
@@ -93,7 +79,6 @@ impl<S> KeyedLimiter<S> {
         &self.0.store
     }
 
-    #[inline]
     fn limits<R>(&self, read: impl FnOnce(&Limits) -> R) -> R {
         if !self.0.changed.load(Ordering::Acquire) {
             return read(&self.0.first);
@@ -128,18 +113,18 @@ impl KeyedLimiter {
     /// A limiter with a store of its own.
     pub(crate) fn in_process(limits: SmallVec<[Limit; 2]>, store: MemoryStore) -> KeyedLimiter {
         let mut shared = Shared::new(limits, store);
-        if let [limit] = shared.first.all()
-            && let Some(plain) = plain_meter(limit)
-        {
-            let hasher = shared.store.hasher(shared.first.bucket(0));
-            shared.express = Some(Express { plain: *plain, hasher, quota: limit.quota() });
-        }
+        shared.express = Express::new(&shared.first, &shared.store);
         KeyedLimiter(Arc::new(shared))
+    }
+
+    #[inline(always)]
+    fn changed(&self) -> bool {
+        self.0.changed.load(Ordering::Acquire)
     }
 
     #[inline]
     fn express(&self) -> Option<&Express> {
-        self.0.express.as_ref().filter(|_| !self.0.changed.load(Ordering::Acquire))
+        self.0.express.as_ref().filter(|_| !self.changed())
     }
 
     /// Takes one for `key`, or says when to come back.
@@ -151,15 +136,13 @@ impl KeyedLimiter {
     /// Takes `cost` for `key` at once, or nothing.
     #[inline]
     pub fn check_n<'k>(&self, key: impl Into<Key<'k>>, cost: u64) -> Result<(), Denied> {
-        let (key, store) = (key.into(), &self.0.store);
-        if let Some(express) = self.express() {
-            // Fetch the line before asking the time: a precise clock waits for what is under way.
-            let line = store.approach(express.hasher.of(key));
-            return store.decide_plain(&express.plain, line, cost, store.now(), |_, answer| {
-                express.answer(answer)
-            });
+        let key = key.into();
+        if let Some(express) = self.express()
+            && let Some(answer) = express.check(&self.0.store, key, cost, || self.changed())
+        {
+            return answer;
         }
-        self.limits(|limits| self.take(limits, key, cost, Span::ZERO, new_lease()).map(drop))
+        self.of(key).run(Action::Take { max_wait: Span::ZERO }, cost, new_lease()).map(drop)
     }
 
     /// Takes one for each of `keys`, each on its own. Much faster than one by one: the clock is
@@ -177,15 +160,17 @@ impl KeyedLimiter {
     /// ```
     #[inline]
     pub fn check_each(&self, keys: &[Key<'_>], mut answer: impl FnMut(Result<(), Denied>)) {
-        match self.express() {
-            Some(express) => {
-                let (plain, hasher) = (&express.plain, &express.hasher);
-                self.0.store.decide_each_plain(plain, hasher, keys, |result| {
-                    answer(express.answer(result));
-                });
-            }
-            None => keys.iter().for_each(|key| answer(self.check(*key))),
-        }
+        let Some(express) = self.express() else {
+            return keys.iter().for_each(|key| answer(self.check(*key)));
+        };
+        express.check_each(
+            &self.0.store,
+            keys,
+            || self.changed(),
+            |key, said| {
+                answer(said.unwrap_or_else(|| self.check(key)));
+            },
+        );
     }
 
     /// How `key` stands, with nothing spent. Of several limits, the one closest to its end.
@@ -347,33 +332,6 @@ impl KeyedLimiter {
     pub(crate) fn of<'a>(&'a self, key: Key<'a>) -> OneKey<'a> {
         OneKey { limiter: self, key }
     }
-
-    fn take(
-        &self,
-        limits: &Limits,
-        key: Key<'_>,
-        cost: u64,
-        max_wait: Span,
-        lease: u64,
-    ) -> Result<Verdict, Denied> {
-        let verdicts = self.run(limits, key, Action::Take { max_wait }, cost, lease);
-        match refusal(&verdicts) {
-            Some((index, retry)) => Err(Denied::new(limits.all()[index].quota(), index, retry)),
-            None => Ok(tightest(&verdicts).unwrap_or(crate::limiter::UNLIMITED)),
-        }
-    }
-
-    fn run(
-        &self,
-        limits: &Limits,
-        key: Key<'_>,
-        action: Action,
-        cost: u64,
-        lease: u64,
-    ) -> Verdicts {
-        let checks = limits.checks(key, cost, lease);
-        self.0.store.run_at(Call { action, checks: &checks }, self.0.store.now())
-    }
 }
 
 /// One key of a limiter.
@@ -388,12 +346,24 @@ impl Counters for OneKey<'_> {
     }
 
     fn run(&self, action: Action, cost: u64, lease: u64) -> Result<Verdict, Denied> {
-        self.limiter.limits(|limits| match action {
-            Action::Take { max_wait } => self.limiter.take(limits, self.key, cost, max_wait, lease),
-            _ => {
-                let verdicts = self.limiter.run(limits, self.key, action, cost, lease);
-                Ok(tightest(&verdicts).unwrap_or(crate::limiter::UNLIMITED))
+        let (limiter, store) = (self.limiter, &self.limiter.0.store);
+        let attempt = |limits: &Limits| {
+            let checks = limits.checks(self.key, cost, lease);
+            // Once the key is locked, nobody can carry it over to other limits.
+            let outdated = || limiter.limits(|now| !now.is_same(limits));
+            let verdicts =
+                store.run_unless(Call { action, checks: &checks }, store.now(), outdated)?;
+            Some(match (action, refusal(&verdicts)) {
+                (Action::Take { .. }, Some((index, retry))) => {
+                    Err(Denied::new(limits.all()[index].quota(), index, retry))
+                }
+                _ => Ok(tightest(&verdicts).unwrap_or(UNLIMITED)),
+            })
+        };
+        loop {
+            if let Some(answer) = limiter.limits(attempt) {
+                return answer;
             }
-        })
+        }
     }
 }

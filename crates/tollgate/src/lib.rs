@@ -124,6 +124,7 @@ mod builder;
 mod clock;
 mod counters;
 mod denied;
+mod express;
 mod hold;
 mod key;
 mod keyed;

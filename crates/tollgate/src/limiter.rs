@@ -161,6 +161,11 @@ impl Limiter {
         Ok(Hold::new(OwnedCounters::Direct(self.clone()), amount, lease, DEFAULT_HOLD))
     }
 
+    /// Gives `amount` back, never above full.
+    pub fn refund(&self, amount: u64) -> Verdict {
+        self.adjust(Action::Refund, amount, 0)
+    }
+
     /// Waits for one. Requests go on in the order they began to wait. A future that is dropped
     /// gives its place in line back.
     ///

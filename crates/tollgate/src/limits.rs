@@ -27,6 +27,11 @@ impl Limits {
         Limits { family, generation: 0, limits, formers }
     }
 
+    /// Whether these are the same limits of the same limiter.
+    pub(crate) fn is_same(&self, other: &Limits) -> bool {
+        (self.family, self.generation) == (other.family, other.generation)
+    }
+
     #[inline]
     pub(crate) fn all(&self) -> &[Limit] {
         &self.limits

@@ -212,6 +212,22 @@ fn a_change_carries_a_key_over_once() {
 }
 
 #[test]
+fn a_change_admits_no_more_than_the_limit() {
+    for texts in [&["1/h"][..], &["1/h fixed"]] {
+        explore(move || {
+            let limiter = keyed(texts);
+            let passed = on_threads(3, move |n| {
+                if n == 0 {
+                    limiter.change(texts.iter().map(|text| limit(text)), Carry::AsIs);
+                }
+                u64::from(limiter.check("a").is_ok())
+            });
+            assert_eq!(passed, 1, "{texts:?}");
+        });
+    }
+}
+
+#[test]
 fn a_change_loses_no_charge_of_a_limiter() {
     for (old, new) in [("2/h", "2/h"), ("2/h", "2/h log"), ("2/h fixed", "2/h")] {
         explore(move || {

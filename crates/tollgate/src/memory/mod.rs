@@ -13,21 +13,21 @@ mod cold;
 mod line;
 mod locks;
 mod place;
+mod plain;
 mod room;
 mod slab;
 mod table;
 
-use tollgate_core::{Algorithm, MeterState, PlainMeter, Retry, Span, Time, Verdict};
+use tollgate_core::{Span, Time, Verdict};
 
 use self::cold::Cold;
 use self::locks::{Locks, Seat};
-use self::place::Place;
 pub(crate) use self::room::plain_meter;
-use self::table::{Approach, Table};
+use self::table::Table;
 use crate::account::{self, Account};
 use crate::key::{BucketHasher, Fingerprint, Fingerprinter};
 use crate::store::{Action, Bucket, Call, Check, Store, StoreError};
-use crate::{Clock, Engine, Key, Limit, Verdicts};
+use crate::{Clock, Key, Limit, Verdicts};
 
 /// Cache misses kept in flight at once: enough for any memory system.
 const BATCH: usize = 16;
@@ -167,14 +167,26 @@ impl MemoryStore {
         self.decide_one_at(check, self.now())
     }
 
+    /// Decides several checks as one: all of them are charged, or none.
+    ///
+    /// ```
+    /// use tollgate::{Bucket, Check, Limit, MemoryStore};
+    /// let (store, account, ip) = (MemoryStore::new(), Bucket::new(0), Bucket::new(1));
+    /// let (few, many): (Limit, Limit) = ("1/h".parse()?, "100/h".parse()?);
+    /// let checks = [Check::new(account, "ann", &few, 1), Check::new(ip, "192.0.2.7", &many, 1)];
+    /// assert!(store.decide_all(&checks).iter().all(|verdict| verdict.allowed));
+    /// let verdicts = store.decide_all(&checks); // ann's account refuses
+    /// assert_eq!((verdicts[0].allowed, verdicts[1].remaining), (false, 99));
+    /// # Ok::<(), tollgate::limit::ParseLimitError>(())
+    /// ```
+    pub fn decide_all(&self, checks: &[Check<'_>]) -> Verdicts {
+        self.run_at(Call { action: Action::Take { max_wait: Span::ZERO }, checks }, self.now())
+    }
+
     #[inline]
     fn decide_one_at(&self, check: &Check<'_>, now: Time) -> Verdict {
         match self.plain(check) {
-            Some((plain, line)) => {
-                self.decide_plain(plain, line, check.cost, now, |state, answer| {
-                    verdict(check.limit, state, answer, now)
-                })
-            }
+            Some((plain, line)) => plain::verdict_on(self, plain, line, check, now),
             None => self.decide_other(check, now),
         }
     }
@@ -183,82 +195,6 @@ impl MemoryStore {
     fn decide_other(&self, check: &Check<'_>, now: Time) -> Verdict {
         let action = Action::Take { max_wait: Span::ZERO };
         self.run_at(Call { action, checks: std::slice::from_ref(check) }, now)[0]
-    }
-
-    /// The meter and the place of a check that needs no more than one line.
-    #[inline]
-    fn plain<'a>(&self, check: &Check<'a>) -> Option<(&'a PlainMeter, Approach<'_, 8, 1>)> {
-        let plain = plain_meter(check.limit).filter(|_| check.former.is_none())?;
-        Some((plain, self.approach(self.fingerprinter.of(check.bucket, check.key))))
-    }
-
-    /// Sets out for the line of a key under a plain meter.
-    #[inline(always)]
-    pub(crate) fn approach(&self, fingerprint: Fingerprint) -> Approach<'_, 8, 1> {
-        self.narrow.approach(Place::of(fingerprint))
-    }
-
-    /// The everyday case, a plain meter on one key: one lock, one line. Inlined, and `say` is
-    /// handed the state that is kept, so that what a caller does not ask is not computed.
-    #[inline(always)]
-    pub(crate) fn decide_plain<R>(
-        &self,
-        plain: &PlainMeter,
-        line: Approach<'_, 8, 1>,
-        cost: u64,
-        now: Time,
-        say: impl FnOnce(MeterState, Result<(), Retry>) -> R,
-    ) -> R {
-        let place = line.place();
-        let (line, slot) = line.lock_and_find();
-        let Some(slot) = slot else {
-            drop(line);
-            let (state, answer) = self.first_of_plain(plain, place, cost, now);
-            return say(state, answer);
-        };
-        let mut entry = slot.entry();
-        let before = room::from_narrow(plain.scale(), entry.nibble, entry.words);
-        match plain.take(before, now, cost) {
-            Ok(state) => {
-                (entry.nibble, entry.words) = room::to_narrow(state);
-                slot.set(&entry);
-                drop(line);
-                say(state, Ok(()))
-            }
-            Err(retry) => {
-                drop(line);
-                say(before, Err(retry))
-            }
-        }
-    }
-
-    /// A key not seen before, or forgotten.
-    #[inline(never)]
-    fn first_of_plain(
-        &self,
-        plain: &PlainMeter,
-        place: Place,
-        cost: u64,
-        now: Time,
-    ) -> (MeterState, Result<(), Retry>) {
-        let full = MeterState::default();
-        let state = match plain.take(full, now, cost) {
-            Ok(state) if cost > 0 => state,
-            answer => return (full, answer.map(drop)),
-        };
-        let (nibble, words) = room::to_narrow(state);
-        self.make_room(words[0]);
-        let (line, slot) = self.narrow.approach(place).lock_and_find();
-        // Another request may have come first.
-        if slot.is_some() {
-            drop(line);
-            let line = self.narrow.approach(place);
-            return self.decide_plain(plain, line, cost, now, |state, answer| (state, answer));
-        }
-        line.insert(place, nibble, words, now.as_nanos());
-        drop(line);
-        self.narrow.tend(now.as_nanos());
-        (state, Ok(()))
     }
 
     /// Decides many independent requests, each on its own: one look at the clock, and the cache
@@ -283,33 +219,9 @@ impl MemoryStore {
             }
             for (check, plain) in checks.iter().zip(plains) {
                 answer(match plain {
-                    Some((plain, line)) => {
-                        self.decide_plain(plain, line, check.cost, now, |state, answer| {
-                            verdict(check.limit, state, answer, now)
-                        })
-                    }
+                    Some((plain, line)) => plain::verdict_on(self, plain, line, check, now),
                     None => self.decide_other(check, now),
                 });
-            }
-        }
-    }
-
-    /// The same for one plain meter and many keys, with nothing computed that is not asked.
-    pub(crate) fn decide_each_plain(
-        &self,
-        plain: &PlainMeter,
-        hasher: &BucketHasher,
-        keys: &[Key<'_>],
-        mut answer: impl FnMut(Result<(), Retry>),
-    ) {
-        let now = self.now();
-        for keys in keys.chunks(BATCH) {
-            let mut lines = [None; BATCH];
-            for (line, key) in lines.iter_mut().zip(keys) {
-                *line = Some(self.approach(hasher.of(*key)));
-            }
-            for line in lines.into_iter().flatten() {
-                self.decide_plain(plain, line, 1, now, |_, result| answer(result));
             }
         }
     }
@@ -321,6 +233,16 @@ impl MemoryStore {
 
     /// Runs a call at `now`.
     pub(crate) fn run_at(&self, call: Call<'_>, now: Time) -> Verdicts {
+        self.run_unless(call, now, || false).expect("always up to date")
+    }
+
+    /// Runs a call at `now`, unless it is found to be out of date once its keys are locked.
+    pub(crate) fn run_unless(
+        &self,
+        call: Call<'_>,
+        now: Time,
+        outdated: impl Fn() -> bool,
+    ) -> Option<Verdicts> {
         let seats = locks::seats(self, call.checks);
         let mut locks = Locks::default();
         for seats in &seats {
@@ -328,6 +250,9 @@ impl MemoryStore {
         }
         let verdicts = {
             let held = &mut locks.hold(self);
+            if outdated() {
+                return None;
+            }
             let mut accounts = account::Accounts::new();
             for (i, check) in call.checks.iter().enumerate() {
                 let same_as = seats[..i].iter().rposition(|earlier| earlier[0] == seats[i][0]);
@@ -342,7 +267,7 @@ impl MemoryStore {
         self.narrow.tend(now.as_nanos());
         self.wide.tend(now.as_nanos());
         self.keep_cap(seats.first().map_or([0, 0], |seats| seats[0].fingerprint));
-        verdicts
+        Some(verdicts)
     }
 
     /// Makes a key give way if there is no room for one more.
@@ -369,16 +294,6 @@ impl MemoryStore {
             most if most == wide => self.wide.evict(owes),
             _ => self.cold.evict(near),
         }
-    }
-}
-
-/// The full verdict on a request to a meter that left `state` behind.
-fn verdict(limit: &Limit, state: MeterState, answer: Result<(), Retry>, now: Time) -> Verdict {
-    let Engine::Meter(meter) = limit.engine() else { unreachable!("only meters are plain") };
-    let standing = meter.peek(&state, now);
-    match answer {
-        Ok(()) => Verdict::allow(meter.capacity(), standing),
-        Err(retry) => Verdict::deny(meter.capacity(), standing, retry),
     }
 }
 
