@@ -19,8 +19,8 @@ const TAG_SHIFT: u32 = 10;
 const NIBBLE_SHIFT: u32 = 6;
 const HEADER: u64 = (1 << NIBBLE_SHIFT) - 1;
 const LOCKED: u64 = 1;
-/// Spins before a waiter lets others run: the holder may have been descheduled.
-const SPINS: u32 = 64;
+/// How often a waiter spins at a time before it lets others run.
+const MAX_SPINS: u32 = 32;
 
 /// What a slot holds for one key. The first word is the time at which the state equals absent.
 /// Of a state of one word the nibble is a fraction of a nanosecond on top; of a longer one it
@@ -52,20 +52,25 @@ impl<const N: usize> Entry<N> {
 pub(super) type Words<const W: usize> = [AtomicU64; W];
 
 /// Takes the lock of a line.
-#[inline]
+#[inline(always)]
 pub(super) fn lock<const W: usize>(words: &Words<W>) {
-    let mut spins = 0;
+    if words[0].fetch_or(LOCKED, Ordering::Acquire) & LOCKED != 0 {
+        wait_for_lock(words);
+    }
+}
+
+/// Waits longer each time: whoever has the line gets on best if left alone, and may have been
+/// descheduled.
+#[cold]
+fn wait_for_lock<const W: usize>(words: &Words<W>) {
+    let mut spins = 1;
     loop {
-        let head = words[0].load(Ordering::Relaxed);
-        if head & LOCKED == 0
-            && words[0]
-                .compare_exchange_weak(head, head | LOCKED, Ordering::Acquire, Ordering::Relaxed)
-                .is_ok()
-        {
+        (0..spins).for_each(|_| spin_loop());
+        let free = words[0].load(Ordering::Relaxed) & LOCKED == 0;
+        if free && words[0].fetch_or(LOCKED, Ordering::Acquire) & LOCKED == 0 {
             return;
         }
-        spins += 1;
-        if spins % SPINS == 0 { yield_now() } else { spin_loop() }
+        if spins < MAX_SPINS { spins *= 2 } else { yield_now() }
     }
 }
 
