@@ -20,7 +20,7 @@ const NIBBLE_SHIFT: u32 = 6;
 const HEADER: u64 = (1 << NIBBLE_SHIFT) - 1;
 const LOCKED: u64 = 1;
 /// How often a waiter spins at a time before it lets others run.
-const MAX_SPINS: u32 = 32;
+const MAX_SPINS: u32 = 64;
 
 /// What a slot holds for one key. The first word is the time at which the state equals absent.
 /// Of a state of one word the nibble is a fraction of a nanosecond on top; of a longer one it
@@ -63,7 +63,7 @@ pub(super) fn lock<const W: usize>(words: &Words<W>) {
 /// descheduled.
 #[cold]
 fn wait_for_lock<const W: usize>(words: &Words<W>) {
-    let mut spins = 1;
+    let mut spins = 4;
     loop {
         (0..spins).for_each(|_| spin_loop());
         let free = words[0].load(Ordering::Relaxed) & LOCKED == 0;
