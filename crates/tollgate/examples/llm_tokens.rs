@@ -10,7 +10,7 @@
 //! two at once, the third must wait   996 left, retry in 18.6s
 //! both ran over                        0 left, retry in 48s
 //! a minute later                    6000 left
-//! the day's budget is gone: over the limit of 20k/day: retry in 17574.72s
+//! the day's budget is gone: over the limit of 20k/day: retry in 4h 53min
 //! ```
 
 use std::time::Duration;

@@ -6,8 +6,8 @@
 //! used. Prints:
 //!
 //! ```text
-//! free: 100 requests, then over the limit of 100/month calendar: retry in 2634660s
-//! pro: 9900 more, then over the limit of 10k/month calendar: retry in 2634562.9s
+//! free: 100 requests, then over the limit of 100/month calendar: retry in 30d 12h
+//! pro: 9900 more, then over the limit of 10k/month calendar: retry in 30d 12h
 //! February: 10000 more
 //! enterprise: 5000 at once
 //! ```

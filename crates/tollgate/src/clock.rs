@@ -55,7 +55,12 @@ struct Coarse {
 
 #[cfg(target_os = "linux")]
 impl Coarse {
-    #[inline]
+    #[inline(never)]
+    fn now(&self) -> Time {
+        let since = Coarse::read().saturating_sub(self.start);
+        Time::from_nanos(self.start_ns) + Span::from_nanos(since)
+    }
+
     fn read() -> u64 {
         let tick = rustix::time::clock_gettime(rustix::time::ClockId::MonotonicCoarse);
         tick.tv_sec as u64 * 1_000_000_000 + tick.tv_nsec as u64
@@ -109,7 +114,7 @@ impl Clock {
     }
 
     /// What time it is.
-    #[inline]
+    #[inline(always)]
     pub fn now(&self) -> Time {
         match &self.0 {
             Source::System(system) => {
@@ -117,10 +122,7 @@ impl Clock {
                 Time::from_nanos(system.start_ns) + Span::from_nanos(since)
             }
             #[cfg(target_os = "linux")]
-            Source::Coarse(coarse) => {
-                let since = Coarse::read().saturating_sub(coarse.start);
-                Time::from_nanos(coarse.start_ns) + Span::from_nanos(since)
-            }
+            Source::Coarse(coarse) => coarse.now(),
             Source::Manual(manual) => manual.now(),
         }
     }

@@ -46,7 +46,9 @@ impl Denied {
 impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.retry_after {
-            Some(span) => write!(f, "over the limit of {}: retry in {span:?}", self.limit),
+            Some(span) => {
+                write!(f, "over the limit of {}: retry in {}", self.limit, Readable(span))
+            }
             None => write!(
                 f,
                 "over the limit of {}: can never pass, it asks for more than the limit holds",
@@ -57,6 +59,26 @@ impl fmt::Display for Denied {
 }
 
 impl Error for Denied {}
+
+/// A wait as people say it: from a minute on in its two largest units, rounded up.
+struct Readable(Duration);
+
+impl fmt::Display for Readable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [(u64, &str); 4] = [(86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")];
+        let seconds = self.0.as_secs() + u64::from(self.0.subsec_nanos() > 0);
+        let Some(i) = UNITS[..3].iter().position(|(unit, _)| seconds >= *unit) else {
+            return write!(f, "{:?}", self.0);
+        };
+        let [(large, name), (small, small_name)] = [UNITS[i], UNITS[i + 1]];
+        let rounded = seconds.div_ceil(small) * small;
+        write!(f, "{}{name}", rounded / large)?;
+        match rounded % large / small {
+            0 => Ok(()),
+            rest => write!(f, " {rest}{small_name}"),
+        }
+    }
+}
 
 /// Among the verdicts of one request: the one that refused it and makes it wait longest.
 pub(crate) fn refusal(verdicts: &[Verdict]) -> Option<(usize, Retry)> {
@@ -75,4 +97,25 @@ pub(crate) fn tightest(verdicts: &[Verdict]) -> Option<Verdict> {
     // The caller waits for the slowest of them.
     tightest.wait = verdicts.iter().map(|verdict| verdict.wait).max()?;
     Some(tightest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_read_well() {
+        for (wait, text) in [
+            (Duration::from_millis(84), "84ms"),
+            (Duration::from_millis(59_500), "1min"),
+            (Duration::from_secs(60), "1min"),
+            (Duration::from_secs(61), "1min 1s"),
+            (Duration::from_nanos(1_199_999_982_058), "20min"),
+            (Duration::from_secs(3_601), "1h 1min"),
+            (Duration::from_secs(7_199), "2h"),
+            (Duration::from_secs(2_634_660), "30d 12h"),
+        ] {
+            assert_eq!(Readable(wait).to_string(), text);
+        }
+    }
 }

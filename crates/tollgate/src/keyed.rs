@@ -128,6 +128,9 @@ impl KeyedLimiter {
     }
 
     /// Takes one for `key`, or says when to come back.
+    ///
+    /// A limit on concurrency wants [`acquire`](KeyedLimiter::acquire) instead: a place that `check` takes
+    /// is given up only when its lease runs out.
     #[inline]
     pub fn check<'k>(&self, key: impl Into<Key<'k>>) -> Result<(), Denied> {
         self.check_n(key, 1)

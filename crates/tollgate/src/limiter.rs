@@ -99,6 +99,9 @@ impl Limiter {
 
     /// Takes one, or says when to come back.
     ///
+    /// A limit on concurrency wants [`acquire`](Limiter::acquire) instead: a place that `check` takes
+    /// is given up only when its lease runs out.
+    ///
     /// ```
     /// use tollgate::{Limit, Limiter};
     /// let limiter = Limiter::new("1/h".parse::<Limit>()?);
@@ -288,9 +291,9 @@ impl Limiter {
     ///
     /// ```
     /// use tollgate::{Carry, Limit, Limiter};
-    /// let limiter = Limiter::new("10/min".parse::<Limit>()?);
+    /// let limiter = Limiter::new("10/day".parse::<Limit>()?);
     /// limiter.check_n(5).unwrap();
-    /// limiter.change(["100/min".parse()?], Carry::Proportional);
+    /// limiter.change(["100/day".parse()?], Carry::Proportional);
     /// assert_eq!(limiter.peek().remaining, 50);
     /// # Ok::<(), tollgate::limit::ParseLimitError>(())
     /// ```
