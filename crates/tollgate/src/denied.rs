@@ -4,9 +4,10 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
-use tollgate_core::{Retry, Verdict};
+use tollgate_core::{Retry, Span, Verdict};
 
-use crate::Quota;
+use crate::store::Action;
+use crate::{Limit, Quota};
 
 /// A request was refused and charged nothing.
 ///
@@ -80,8 +81,33 @@ impl fmt::Display for Readable {
     }
 }
 
+/// The one answer to a request, given what each of its limits says: the tightest verdict, or a
+/// refusal if the request asked for leave.
+pub(crate) fn answer(
+    action: Action,
+    verdicts: &[Verdict],
+    limits: &[Limit],
+) -> Result<Verdict, Denied> {
+    match (action, refusal(verdicts)) {
+        (Action::Take { .. }, Some((index, retry))) => {
+            Err(Denied::new(limits[index].quota(), index, retry))
+        }
+        _ => Ok(tightest(verdicts).unwrap_or(UNLIMITED)),
+    }
+}
+
+/// What a limiter with no limit at all answers.
+const UNLIMITED: Verdict = Verdict {
+    allowed: true,
+    limit: u64::MAX,
+    remaining: u64::MAX,
+    reset_after: Span::ZERO,
+    retry: Retry::Now,
+    wait: Span::ZERO,
+};
+
 /// Among the verdicts of one request: the one that refused it and makes it wait longest.
-pub(crate) fn refusal(verdicts: &[Verdict]) -> Option<(usize, Retry)> {
+fn refusal(verdicts: &[Verdict]) -> Option<(usize, Retry)> {
     let rank = |retry: Retry| match retry {
         Retry::Now => None,
         Retry::After(span) => Some(span.as_nanos()),
@@ -92,7 +118,7 @@ pub(crate) fn refusal(verdicts: &[Verdict]) -> Option<(usize, Retry)> {
 }
 
 /// Among the verdicts of one request: what a caller should be told, the one closest to its end.
-pub(crate) fn tightest(verdicts: &[Verdict]) -> Option<Verdict> {
+fn tightest(verdicts: &[Verdict]) -> Option<Verdict> {
     let mut tightest = *verdicts.iter().min_by_key(|verdict| verdict.remaining)?;
     // The caller waits for the slowest of them.
     tightest.wait = verdicts.iter().map(|verdict| verdict.wait).max()?;

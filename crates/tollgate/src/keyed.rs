@@ -9,10 +9,9 @@ use smallvec::SmallVec;
 use tollgate_core::{Carry, Span, Time, Verdict};
 
 use crate::counters::{self, Counters, OwnedCounters, new_lease};
-use crate::denied::{refusal, tightest};
+use crate::denied::answer;
 use crate::express::Express;
 use crate::hold::DEFAULT_HOLD;
-use crate::limiter::UNLIMITED;
 use crate::limits::Limits;
 use crate::store::{Action, Call, Store, StoreError};
 use crate::sync::{AtomicBool, Ordering};
@@ -356,12 +355,7 @@ impl Counters for OneKey<'_> {
             let outdated = || limiter.limits(|now| !now.is_same(limits));
             let verdicts =
                 store.run_unless(Call { action, checks: &checks }, store.now(), outdated)?;
-            Some(match (action, refusal(&verdicts)) {
-                (Action::Take { .. }, Some((index, retry))) => {
-                    Err(Denied::new(limits.all()[index].quota(), index, retry))
-                }
-                _ => Ok(tightest(&verdicts).unwrap_or(UNLIMITED)),
-            })
+            Some(answer(action, &verdicts, limits.all()))
         };
         loop {
             if let Some(answer) = limiter.limits(attempt) {

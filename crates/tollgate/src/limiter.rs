@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use smallvec::SmallVec;
-use tollgate_core::{Carry, Retry, Span, Time, Verdict};
+use tollgate_core::{Carry, Span, Time, Verdict};
 
 use crate::account::{self, Account, Accounts, State};
 use crate::counters::{self, Counters, OwnedCounters, new_lease};
-use crate::denied::{refusal, tightest};
+use crate::denied::answer;
 use crate::hold::DEFAULT_HOLD;
 use crate::store::Action;
 use crate::sync::{Mutex, MutexGuard};
@@ -347,19 +347,6 @@ impl Counters for Limiter {
             .collect();
         let verdicts = account::run(action, &mut accounts, now);
         states.extend(accounts.into_iter().map(|account| account.state));
-        if let (Action::Take { .. }, Some((index, retry))) = (action, refusal(&verdicts)) {
-            return Err(Denied::new(limits[index].quota(), index, retry));
-        }
-        Ok(tightest(&verdicts).unwrap_or(UNLIMITED))
+        answer(action, &verdicts, limits)
     }
 }
-
-/// What a limiter with no limit at all answers.
-pub(crate) const UNLIMITED: Verdict = Verdict {
-    allowed: true,
-    limit: u64::MAX,
-    remaining: u64::MAX,
-    reset_after: Span::ZERO,
-    retry: Retry::Now,
-    wait: Span::ZERO,
-};

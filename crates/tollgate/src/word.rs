@@ -1,8 +1,11 @@
 //! A limiter's state in one atomic word: decided by a compare-and-swap, without a lock.
 
+use std::slice;
+
 use tollgate_core::{MeterState, PlainMeter, Time, Verdict};
 
 use crate::account::{self, Account, State};
+use crate::denied::answer;
 use crate::memory::plain_meter;
 use crate::store::Action;
 use crate::sync::{AtomicU64, Ordering};
@@ -55,12 +58,7 @@ impl Word {
                 Ok(state) => state,
                 Err(retry) => return Some(Err(Denied::new(self.limit.quota(), 0, retry))),
             };
-            match self.word.compare_exchange_weak(
-                seen,
-                self.pack(state),
-                Ordering::Relaxed,
-                Ordering::Relaxed,
-            ) {
+            match self.exchange(seen, state) {
                 Ok(_) => return Some(Ok(())),
                 Err(newer) => seen = newer,
             }
@@ -82,23 +80,19 @@ impl Word {
             }
             let state = State::Meter(self.unpack(seen));
             let mut accounts = [Account::new(&self.limit, state, cost)];
-            let verdict = account::run(action, &mut accounts, now)[0];
+            let verdicts = account::run(action, &mut accounts, now);
             let State::Meter(state) = accounts[0].state else { return None };
-            let exchange = self.word.compare_exchange_weak(
-                seen,
-                self.pack(state),
-                Ordering::Relaxed,
-                Ordering::Relaxed,
-            );
-            if exchange.is_ok() {
-                return Some(match action {
-                    Action::Take { .. } if !verdict.allowed => {
-                        Err(Denied::new(self.limit.quota(), 0, verdict.retry))
-                    }
-                    _ => Ok(verdict),
-                });
+            if self.exchange(seen, state).is_ok() {
+                return Some(answer(action, &verdicts, slice::from_ref(&self.limit)));
             }
         }
+    }
+
+    /// Puts `state` in the place of what was seen, or says what is there instead.
+    #[inline]
+    fn exchange(&self, seen: u64, state: MeterState) -> Result<u64, u64> {
+        let new = self.pack(state);
+        self.word.compare_exchange_weak(seen, new, Ordering::Relaxed, Ordering::Relaxed)
     }
 
     /// Takes the state out for good; `None` if that was done before.

@@ -15,7 +15,7 @@ use crate::Key;
 use crate::account::{Account, State};
 use crate::key::Fingerprint;
 use crate::limit::{Engine, Limit};
-use crate::store::{Action, Bucket, Check};
+use crate::store::{Action, Bucket, Check, Former};
 use crate::sync::MutexGuard;
 
 /// Where the state of one check lives.
@@ -175,28 +175,29 @@ impl Held<'_> {
 
     /// The account of a check: the state in its seat, or carried over from a former one.
     pub(super) fn open<'c>(&mut self, check: &Check<'c>, seats: &[Seat], now: Time) -> Account<'c> {
-        let account =
-            |limit, state| Account { lease: check.lease, ..Account::new(limit, state, check.cost) };
-        if let Some(state) = self.load(seats[0], check.limit, now) {
-            return account(check.limit, state);
-        }
-        let formers = std::iter::successors(check.former, |former| former.former.as_deref());
-        let mut newer = SmallVec::<[_; 2]>::new();
-        for (former, seat) in formers.zip(&seats[1..]) {
-            newer.push((former.carry, former.until));
-            let Some(state) = self.load(*seat, &former.limit, now) else { continue };
-            let mut found = account(&former.limit, state);
-            // Step by step through the limits that came after it.
-            let mut limits: SmallVec<[&Limit; 2]> = SmallVec::new();
-            let after = std::iter::successors(check.former, |former| former.former.as_deref());
-            limits.extend(after.take(newer.len() - 1).map(|former| &former.limit));
-            limits.insert(0, check.limit);
-            for (limit, (carry, until)) in limits.into_iter().zip(&newer).rev() {
-                found.carry(limit, *until, *carry);
-            }
-            return found;
-        }
-        account(check.limit, State::fresh(check.limit, now))
+        let state = self
+            .look_up(check.limit, check.former, seats, now)
+            .unwrap_or_else(|| State::fresh(check.limit, now));
+        Account { lease: check.lease, ..Account::new(check.limit, state, check.cost) }
+    }
+
+    /// The state under `limit`: the one kept in the first seat, or what the limit before it kept
+    /// in the next one, carried over.
+    fn look_up(
+        &mut self,
+        limit: &Limit,
+        former: Option<&Former>,
+        seats: &[Seat],
+        now: Time,
+    ) -> Option<State> {
+        self.load(seats[0], limit, now).or_else(|| {
+            let former = former?;
+            let older = former.former.as_deref();
+            let state = self.look_up(&former.limit, older, &seats[1..], now)?;
+            let mut account = Account::new(&former.limit, state, 0);
+            account.carry(limit, former.until, former.carry);
+            Some(account.state)
+        })
     }
 
     /// Puts an account's state back where it belongs, and clears the seats it had before.
