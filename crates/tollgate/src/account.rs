@@ -46,6 +46,8 @@ pub(crate) struct Account<'a> {
     pub(crate) cost: u64,
     /// Names the holder where the limit is on concurrency.
     pub(crate) lease: u64,
+    /// The furthest place in line it may take.
+    pub(crate) patience: Span,
     /// The account before this one, in the same request, that is about the same state.
     pub(crate) same_as: Option<usize>,
 }
@@ -122,7 +124,7 @@ impl State {
 
 impl<'a> Account<'a> {
     pub(crate) fn new(limit: &'a Limit, state: State, cost: u64) -> Account<'a> {
-        Account { limit, state, cost, lease: 0, same_as: None }
+        Account { limit, state, cost, lease: 0, patience: Span::MAX, same_as: None }
     }
 
     /// What could ever be spent at once.
@@ -137,6 +139,7 @@ impl<'a> Account<'a> {
     /// if so.
     fn attempt(&mut self, now: Time, max_wait: Span) -> Verdict {
         let (cost, lease) = (self.cost, self.lease);
+        let max_wait = max_wait.min(self.patience);
         each_algorithm!(
             self,
             |algorithm, state| algorithm.attempt(state, now, cost, max_wait),

@@ -143,6 +143,8 @@ mod limiter;
 mod limits;
 mod memory;
 mod permit;
+#[cfg(feature = "rules")]
+pub mod rules;
 mod store;
 mod sync;
 pub mod testing;
@@ -159,5 +161,7 @@ pub use limit::{Engine, Limit, Quota};
 pub use limiter::Limiter;
 pub use memory::MemoryStore;
 pub use permit::Permit;
+#[cfg(feature = "rules")]
+pub use rules::{Request, Rules};
 pub use store::{Action, Bucket, Call, Check, Former, Store, StoreError};
 pub use tollgate_core::{Carry, Retry, Span, Standing, Time, Verdict};

@@ -44,6 +44,32 @@ impl Bucket {
 /// assert_eq!((check.cost, check.lease), (3, 0));
 /// # Ok::<(), tollgate::limit::ParseLimitError>(())
 /// ```
+///
+/// A call may ask one limit for a place in line and another to let it pass at once: the wait
+/// each check accepts is the shorter of its own [`patience`](Check::patience) and the call's.
+///
+/// ```
+/// use tollgate::{Action, Bucket, Call, Check, Limit, MemoryStore, Span, Store};
+/// let store = MemoryStore::new();
+/// let (pace, quota): (Limit, Limit) = ("1/s".parse()?, "2/day".parse()?);
+/// let checks = [
+///     Check::new(Bucket::new(0), "ann", &pace, 1),
+///     Check { patience: Span::ZERO, ..Check::new(Bucket::new(1), "ann", &quota, 1) },
+/// ];
+/// let call = Call { action: Action::Take { max_wait: Span::from_secs(86_400) }, checks: &checks };
+/// let mut allowed = || ready(store.run(call)).map(|verdicts| [0, 1].map(|i| verdicts[i].allowed));
+/// assert_eq!(allowed()?, [true, true]);
+/// assert_eq!(allowed()?, [true, true]); // a second from now
+/// assert_eq!(allowed()?, [true, false]); // nobody is to wait until tomorrow
+/// # fn ready<T>(future: impl Future<Output = T>) -> T {
+/// #     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+/// #     match std::pin::pin!(future).poll(&mut context) {
+/// #         std::task::Poll::Ready(output) => output,
+/// #         std::task::Poll::Pending => panic!("it waits"),
+/// #     }
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Check<'a> {
     /// The family of counters.
@@ -56,6 +82,8 @@ pub struct Check<'a> {
     pub cost: u64,
     /// Names the holder where the limit is on concurrency; unique among all holders.
     pub lease: u64,
+    /// The furthest place in line this check may take, whatever its call accepts for the others.
+    pub patience: Span,
     /// Where the counter was kept before the limit was changed, if it may still be there.
     pub former: Option<&'a Former>,
 }
@@ -63,7 +91,7 @@ pub struct Check<'a> {
 impl<'a> Check<'a> {
     /// A check of `cost` on a key's counter.
     pub fn new(bucket: Bucket, key: impl Into<Key<'a>>, limit: &'a Limit, cost: u64) -> Check<'a> {
-        Check { bucket, key: key.into(), limit, cost, lease: 0, former: None }
+        Check { bucket, key: key.into(), limit, cost, lease: 0, patience: Span::MAX, former: None }
     }
 }
 
@@ -90,7 +118,7 @@ pub struct Former {
     pub limit: Limit,
     /// How they carry over.
     pub carry: Carry,
-    /// When the limit was replaced.
+    /// When the limit was replaced. A moment yet to come means now.
     pub until: Time,
     /// The one before it.
     pub former: Option<Box<Former>>,
@@ -120,8 +148,8 @@ pub struct Former {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Action {
-    /// Charge them all if each allows it, with a place in line no further away than
-    /// `max_wait`; otherwise charge none.
+    /// Charge them all if each allows it, with a place in line no further away than `max_wait`
+    /// and the check's own [`patience`](Check::patience); otherwise charge none.
     Take {
         /// The longest wait that is acceptable.
         max_wait: Span,

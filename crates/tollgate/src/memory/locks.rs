@@ -178,7 +178,11 @@ impl Held<'_> {
         let state = self
             .look_up(check.limit, check.former, seats, now)
             .unwrap_or_else(|| State::fresh(check.limit, now));
-        Account { lease: check.lease, ..Account::new(check.limit, state, check.cost) }
+        Account {
+            lease: check.lease,
+            patience: check.patience,
+            ..Account::new(check.limit, state, check.cost)
+        }
     }
 
     /// The state under `limit`: the one kept in the first seat, or what the limit before it kept
@@ -195,7 +199,7 @@ impl Held<'_> {
             let older = former.former.as_deref();
             let state = self.look_up(&former.limit, older, &seats[1..], now)?;
             let mut account = Account::new(&former.limit, state, 0);
-            account.carry(limit, former.until, former.carry);
+            account.carry(limit, former.until.min(now), former.carry);
             Some(account.state)
         })
     }

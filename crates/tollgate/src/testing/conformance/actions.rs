@@ -5,7 +5,7 @@ use tollgate_core::{Retry, Span};
 use super::Harness;
 use super::algorithms::RATES;
 use super::subject::{AGES, Subject, retry};
-use crate::Action;
+use crate::{Action, Check};
 
 pub(super) async fn peeking_spends_nothing<H: Harness>(subject: &Subject<'_, H>) {
     for (text, at_once) in RATES {
@@ -97,6 +97,33 @@ async fn in_line_at_the_rate<H: Harness>(subject: &Subject<'_, H>) {
     subject.same_span("the retry", retry(denied), subject.share(6, 5));
     let verdict = counter.reserve("a", 2, subject.period()).await;
     subject.same_span("the wait", verdict.wait, subject.period());
+}
+
+/// Whatever the call accepts, or its patience if the call accepts less.
+pub(super) async fn a_check_waits_no_longer_than_its_patience<H: Harness>(
+    subject: &Subject<'_, H>,
+) {
+    for (text, _) in RATES {
+        let counter = subject.counter(text);
+        if counter.says("count_denied") {
+            continue;
+        }
+        counter.exhaust("a").await;
+        counter.exhaust("b").await;
+        let before = counter.peek("b").await;
+        let placed = counter.reserve("a", 1, AGES).await;
+        let reserve = async |max_wait: Span, patience: Span| {
+            let check = Check { patience, ..counter.check("b", 1) };
+            subject.run(Action::Take { max_wait }, &[check]).await[0]
+        };
+        let short = placed.wait - subject.resolution();
+        for (max_wait, patience) in [(AGES, Span::ZERO), (AGES, short), (short, AGES)] {
+            let denied = reserve(max_wait, patience).await;
+            assert!(!denied.allowed, "{text}: {denied:?} of {max_wait} and {patience}");
+            subject.same(text, counter.peek("b").await, before);
+        }
+        subject.same(text, reserve(AGES, placed.wait).await, placed);
+    }
 }
 
 pub(super) async fn spending_without_asking_makes_debt<H: Harness>(subject: &Subject<'_, H>) {

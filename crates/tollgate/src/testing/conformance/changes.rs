@@ -86,6 +86,23 @@ pub(super) async fn a_key_is_carried_over_as_of_the_change<H: Harness>(subject: 
     assert_eq!(run(&new, &former, Action::Peek, 0).await.remaining, 100);
 }
 
+/// As when the clock of whoever made the change is ahead.
+pub(super) async fn a_change_yet_to_come_is_carried_over_as_of_now<H: Harness>(
+    subject: &Subject<'_, H>,
+) {
+    for kind in ["", "fixed", "sliding", "log"] {
+        for (carry, left) in CARRIED {
+            let old = subject.counter(&format!("10/{{P}} {kind}"));
+            let new = subject.counter(&format!("100/{{P}} {kind}"));
+            old.take("a", 7).await;
+            let former = former(&old, carry).await;
+            let former = Former { until: former.until + subject.period(), ..former };
+            let spent = run(&new, &former, Action::Spend, 2).await;
+            assert_eq!(spent.remaining, left - 2, "{kind} {carry:?}");
+        }
+    }
+}
+
 pub(super) async fn a_key_unseen_for_two_changes_is_found<H: Harness>(subject: &Subject<'_, H>) {
     for kind in ["", "fixed", "log"] {
         let counter = |n: u64| subject.counter(&format!("{n}/{{P}} {kind}"));

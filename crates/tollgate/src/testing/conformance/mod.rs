@@ -108,6 +108,7 @@ suite! {
         a_cost_of_nothing_spends_nothing
         a_cost_above_capacity_never_passes
         a_reservation_waits_no_longer_than_accepted
+        a_check_waits_no_longer_than_its_patience
         spending_without_asking_makes_debt
         a_refund_never_goes_above_full
         a_reset_forgets_what_was_spent
@@ -123,6 +124,7 @@ suite! {
         verdicts_come_in_the_order_asked
         one_denial_charges_nobody
         one_denial_leaves_no_reservation
+        each_check_has_its_own_patience
         every_mix_of_kinds_is_all_or_none
         the_same_check_twice_is_charged_twice
         no_check_at_all_is_fine;
@@ -134,6 +136,7 @@ suite! {
         a_changed_limit_carries_over
         a_change_of_kind_carries_over
         a_key_is_carried_over_as_of_the_change
+        a_change_yet_to_come_is_carried_over_as_of_now
         a_key_unseen_for_two_changes_is_found
         holders_stay_in_flight_when_the_limit_changes;
 }

@@ -79,7 +79,7 @@ fn step(states: &mut States, action: Action, check: &Check<'_>, now: Time) -> Ve
     match action {
         Action::Take { max_wait } => {
             let mut taken = state.copy();
-            let verdict = taken.take(now, check, max_wait);
+            let verdict = taken.take(now, check, max_wait.min(check.patience));
             if verdict.allowed {
                 *state = taken;
             }

@@ -43,8 +43,8 @@ pub async fn random_steps<H: Harness>(harness: &H, seed: u64, steps: u64) {
         let should_be = model.run(Call { action, checks: &checks }, subject.now().await);
         let are = subject.run(action, &checks).await;
         let asked = checks.iter().map(|check| {
-            let Check { key, limit, cost, lease, .. } = check;
-            format!("\n  {cost} for {key:?} by {lease} under {limit}")
+            let Check { key, limit, cost, lease, patience, .. } = check;
+            format!("\n  {cost} for {key:?} by {lease} within {patience} under {limit}")
         });
         let asked = format!("{action:?} of {}\n  model: {should_be:?}", asked.collect::<String>());
         for (is, should_be) in are.into_iter().zip(should_be) {
@@ -119,6 +119,10 @@ impl Dice {
             Action::Take { .. } => new,
             _ => new.saturating_sub(self.below(60)),
         };
-        Check { lease, ..Check::new(counter.bucket, key, &counter.limit, cost) }
+        let patience = match self.below(4) {
+            0 => subject.share(self.below(100), 60),
+            _ => Span::MAX,
+        };
+        Check { lease, patience, ..Check::new(counter.bucket, key, &counter.limit, cost) }
     }
 }

@@ -6,7 +6,7 @@ use super::Harness;
 use super::algorithms::RATES;
 use super::places::PLACES;
 use super::subject::{AGES, Subject};
-use crate::Action;
+use crate::{Action, Check};
 
 pub(super) async fn verdicts_come_in_the_order_asked<H: Harness>(subject: &Subject<'_, H>) {
     let texts = ["9/{P} log", "unlimited", "4/{P}", "7/{P} fixed", "2 concurrent", "5/{P} sliding"];
@@ -58,6 +58,31 @@ pub(super) async fn one_denial_leaves_no_reservation<H: Harness>(subject: &Subje
             .await;
         if !counter.says("count_denied") {
             subject.same(text, counter.peek("a").await, before);
+        }
+    }
+}
+
+/// One is ready to wait, the other must pass at once: it does, or nobody is charged.
+pub(super) async fn each_check_has_its_own_patience<H: Harness>(subject: &Subject<'_, H>) {
+    for (text, at_once) in RATES {
+        let (patient, hasty) = (subject.counter("1/{P}"), subject.counter(text));
+        if hasty.says("count_denied") {
+            continue;
+        }
+        let checks =
+            || [patient.check("a", 1), Check { patience: Span::ZERO, ..hasty.check("a", 1) }];
+        for place in 0..*at_once {
+            let verdicts = subject.run(Action::Take { max_wait: AGES }, &checks()).await;
+            assert!(verdicts.iter().all(|verdict| verdict.allowed), "{text}: {verdicts:?}");
+            subject.same_span(text, verdicts[0].wait, subject.period().times(place));
+        }
+        let before = patient.peek("a").await;
+        for _ in 0..2 {
+            let mut checks = checks();
+            checks.reverse();
+            let verdicts = subject.run(Action::Take { max_wait: AGES }, &checks).await;
+            assert_eq!([0, 1].map(|i| verdicts[i].allowed), [false, true], "{text}");
+            subject.same(text, patient.peek("a").await, before);
         }
     }
 }

@@ -1,0 +1,103 @@
+//! Whose address a request comes from.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+
+use super::Request;
+
+/// Which proxies' word is taken for who is behind them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Trust {
+    pub(crate) proxies: Vec<IpNet>,
+}
+
+impl Trust {
+    /// The client's address: the peer's, unless it is a trusted proxy's; then the rightmost one
+    /// in `X-Forwarded-For` that is not. What stands left of that was written by the client.
+    pub(crate) fn client(&self, request: &Request<'_>) -> Option<IpAddr> {
+        let mut client = request.peer.map(canonical)?;
+        if self.proxies.is_empty() || !self.covers(client) {
+            return Some(client);
+        }
+        let forwarded = request
+            .headers
+            .iter()
+            .rev()
+            .filter(|(name, _)| name.eq_ignore_ascii_case("x-forwarded-for"))
+            .flat_map(|(_, hops)| hops.rsplit(','));
+        for hop in forwarded {
+            // What is no address names nobody: the last hop that does is the client.
+            let Some(address) = address(hop) else { break };
+            client = address;
+            if !self.covers(client) {
+                break;
+            }
+        }
+        Some(client)
+    }
+
+    fn covers(&self, address: IpAddr) -> bool {
+        self.proxies.iter().any(|proxies| proxies.contains(&address))
+    }
+}
+
+/// An address that was written as IPv6 but is an IPv4 one is the latter.
+pub(crate) fn canonical(address: IpAddr) -> IpAddr {
+    address.to_canonical()
+}
+
+/// An address as proxies write it: also with a port, and IPv6 in brackets.
+fn address(text: &str) -> Option<IpAddr> {
+    let text = text.trim();
+    let bracketed = text.strip_prefix('[').and_then(|rest| rest.split_once(']'));
+    let parsed = match bracketed {
+        Some((address, _)) => address.parse().ok(),
+        None => text.parse().ok().or_else(|| {
+            let (address, _port) = text.rsplit_once(':')?;
+            address.parse().ok().filter(IpAddr::is_ipv4)
+        }),
+    };
+    parsed.map(canonical)
+}
+
+/// The network of `prefix` bits that an IPv6 address is in; an IPv4 one stays itself unless the
+/// prefix is meant for it (`bits4`).
+pub(crate) fn group(address: IpAddr, bits4: u8, bits6: u8) -> IpAddr {
+    let bits = if address.is_ipv4() { bits4 } else { bits6 };
+    IpNet::new(address, bits).map_or(address, |net| net.network())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(trusted: &str, peer: &str, forwarded: &[&str]) -> String {
+        let trust = Trust { proxies: trusted.split(' ').map(|net| net.parse().unwrap()).collect() };
+        let mut request = Request::empty().peer(peer.parse().unwrap());
+        for hops in forwarded {
+            request = request.header("X-Forwarded-For", hops);
+        }
+        trust.client(&request).unwrap().to_string()
+    }
+
+    #[test]
+    fn only_trusted_proxies_are_believed() {
+        let inside = "10.0.0.0/8 2001:db8::/32";
+        for (peer, forwarded, expected) in [
+            ("203.0.113.7", vec!["198.51.100.1"], "203.0.113.7"),
+            ("10.0.0.1", vec![], "10.0.0.1"),
+            ("10.0.0.1", vec!["198.51.100.1"], "198.51.100.1"),
+            ("10.0.0.1", vec!["1.1.1.1, 198.51.100.1, 10.0.0.2"], "198.51.100.1"),
+            ("10.0.0.1", vec!["1.1.1.1", "198.51.100.1"], "198.51.100.1"),
+            ("10.0.0.1", vec!["198.51.100.1:4711"], "198.51.100.1"),
+            ("10.0.0.1", vec!["[2a00::1]:443"], "2a00::1"),
+            ("10.0.0.1", vec!["1.1.1.1, nonsense"], "10.0.0.1"),
+            ("10.0.0.1", vec!["1.1.1.1, nonsense, 10.0.0.9"], "10.0.0.9"),
+            ("::ffff:10.0.0.1", vec!["::ffff:198.51.100.1"], "198.51.100.1"),
+            ("2001:db8::1", vec!["10.1.2.3"], "10.1.2.3"),
+        ] {
+            assert_eq!(client(inside, peer, &forwarded), expected, "{peer} {forwarded:?}");
+        }
+    }
+}

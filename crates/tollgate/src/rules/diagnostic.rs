@@ -1,0 +1,190 @@
+//! What is wrong with rules, and where: every finding of a reading, at once.
+
+mod render;
+
+use std::error::Error;
+use std::fmt;
+
+use serde::Serialize;
+
+use super::source::{Place, Sources};
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// The rules cannot be used.
+    Error,
+    /// They can, but probably do not do what was meant.
+    Warning,
+    /// Worth knowing.
+    Note,
+}
+
+/// One finding: what is wrong, where, and what to write instead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostic {
+    pub(crate) severity: Severity,
+    pub(crate) code: &'static str,
+    pub(crate) message: String,
+    pub(crate) place: Place,
+    /// What to say right under the place.
+    pub(crate) label: Option<String>,
+    /// What to do about it, as a sentence.
+    pub(crate) help: Option<String>,
+    /// What to write at the place instead.
+    pub(crate) fix: Option<String>,
+    /// Another place that has to do with it, and how.
+    pub(crate) related: Option<(Place, String)>,
+}
+
+impl Diagnostic {
+    pub(crate) fn error(code: &'static str, place: Place, message: impl Into<String>) -> Self {
+        Self::new(Severity::Error, code, place, message.into())
+    }
+
+    pub(crate) fn warning(code: &'static str, place: Place, message: impl Into<String>) -> Self {
+        Self::new(Severity::Warning, code, place, message.into())
+    }
+
+    pub(crate) fn note(code: &'static str, place: Place, message: impl Into<String>) -> Self {
+        Self::new(Severity::Note, code, place, message.into())
+    }
+
+    fn new(severity: Severity, code: &'static str, place: Place, message: String) -> Self {
+        let (label, help, fix, related) = (None, None, None, None);
+        Diagnostic { severity, code, message, place, label, help, fix, related }
+    }
+
+    pub(crate) fn label(self, label: impl Into<String>) -> Self {
+        Diagnostic { label: Some(label.into()), ..self }
+    }
+
+    pub(crate) fn help(self, help: impl Into<String>) -> Self {
+        Diagnostic { help: Some(help.into()), ..self }
+    }
+
+    pub(crate) fn fix(self, text: impl Into<String>) -> Self {
+        Diagnostic { fix: Some(text.into()), ..self }
+    }
+
+    pub(crate) fn related(self, place: Place, how: impl Into<String>) -> Self {
+        Diagnostic { related: Some((place, how.into())), ..self }
+    }
+
+    /// How bad it is.
+    pub fn severity(&self) -> Severity {
+        self.severity
+    }
+
+    /// Its name, the same in every release: `unknown-field`.
+    pub fn code(&self) -> &'static str {
+        self.code
+    }
+
+    /// What is wrong.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// What to do about it.
+    pub fn help_text(&self) -> Option<&str> {
+        self.help.as_deref()
+    }
+}
+
+/// The findings of one reading, in the order of the text.
+///
+/// As an error it prints every finding with the lines it is about.
+///
+/// ```
+/// use tollgate::rules::{Rules, Source};
+///
+/// let error = Rules::read([Source::new("shop.yaml", "rules:\n  - { nmae: api, limit: 10/m }\n")])
+///     .unwrap_err();
+/// assert!(error.errors().count() >= 2);
+/// assert!(error.to_string().contains("shop.yaml:2:"));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Diagnostics {
+    pub(crate) sources: Sources,
+    pub(crate) list: Vec<Diagnostic>,
+}
+
+/// A finding with its place looked up, ready to be sent elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Finding<'a> {
+    /// How bad it is.
+    pub severity: Severity,
+    /// Its name.
+    pub code: &'static str,
+    /// What is wrong.
+    pub message: &'a str,
+    /// The source's name.
+    pub file: &'a str,
+    /// Counted from 1.
+    pub line: usize,
+    /// Counted from 1, in characters.
+    pub column: usize,
+    /// The line itself.
+    pub snippet: &'a str,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub help: Option<&'a str>,
+    /// What to write at the place instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replacement: Option<&'a str>,
+}
+
+impl Diagnostics {
+    pub(crate) fn new(sources: Sources) -> Diagnostics {
+        Diagnostics { sources, list: Vec::new() }
+    }
+
+    pub(crate) fn push(&mut self, diagnostic: Diagnostic) {
+        self.list.push(diagnostic);
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Diagnostic> {
+        self.list.iter()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Whether nothing was found.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Those that keep the rules from being used.
+    pub fn errors(&self) -> impl Iterator<Item = &Diagnostic> {
+        self.list.iter().filter(|found| found.severity == Severity::Error)
+    }
+
+    /// Those that do not.
+    pub fn warnings(&self) -> impl Iterator<Item = &Diagnostic> {
+        self.list.iter().filter(|found| found.severity == Severity::Warning)
+    }
+
+    pub(crate) fn has_errors(&self) -> bool {
+        self.errors().next().is_some()
+    }
+
+    /// In the order of the text.
+    pub(crate) fn sort(&mut self) {
+        self.list.sort_by_key(|found| (found.place.source, found.place.start));
+    }
+}
+
+impl fmt::Display for Diagnostics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.render(false))
+    }
+}
+
+impl Error for Diagnostics {}

@@ -1,0 +1,171 @@
+//! What a rule does beyond counting: what happens over the limit, how strictly, at whose expense.
+
+use std::fmt;
+use std::time::Duration;
+
+/// What happens to a request that a rule does not let pass as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Then {
+    /// It goes on at once, whatever other rules say; nothing is charged.
+    Allow,
+    /// It is refused with a status.
+    Deny {
+        /// 429 unless written.
+        status: u16,
+    },
+    /// It is held back until its turn comes, if that is soon enough; otherwise refused.
+    Delay {
+        /// The longest wait.
+        up_to: Duration,
+    },
+    /// It stands in a line of bounded length.
+    Queue(Queue),
+    /// It is answered 202 and replayed later, at the rate the limit allows.
+    Defer,
+    /// It is refused, and who keeps on is shut out for longer and longer.
+    Ban(Ban),
+    /// It is dropped by its priority: the least important first.
+    Shed,
+}
+
+/// `queue 100 up to 2s lifo`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Queue {
+    /// How many may stand in line.
+    pub places: u64,
+    /// The longest anyone waits.
+    pub up_to: Duration,
+    /// Whether the newest goes first.
+    pub lifo: bool,
+}
+
+/// `ban [1min, 10min, 1h] after 20 denials in 1min`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ban {
+    /// How long the first ban lasts, the second, and so on; the last one repeats.
+    pub ladder: Vec<Duration>,
+    /// So many refusals lead to it; the first one does if nothing is written.
+    pub after: u64,
+    /// Within this time.
+    pub within: Duration,
+}
+
+impl Then {
+    /// The word it begins with.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Then::Allow => "allow",
+            Then::Deny { .. } => "deny",
+            Then::Delay { .. } => "delay",
+            Then::Queue(_) => "queue",
+            Then::Defer => "defer",
+            Then::Ban(_) => "ban",
+            Then::Shed => "shed",
+        }
+    }
+
+    /// The status a refused request is answered with.
+    pub fn status(&self) -> u16 {
+        match self {
+            Then::Deny { status } => *status,
+            Then::Shed => 503,
+            _ => 429,
+        }
+    }
+
+    /// How long a request may be held back.
+    pub fn patience(&self) -> Duration {
+        match self {
+            Then::Delay { up_to } => *up_to,
+            Then::Queue(queue) => queue.up_to,
+            _ => Duration::ZERO,
+        }
+    }
+}
+
+impl Default for Then {
+    fn default() -> Then {
+        Then::Deny { status: 429 }
+    }
+}
+
+/// Whether a rule's refusals count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// They do.
+    #[default]
+    Enforce,
+    /// They are only reported.
+    Shadow,
+    /// They do for so many of a hundred keys, always the same ones.
+    Share(u8),
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Mode::Enforce => f.write_str("enforce"),
+            Mode::Shadow => f.write_str("shadow"),
+            Mode::Share(percent) => write!(f, "enforce {percent}%"),
+        }
+    }
+}
+
+/// What happens while the store cannot answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnError {
+    /// Requests pass.
+    #[default]
+    Allow,
+    /// Requests are refused.
+    Deny,
+    /// A share of the limit is enforced in this process.
+    Local,
+}
+
+/// What happens to a request that lacks an attribute of a rule's key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MissingKey {
+    /// All such requests share one counter.
+    #[default]
+    Shared,
+    /// The rule does not apply.
+    Skip,
+    /// It is refused.
+    Deny,
+}
+
+/// How important a request is under a limit that sheds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Priority {
+    /// Dropped first.
+    Batch,
+    /// The usual.
+    #[default]
+    Normal,
+    /// Dropped last.
+    Critical,
+}
+
+/// How closely nodes that share a store keep a limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Consistency {
+    /// Every decision is made at the store.
+    #[default]
+    Strict,
+    /// Chunks are taken from the store and spent locally: never over, sometimes under.
+    Leased,
+    /// Local decisions, reconciled at intervals.
+    Synced,
+}
+
+/// What a request passes when no rule matches it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unmatched {
+    /// It passes.
+    #[default]
+    Allow,
+    /// It is answered 503.
+    Deny,
+}

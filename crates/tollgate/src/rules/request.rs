@@ -1,0 +1,119 @@
+//! A request as rules see it: attributes, borrowed from whoever asks.
+
+use std::net::IpAddr;
+
+use smallvec::SmallVec;
+
+use super::Value;
+
+/// What is asked about: a request's attributes and its cost.
+///
+/// ```
+/// use tollgate::Request;
+///
+/// let request = Request::new("POST", "/login?next=%2F")
+///     .peer("203.0.113.7".parse()?)
+///     .header("X-Org", "acme")
+///     .attribute("plan", "pro")
+///     .cost(3);
+/// # Ok::<(), std::net::AddrParseError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Request<'a> {
+    pub(crate) domain: Option<&'a str>,
+    pub(crate) method: Option<&'a str>,
+    /// The path as it was sent, with its query.
+    pub(crate) target: Option<&'a str>,
+    pub(crate) host: Option<&'a str>,
+    pub(crate) peer: Option<IpAddr>,
+    pub(crate) headers: SmallVec<[(&'a str, &'a str); 4]>,
+    pub(crate) attributes: SmallVec<[(&'a str, Value<'a>); 4]>,
+    pub(crate) cost: u64,
+}
+
+impl<'a> Request<'a> {
+    /// A request for a path, with or without a query.
+    pub fn new(method: &'a str, target: &'a str) -> Request<'a> {
+        Request { method: Some(method), target: Some(target), ..Request::empty() }
+    }
+
+    /// A request of which only attributes are known.
+    ///
+    /// ```
+    /// let request = tollgate::Request::empty().attribute("user", "ann");
+    /// ```
+    pub fn empty() -> Request<'a> {
+        Request {
+            domain: None,
+            method: None,
+            target: None,
+            host: None,
+            peer: None,
+            headers: SmallVec::new(),
+            attributes: SmallVec::new(),
+            cost: 1,
+        }
+    }
+
+    /// Which domain's rules apply; the only one's if there is only one.
+    pub fn domain(self, domain: &'a str) -> Request<'a> {
+        Request { domain: Some(domain), ..self }
+    }
+
+    /// The host it is for.
+    pub fn host(self, host: &'a str) -> Request<'a> {
+        Request { host: Some(host), ..self }
+    }
+
+    /// Who is at the other end of the connection. The attribute `ip` is this address unless rules
+    /// name proxies to be trusted, one of which it is.
+    pub fn peer(self, peer: IpAddr) -> Request<'a> {
+        Request { peer: Some(peer), ..self }
+    }
+
+    /// Adds a header; names do not depend on case.
+    pub fn header(mut self, name: &'a str, value: &'a str) -> Request<'a> {
+        self.headers.push((name, value));
+        self
+    }
+
+    /// Sets an attribute.
+    ///
+    /// Well-known names set what they name: `method`, `path`, `host`, `ip`, and `route` a method
+    /// and a path, as in `POST /login`. A later value replaces an earlier one.
+    ///
+    /// ```
+    /// use tollgate::Request;
+    /// let request = Request::empty()
+    ///     .attribute("route", "POST /login") // as in Request::new("POST", "/login")
+    ///     .attribute("ip", "203.0.113.7")
+    ///     .attribute("jwt.sub", "ann");
+    /// ```
+    pub fn attribute(mut self, name: &'a str, value: impl Into<Value<'a>>) -> Request<'a> {
+        let value = value.into();
+        match (name, &value) {
+            ("method", Value::Text(std::borrow::Cow::Borrowed(text))) => self.method = Some(text),
+            ("path", Value::Text(std::borrow::Cow::Borrowed(text))) => self.target = Some(text),
+            ("host", Value::Text(std::borrow::Cow::Borrowed(text))) => self.host = Some(text),
+            ("route", Value::Text(std::borrow::Cow::Borrowed(text))) => {
+                let (method, target) = match text.trim().split_once(char::is_whitespace) {
+                    Some((method, target)) => (Some(method), target.trim_start()),
+                    None => (None, text.trim()),
+                };
+                self.method = method.or(self.method);
+                self.target = Some(target);
+            }
+            ("ip", value) if value.ip().is_some() => self.peer = value.ip(),
+            _ => {
+                self.attributes.retain(|(known, _)| *known != name);
+                self.attributes.push((name, value));
+            }
+        }
+        self
+    }
+
+    /// What it costs where a rule does not say; 1 unless set.
+    pub fn cost(self, cost: u64) -> Request<'a> {
+        Request { cost, ..self }
+    }
+}
