@@ -4,27 +4,54 @@
 //! 0 is fine, 1 is for commands that answer "denied" or "found something", 2 is an error.
 
 mod cli;
+mod explain;
+mod import;
+mod init;
+mod lines;
+mod load;
+mod log;
 mod simulate;
 mod style;
+mod table;
+mod test_cmd;
+mod text;
+mod validate;
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
 
-use cli::{Cli, Command, SimulateArgs};
+use cli::{Cli, Command};
 use style::Style;
+
+/// How a command ended, if nothing kept it from doing its work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Fine,
+    /// It found what it looks for: a mistake in rules, a denied request, a failed case.
+    Found,
+}
+
+impl Outcome {
+    pub(crate) fn found(any: bool) -> Outcome {
+        if any { Outcome::Found } else { Outcome::Fine }
+    }
+}
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
+        Some(Command::Init(args)) => init::run(&args),
+        Some(Command::Import(args)) => import::run(&args),
+        Some(Command::Validate(args)) => validate::run(&args),
+        Some(Command::Explain(args)) => explain::run(&args),
+        Some(Command::Test(args)) => test_cmd::run(&args),
         Some(Command::Simulate(args)) => simulate::run(&args),
-        None => simulate::run(&SimulateArgs::demo()).and_then(|()| {
-            let what = "The server comes in a later version. What there is today:";
-            Ok(writeln!(io::stdout(), "\n{what}\n  {} --help", program())?)
-        }),
+        None => demonstrate(),
     };
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(Outcome::Fine) => ExitCode::SUCCESS,
+        Ok(Outcome::Found) => ExitCode::from(1),
         // Whoever reads our output has seen enough: `tollgate … | head`.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
@@ -33,6 +60,14 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// What `tollgate` alone does.
+fn demonstrate() -> anyhow::Result<Outcome> {
+    simulate::run(&simulate::SimulateArgs::demo())?;
+    let what = "The server comes in a later version. What there is today:";
+    writeln!(io::stdout(), "\n{what}\n  {} --help", program())?;
+    Ok(Outcome::Fine)
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

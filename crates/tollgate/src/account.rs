@@ -158,6 +158,18 @@ impl<'a> Account<'a> {
         )
     }
 
+    /// What taking would be answered; the state stays as it is.
+    fn try_take(&mut self, now: Time, max_wait: Span) -> Verdict {
+        let before = self.state.clone();
+        let mut verdict = self.attempt(now, max_wait);
+        if !verdict.allowed {
+            self.state = before.clone();
+            verdict = self.refuse(now);
+        }
+        self.state = before;
+        verdict
+    }
+
     /// How things stand, with nothing spent.
     pub(crate) fn peek(&mut self, now: Time) -> Standing {
         each_algorithm!(
@@ -228,7 +240,7 @@ impl<'a> Account<'a> {
     fn adjust(&mut self, action: Action, now: Time) {
         let cost = i64::try_from(self.cost).unwrap_or(i64::MAX);
         match action {
-            Action::Take { .. } | Action::Peek => {}
+            Action::Take { .. } | Action::Try { .. } | Action::Peek => {}
             Action::Spend => self.charge(now, cost),
             Action::Refund => self.charge(now, -cost),
             Action::Release { rtt, dropped } => self.release(now, rtt, dropped),
@@ -366,8 +378,10 @@ pub(crate) type Accounts<'a> = SmallVec<[Account<'a>; 2]>;
 
 /// Does to the accounts what `action` says.
 pub(crate) fn run(action: Action, accounts: &mut [Account<'_>], now: Time) -> Verdicts {
-    if let Action::Take { max_wait } = action {
-        return take(accounts, now, max_wait);
+    match action {
+        Action::Take { max_wait } => return take(accounts, now, max_wait),
+        Action::Try { max_wait } => return accounts.iter_mut().map(|a| a.try_take(now, max_wait)).collect(),
+        _ => {}
     }
     let adjusted = (0..accounts.len()).map(|i| {
         inherit(accounts, i, now);

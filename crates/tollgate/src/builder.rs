@@ -122,14 +122,37 @@ impl Builder {
 
     /// A limiter with a budget for each key.
     pub fn build_keyed(self) -> KeyedLimiter {
+        KeyedLimiter::in_process(self.limits, self.store.open())
+    }
+
+    /// A limiter that decides requests by rules, which bring their own limits.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Request, testing::ManualClock};
+    /// let clock = ManualClock::new();
+    /// let rules = "rules: [{ name: api, per: user, limit: 10/s }]".parse()?;
+    /// let limiter = Limiter::builder().clock(&clock).build_rules(rules);
+    /// assert!(limiter.decide(&Request::empty().attribute("user", "ann")).allowed);
+    /// # Ok::<(), tollgate::rules::Diagnostics>(())
+    /// ```
+    #[cfg(feature = "rules")]
+    pub fn build_rules(self, rules: crate::Rules) -> crate::rules::RuleLimiter {
+        let store = self.store.open();
+        let clock = store.its_clock().clone();
+        crate::rules::RuleLimiter::new(rules, store, clock)
+    }
+}
+
+impl InProcess {
+    fn open(self) -> MemoryStore {
         let mut store = MemoryStore::new();
-        if let Some(clock) = self.store.clock {
+        if let Some(clock) = self.clock {
             store = store.clock(clock);
         }
-        if let Some(max_keys) = self.store.max_keys {
+        if let Some(max_keys) = self.max_keys {
             store = store.max_keys(max_keys);
         }
-        KeyedLimiter::in_process(self.limits, store)
+        store
     }
 }
 
@@ -146,5 +169,11 @@ impl<S> Builder<Stored<S>> {
     /// A limiter with a budget for each key.
     pub fn build_keyed(self) -> KeyedLimiter<S> {
         KeyedLimiter::with(self.limits, self.store.0)
+    }
+
+    /// A limiter that decides requests by rules. Their schedules follow the system's clock.
+    #[cfg(feature = "rules")]
+    pub fn build_rules(self, rules: crate::Rules) -> crate::rules::RuleLimiter<S> {
+        crate::rules::RuleLimiter::new(rules, self.store.0, Clock::system())
     }
 }

@@ -45,6 +45,18 @@ impl Counters for OwnedCounters {
     }
 }
 
+/// The output of a future that never waits, as those of the memory store.
+#[cfg(feature = "rules")]
+pub(crate) fn ready<T>(future: impl Future<Output = T>) -> T {
+    let mut future = std::pin::pin!(future);
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    loop {
+        if let std::task::Poll::Ready(output) = future.as_mut().poll(&mut context) {
+            return output;
+        }
+    }
+}
+
 /// A number no other holder in this process has.
 pub(crate) fn new_lease() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);

@@ -62,7 +62,7 @@ impl fmt::Display for Denied {
 impl Error for Denied {}
 
 /// A wait as people say it: from a minute on in its two largest units, rounded up.
-struct Readable(Duration);
+pub(crate) struct Readable(pub(crate) Duration);
 
 impl fmt::Display for Readable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -107,7 +107,7 @@ const UNLIMITED: Verdict = Verdict {
 };
 
 /// Among the verdicts of one request: the one that refused it and makes it wait longest.
-fn refusal(verdicts: &[Verdict]) -> Option<(usize, Retry)> {
+pub(crate) fn refusal(verdicts: &[Verdict]) -> Option<(usize, Retry)> {
     let rank = |retry: Retry| match retry {
         Retry::Now => None,
         Retry::After(span) => Some(span.as_nanos()),

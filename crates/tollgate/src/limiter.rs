@@ -71,6 +71,22 @@ impl Limiter {
         Builder::default().limits(limits).build_keyed()
     }
 
+    /// A limiter that decides requests by rules.
+    ///
+    /// ```no_run
+    /// use tollgate::{Limiter, Request, Rules};
+    /// let limiter = Limiter::from_rules(Rules::from_file("tollgate.yaml")?);
+    /// let request = Request::new("POST", "/login").peer("203.0.113.7".parse()?);
+    /// if !limiter.decide(&request).allowed {
+    ///     println!("no");
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "rules")]
+    pub fn from_rules(rules: crate::Rules) -> crate::rules::RuleLimiter {
+        Builder::default().build_rules(rules)
+    }
+
     /// A limiter with a clock, a store or bounds of your choice.
     ///
     /// ```

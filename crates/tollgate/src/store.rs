@@ -154,6 +154,11 @@ pub enum Action {
         /// The longest wait that is acceptable.
         max_wait: Span,
     },
+    /// Say what taking them would be answered, and keep nothing.
+    Try {
+        /// The longest wait that is acceptable.
+        max_wait: Span,
+    },
     /// Say how they stand.
     Peek,
     /// Charge them without asking: what was spent was spent.
@@ -214,6 +219,22 @@ pub struct Call<'a> {
 pub trait Store: Send + Sync {
     /// Runs a call: one verdict for each check, in order.
     fn run(&self, call: Call<'_>) -> impl Future<Output = Result<Verdicts, StoreError>> + Send;
+
+    /// Runs a call if `current` still holds once nobody else can change what it is about; `None`
+    /// if not. Keeps a request under old rules from charging counters that new rules have carried
+    /// over. A store that cannot hold counters asks right before.
+    fn run_while(
+        &self,
+        call: Call<'_>,
+        current: impl Fn() -> bool + Send,
+    ) -> impl Future<Output = Result<Option<Verdicts>, StoreError>> + Send {
+        async move {
+            match current() {
+                true => self.run(call).await.map(Some),
+                false => Ok(None),
+            }
+        }
+    }
 
     /// Charges all checks, or none.
     fn decide(

@@ -4,10 +4,11 @@ use anyhow::{Context, bail};
 use tollgate::Limit;
 use tollgate::limit::AlgorithmName;
 
+use super::args::Algorithm;
 use super::event::Event;
+use super::panel::Panel;
 use super::run::{Answer, Simulation};
 use super::tally::Tally;
-use crate::cli::Algorithm;
 
 /// One way to decide the trace, and what became of it.
 #[derive(Debug)]
@@ -36,6 +37,16 @@ impl Lane {
     /// What charts call it.
     pub(super) fn label(&self) -> &str {
         self.algorithm.map_or(&self.limits, |name| name.as_str())
+    }
+
+    /// What is drawn of it.
+    pub(super) fn panel(&self) -> Panel<'_> {
+        let title = match self.algorithm {
+            Some(name) => format!("{name}: {}", self.limits),
+            None => self.limits.clone(),
+        };
+        let (total, timeline) = (self.tally.total, &self.tally.timeline);
+        Panel { label: self.label(), title, total, timeline }
     }
 
     /// Decides one event, and counts it.

@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
+use super::args::{Algorithm, SimulateArgs};
 use super::event::{Event, Op};
-use crate::cli::{Algorithm, SimulateArgs};
 use crate::style::Style;
 
 pub(super) const LIMIT: &str = "10/s burst 20";

@@ -1,33 +1,44 @@
-//! `tollgate simulate`: limits on a timeline, under virtual time.
+//! `tollgate simulate`: limits on a timeline, or rules on an access log, under virtual time.
 //!
 //! A trace is read event by event, every lane decides each event, and a report is written as
 //! the answers come. What is kept grows with the keys, never with the length of the trace.
 
+mod args;
 mod compare;
 mod demo;
 mod event;
 mod fault;
+mod panel;
 mod plot;
+mod replay;
 mod report;
 mod run;
 mod tally;
 mod terminal;
-mod text;
 mod timeline;
 mod trace;
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 
-use anyhow::Context;
-
-use crate::cli::SimulateArgs;
+use crate::Outcome;
 use crate::style::Style;
+pub(crate) use args::{SIMULATE_ABOUT, SimulateArgs};
 use compare::Lane;
 use event::Event;
+use panel::{Origin, Panel};
 use trace::Trace;
 
 /// Runs what the arguments ask for.
-pub(crate) fn run(args: &SimulateArgs) -> anyhow::Result<()> {
+pub(crate) fn run(args: &SimulateArgs) -> anyhow::Result<Outcome> {
+    match (&args.rules, &args.log) {
+        (Some(rules), Some(log)) => replay::run(rules, log, args)?,
+        _ => run_limits(args)?,
+    }
+    Ok(Outcome::Fine)
+}
+
+/// Limits on a trace.
+fn run_limits(args: &SimulateArgs) -> anyhow::Result<()> {
     let limits = match (args.demo, &args.limit[..]) {
         (true, []) => vec![demo::LIMIT.parse()?],
         (_, given) => given.to_vec(),
@@ -71,7 +82,7 @@ pub(crate) fn run(args: &SimulateArgs) -> anyhow::Result<()> {
             if args.demo {
                 demo::introduce(&mut out, style, &compare::text(&limits))?;
             }
-            terminal::charts(&mut out, style, &lanes)?;
+            terminal::charts(&mut out, style, &panels(&lanes), Origin::Trace)?;
             let window_us = compare::window_us(&limits).unwrap_or_default();
             terminal::comparison(&mut out, style, &mut lanes, window_us)?;
             if args.demo {
@@ -81,11 +92,13 @@ pub(crate) fn run(args: &SimulateArgs) -> anyhow::Result<()> {
     }
     out.flush()?;
     if let Some(path) = &args.plot {
-        let drawing = plot::draw(&lanes, &compare::text(&limits))?;
-        std::fs::write(path, drawing)
-            .with_context(|| format!("cannot write the plot {}", path.display()))?;
+        plot::save(path, &panels(&lanes), &compare::text(&limits), Origin::Trace)?;
     }
     Ok(())
+}
+
+fn panels(lanes: &[Lane]) -> Vec<Panel<'_>> {
+    lanes.iter().map(Lane::panel).collect()
 }
 
 /// Where answers go, and in what form.

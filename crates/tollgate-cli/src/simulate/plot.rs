@@ -1,15 +1,16 @@
 //! The plot: what was allowed and denied over time, one panel for each algorithm, as SVG.
 
+use std::fs;
 use std::path::Path;
 
-use anyhow::{anyhow, bail};
+use anyhow::{Context, anyhow, bail};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::compare::Lane;
-use super::text;
+use super::panel::{Origin, Panel};
 use super::timeline::{Axis, Counts};
+use crate::text;
 
 const WIDTH: u32 = 1_000;
 /// Title and legend; a panel; the time below the last panel.
@@ -46,45 +47,65 @@ pub(super) fn can_write(path: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// The plot of all lanes.
-pub(super) fn draw(lanes: &[Lane], limits: &str) -> anyhow::Result<String> {
+/// Draws the panels one below the other and writes them to `path`.
+pub(super) fn save(
+    path: &Path,
+    panels: &[Panel<'_>],
+    name: &str,
+    origin: Origin,
+) -> anyhow::Result<()> {
+    let drawing = draw(panels, name, origin)?;
+    fs::write(path, drawing).with_context(|| format!("cannot write the plot {}", path.display()))
+}
+
+fn draw(panels: &[Panel<'_>], name: &str, origin: Origin) -> anyhow::Result<String> {
     let mut svg = String::new();
-    let height = HEAD + PANEL * lanes.len() as u32 + FOOT;
+    let height = HEAD + PANEL * panels.len() as u32 + FOOT;
     let root = SVGBackend::with_string(&mut svg, (WIDTH, height)).into_drawing_area();
     // Errors of the backend borrow from it.
-    picture(&root, lanes, limits).map_err(|error| anyhow!("cannot draw the plot: {error}"))?;
+    let drawn = picture(&root, panels, name, origin);
+    drawn.map_err(|error| anyhow!("cannot draw the plot: {error}"))?;
     drop(root);
     Ok(svg)
 }
 
-fn picture(root: &Area<'_>, lanes: &[Lane], limits: &str) -> anyhow::Result<()> {
+fn picture(
+    root: &Area<'_>,
+    panels: &[Panel<'_>],
+    name: &str,
+    origin: Origin,
+) -> anyhow::Result<()> {
     root.fill(&WHITE)?;
-    let (head, panels) = root.split_vertically(HEAD);
-    let Some(axis) = Axis::of(lanes.iter().map(|lane| &lane.tally.timeline), BARS) else {
-        title(&head, limits, "Nothing was asked: the trace holds no check and no reserve.")?;
+    let (head, body) = root.split_vertically(HEAD);
+    let Some(axis) = Axis::of(panels.iter().map(|panel| panel.timeline), BARS) else {
+        let nothing = match origin {
+            Origin::Trace => "Nothing was asked: the trace holds no check and no reserve.",
+            Origin::Date => "Nothing was asked: the log holds no request.",
+        };
+        title(&head, name, nothing)?;
         root.present()?;
         return Ok(());
     };
-    let scale = Scale::of(&axis);
+    let scale = Scale::of(&axis, origin);
     let each = text::duration(axis.width_us);
     title(
         &head,
-        limits,
+        name,
         &format!("Requests in each {each}; what is held back counts when it goes on"),
     )?;
     legend(&head)?;
-    let cuts: Vec<i32> = (1..lanes.len()).map(|i| (PANEL * i as u32) as i32).collect();
-    let areas = panels.split_by_breakpoints(&[] as &[i32], &cuts);
-    for (index, (area, lane)) in areas.iter().zip(lanes).enumerate() {
-        panel(area, lane, &axis.rows[index], &scale, index + 1 == lanes.len())?;
+    let cuts: Vec<i32> = (1..panels.len()).map(|i| (PANEL * i as u32) as i32).collect();
+    let areas = body.split_by_breakpoints(&[] as &[i32], &cuts);
+    for (index, (area, panel)) in areas.iter().zip(panels).enumerate() {
+        bars(area, panel, &axis.rows[index], &scale, index + 1 == panels.len())?;
     }
     root.present()?;
     Ok(())
 }
 
-fn title(head: &Area<'_>, limits: &str, subtitle: &str) -> anyhow::Result<()> {
-    let mut shown: String = limits.chars().take(TITLE).collect();
-    if limits.chars().nth(TITLE).is_some() {
+fn title(head: &Area<'_>, name: &str, subtitle: &str) -> anyhow::Result<()> {
+    let mut shown: String = name.chars().take(TITLE).collect();
+    if name.chars().nth(TITLE).is_some() {
         shown.push('…');
     }
     let size = if shown.chars().count() > 40 { 17 } else { 22 };
@@ -116,10 +137,11 @@ struct Scale {
     width_us: u64,
     end: f64,
     most: f64,
+    origin: Origin,
 }
 
 impl Scale {
-    fn of(axis: &Axis) -> Scale {
+    fn of(axis: &Axis, origin: Origin) -> Scale {
         let bins = axis.rows.first().map_or(1, Vec::len) as u64;
         let span_us = axis.width_us.saturating_mul(bins);
         let (unit_us, unit) = match span_us {
@@ -138,6 +160,7 @@ impl Scale {
             width_us: axis.width_us,
             end: 0.0,
             most: axis.most().max(1) as f64,
+            origin,
         };
         scale.end = scale.at(bins as f64);
         scale
@@ -151,14 +174,14 @@ impl Scale {
     fn name(&self) -> String {
         match self.zero_us {
             0 => format!("time in {}", self.unit),
-            zero_us => format!("{} after at_us = {zero_us}", self.unit),
+            zero_us => format!("{} after {}", self.unit, self.origin.of(zero_us)),
         }
     }
 }
 
-fn panel(
+fn bars(
     area: &Area<'_>,
-    lane: &Lane,
+    panel: &Panel<'_>,
     row: &[Counts],
     scale: &Scale,
     last: bool,
@@ -202,20 +225,17 @@ fn panel(
             chart.draw_series([bar(index, counts.allowed, top, DENIED)])?;
         }
     }
-    caption(area, lane)
+    caption(area, panel)
 }
 
 /// The panel's name on its left, what came of it on its right.
-fn caption(area: &Area<'_>, lane: &Lane) -> anyhow::Result<()> {
+fn caption(area: &Area<'_>, panel: &Panel<'_>) -> anyhow::Result<()> {
     let bold = (FONT, 14).into_font().style(FontStyle::Bold).color(&INK);
     let right = (FONT, 12).into_font().color(&PALE).pos(Pos::new(HPos::Right, VPos::Top));
-    let Counts { allowed, denied } = lane.tally.total;
+    let Counts { allowed, denied } = panel.total;
     let outcome = format!("{allowed} allowed, {denied} denied");
-    let name = match lane.algorithm {
-        Some(name) => format!("{name}: {}", lane.limits),
-        None => lane.limits.clone(),
-    };
-    area.draw(&Text::new(name.chars().take(90).collect::<String>(), (56, 8), bold))?;
+    let name = panel.title.chars().take(90).collect::<String>();
+    area.draw(&Text::new(name, (56, 8), bold))?;
     area.draw(&Text::new(outcome, (WIDTH as i32 - 24, 10), right))?;
     Ok(())
 }

@@ -8,8 +8,8 @@ use tollgate::limit::AlgorithmName;
 use super::event::Event;
 use super::run::Answer;
 use super::tally::Tally;
-use super::text;
 use crate::style::Style;
+use crate::text;
 
 /// Rows looked at before the columns' widths are settled.
 const PREVIEW: usize = 500;

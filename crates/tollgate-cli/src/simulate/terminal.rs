@@ -3,9 +3,10 @@
 use std::io::{self, Write};
 
 use super::compare::Lane;
-use super::text;
+use super::panel::{Origin, Panel};
 use super::timeline::{Axis, Counts};
 use crate::style::Style;
+use crate::text;
 
 const WIDTH: usize = 80;
 /// The names on the left of a chart: an algorithm, and which of its rows this is.
@@ -13,19 +14,25 @@ const NAME: usize = 15;
 const ROW: usize = 9;
 const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Draws for each lane what passed and what did not, one above the other.
-pub(super) fn charts(out: &mut impl Write, style: Style, lanes: &[Lane]) -> io::Result<()> {
-    let timelines = lanes.iter().map(|lane| &lane.tally.timeline);
+/// Draws for each panel what passed and what did not, one above the other.
+pub(super) fn charts(
+    out: &mut impl Write,
+    style: Style,
+    panels: &[Panel<'_>],
+    origin: Origin,
+) -> io::Result<()> {
+    let timelines = panels.iter().map(|panel| panel.timeline);
     let Some(axis) = Axis::of(timelines, (WIDTH - NAME - ROW) as u64) else {
         return writeln!(out, "Nothing was asked: the trace holds no check and no reserve.\n");
     };
     let most = axis.most();
-    for (lane, row) in lanes.iter().zip(&axis.rows) {
+    for (panel, row) in panels.iter().zip(&axis.rows) {
         let bars = |value: fn(&Counts) -> u64| -> String {
             row.iter().map(|counts| bar(value(counts), most)).collect()
         };
         let (allowed, denied) = (bars(|c| c.allowed), bars(|c| c.denied));
-        let name = format!("{:<NAME$}", lane.label());
+        let name: String = panel.label.chars().take(NAME - 1).collect();
+        let name = format!("{name:<NAME$}");
         let (allowed, denied) = (allowed.trim_end(), denied.trim_end());
         writeln!(out, "{}{:<ROW$}{}", style.bold(name), "allowed", style.allowed(allowed))?;
         writeln!(out, "{:<NAME$}{:<ROW$}{}", "", "denied", style.denied(denied))?;
@@ -35,7 +42,7 @@ pub(super) fn charts(out: &mut impl Write, style: Style, lanes: &[Lane]) -> io::
     let mut note =
         format!("One column is {each}; the highest bar is {}.", text::count(most, "request"));
     if axis.zero_us() > 0 {
-        note.push_str(&format!("\n{:indent$}Time counts from at_us = {}.", "", axis.zero_us()));
+        note.push_str(&format!("\n{:indent$}Time counts from {}.", "", origin.of(axis.zero_us())));
     }
     writeln!(out, "{:indent$}{}\n", "", style.dim(note))
 }

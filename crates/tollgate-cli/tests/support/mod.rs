@@ -27,7 +27,7 @@ pub(crate) fn tollgate_in(env: &[(&str, &str)], args: &[&str], stdin: &str) -> R
             command.env_remove(name);
         }
     }
-    command.args(args).envs(env.iter().copied());
+    command.args(args).env_remove("CLICOLOR_FORCE").envs(env.iter().copied());
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("the binary runs");
     // It may well stop reading before the end.
@@ -56,4 +56,26 @@ pub(crate) fn file(text: &str) -> (TempDir, PathBuf) {
     let path = folder.path().join("trace.jsonl");
     std::fs::write(&path, text).expect("a file");
     (folder, path)
+}
+
+/// Files in a directory that goes away with the value.
+pub(crate) fn folder(files: &[(&str, &str)]) -> TempDir {
+    let folder = tempfile::tempdir().expect("a directory");
+    for (name, text) in files {
+        std::fs::write(folder.path().join(name), text).expect("a file");
+    }
+    folder
+}
+
+/// The path of a file in a directory, as an argument.
+pub(crate) fn path(folder: &TempDir, name: &str) -> String {
+    folder.path().join(name).display().to_string()
+}
+
+/// Runs `tollgate` with `args` and reads the JSON it prints; with its exit code.
+pub(crate) fn json(args: &[&str], stdin: &str) -> (i32, serde_json::Value) {
+    let run = tollgate(args, stdin);
+    assert_eq!(run.stderr, "");
+    let value = serde_json::from_str(&run.stdout).unwrap_or_else(|_| panic!("{}", run.stdout));
+    (run.code, value)
 }

@@ -30,6 +30,12 @@ impl Fault {
         self
     }
 
+    /// Where, why, and what to put in place of which stretch.
+    #[cfg(feature = "rules")]
+    pub(super) fn into_parts(self) -> (Range<usize>, String, Option<(Range<usize>, String)>) {
+        (self.range, self.message, self.fix)
+    }
+
     /// The error about `input`, whose suggestion is a whole limit if the fix makes it one.
     pub(super) fn about(self, input: &str) -> ParseLimitError {
         let suggestion = self.fix.map(|(range, text)| {

@@ -1,6 +1,7 @@
 //! How the parser puts a mistake: where it is, what is wrong, what was probably meant.
 
 use std::ops::Range;
+use std::sync::LazyLock;
 
 use tollgate_core::{InvalidLimit as Bounds, MAX_AMOUNT, Span};
 
@@ -227,21 +228,25 @@ pub(super) fn blame(error: &InvalidLimit, parser: &Parser<'_>, options: &Options
             }
             _ => fault,
         },
-        InvalidLimit::UnknownTimeZone(name) => {
-            let names: Vec<String> = zone_names().collect();
-            let city = |zone: &&String| {
-                let last = zone.rsplit('/').next().unwrap_or(zone);
-                last.eq_ignore_ascii_case(name)
-            };
-            // Nobody gets the first letter wrong, and comparing with all would take long.
-            let initial = name.chars().next();
-            let alike = names.iter().filter(|zone| zone.chars().next() == initial);
-            let meant = names.iter().find(city).map(String::as_str);
-            match meant.or_else(|| nearest(name, alike.map(String::as_str))) {
-                Some(zone) => fault.fix(format!("zone {zone}")),
-                None => fault,
-            }
-        }
+        InvalidLimit::UnknownTimeZone(name) => match zone_meant(name) {
+            Some(zone) => fault.fix(format!("zone {zone}")),
+            None => fault,
+        },
         _ => fault,
     }
+}
+
+/// The time zone that `name` was probably meant to be.
+pub(super) fn zone_meant(name: &str) -> Option<String> {
+    static NAMES: LazyLock<Vec<String>> = LazyLock::new(|| zone_names().collect());
+    let names = &*NAMES;
+    let city = |zone: &&String| {
+        let last = zone.rsplit('/').next().unwrap_or(zone);
+        last.eq_ignore_ascii_case(name)
+    };
+    // Nobody gets the first letter wrong, and comparing with all would take long.
+    let initial = name.chars().next();
+    let alike = names.iter().filter(|zone| zone.chars().next() == initial);
+    let meant = names.iter().find(city).map(String::as_str);
+    meant.or_else(|| nearest(name, alike.map(String::as_str))).map(str::to_owned)
 }

@@ -44,6 +44,8 @@ mod display;
 mod engine;
 mod error;
 mod fault;
+#[cfg(feature = "rules")]
+pub(crate) mod grammar;
 mod hints;
 mod modify;
 mod number;

@@ -43,7 +43,8 @@ fn argument(parser: &mut Parser<'_>, word: Word, end: usize) -> Result<(Value, u
     match word.takes() {
         Argument::Nothing => Ok((Value::Nothing, end)),
         Argument::Span => {
-            let span = parser.span(word)?;
+            let missing = format!("\"{}\" needs a length of time such as 3s", word.as_str());
+            let span = parser.span(&missing)?;
             Ok((Value::Span(span), parser.at))
         }
         Argument::Number => {

@@ -24,7 +24,7 @@ use super::words::Word;
 use super::{InvalidLimit, Limit, ParseLimitError, hints};
 
 /// The longest text, in bytes; any limit is shorter.
-const MAX_LEN: usize = 200;
+pub(super) const MAX_LEN: usize = 200;
 
 pub(super) fn limit(text: &str) -> Result<Limit, ParseLimitError> {
     if text.len() > MAX_LEN {
@@ -38,7 +38,7 @@ pub(super) fn limit(text: &str) -> Result<Limit, ParseLimitError> {
 
 /// Reads `text`; what is wrong is not yet put to words.
 pub(super) fn read(text: &str) -> Result<Limit, Fault> {
-    let mut parser = Parser { text, at: 0, amount: 0..0, period: 0..0 };
+    let mut parser = Parser::new(text);
     let mut spec = parser.measure()?;
     let options = Options::read(&mut parser, &mut spec)?;
     Limit::from_spec(spec).map_err(|error| hints::blame(&error, &parser, &options))
@@ -63,6 +63,10 @@ pub(super) struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
+    pub(super) fn new(text: &'a str) -> Parser<'a> {
+        Parser { text, at: 0, amount: 0..0, period: 0..0 }
+    }
+
     fn rest(&self) -> &'a str {
         &self.text[self.at..]
     }
@@ -191,13 +195,12 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A length of time: `500ms`, `3s`, `1min`.
-    pub(super) fn span(&mut self, option: Word) -> Result<Span, Fault> {
+    /// A length of time: `500ms`, `3s`, `1min`. What to say if there is none is `missing`.
+    pub(super) fn span(&mut self, missing: &str) -> Result<Span, Fault> {
         let (range, count) = self.count();
         if count.is_empty() {
             let (range, _) = self.word();
-            let message = format!("\"{}\" needs a length of time such as 3s", option.as_str());
-            return Err(Fault::new(range, message));
+            return Err(Fault::new(range, missing));
         }
         let (unit_range, word) = self.word();
         if word.is_empty() || Word::option(word).is_some() {

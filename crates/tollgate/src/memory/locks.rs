@@ -216,7 +216,7 @@ impl Held<'_> {
         let number = seat.lock(self.store);
         let full_at = account.full_at();
         // Looking at a new key does not make it known.
-        let unknown = action == Action::Peek && seats.len() == 1 && !self.has(seat, now);
+        let unknown = matches!(action, Action::Peek | Action::Try { .. }) && seats.len() == 1 && !self.has(seat, now);
         let forget = full_at <= now || action == Action::Reset || unknown;
         match seat.room {
             Room::Narrow => {

@@ -307,10 +307,26 @@ impl<S: Store> Store for std::sync::Arc<S> {
     fn run(&self, call: Call<'_>) -> impl Future<Output = Result<Verdicts, StoreError>> + Send {
         S::run(self, call)
     }
+
+    fn run_while(
+        &self,
+        call: Call<'_>,
+        current: impl Fn() -> bool + Send,
+    ) -> impl Future<Output = Result<Option<Verdicts>, StoreError>> + Send {
+        S::run_while(self, call, current)
+    }
 }
 
 impl Store for MemoryStore {
     async fn run(&self, call: Call<'_>) -> Result<Verdicts, StoreError> {
         Ok(self.run_at(call, self.now()))
+    }
+
+    async fn run_while(
+        &self,
+        call: Call<'_>,
+        current: impl Fn() -> bool + Send,
+    ) -> Result<Option<Verdicts>, StoreError> {
+        Ok(self.run_unless(call, self.now(), || !current()))
     }
 }

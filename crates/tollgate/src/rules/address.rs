@@ -4,8 +4,6 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-use super::Request;
-
 /// Which proxies' word is taken for who is behind them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Trust {
@@ -15,13 +13,12 @@ pub(crate) struct Trust {
 impl Trust {
     /// The client's address: the peer's, unless it is a trusted proxy's; then the rightmost one
     /// in `X-Forwarded-For` that is not. What stands left of that was written by the client.
-    pub(crate) fn client(&self, request: &Request<'_>) -> Option<IpAddr> {
-        let mut client = request.peer.map(canonical)?;
+    pub(crate) fn client(&self, peer: IpAddr, headers: &[(&str, &str)]) -> IpAddr {
+        let mut client = canonical(peer);
         if self.proxies.is_empty() || !self.covers(client) {
-            return Some(client);
+            return client;
         }
-        let forwarded = request
-            .headers
+        let forwarded = headers
             .iter()
             .rev()
             .filter(|(name, _)| name.eq_ignore_ascii_case("x-forwarded-for"))
@@ -34,7 +31,7 @@ impl Trust {
                 break;
             }
         }
-        Some(client)
+        client
     }
 
     fn covers(&self, address: IpAddr) -> bool {
@@ -74,11 +71,8 @@ mod tests {
 
     fn client(trusted: &str, peer: &str, forwarded: &[&str]) -> String {
         let trust = Trust { proxies: trusted.split(' ').map(|net| net.parse().unwrap()).collect() };
-        let mut request = Request::empty().peer(peer.parse().unwrap());
-        for hops in forwarded {
-            request = request.header("X-Forwarded-For", hops);
-        }
-        trust.client(&request).unwrap().to_string()
+        let headers: Vec<_> = forwarded.iter().map(|hops| ("X-Forwarded-For", *hops)).collect();
+        trust.client(peer.parse().unwrap(), &headers).to_string()
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! What is wrong with rules, and where: every finding of a reading, at once.
 
+mod codes;
 mod render;
+mod whereabouts;
 
 use std::error::Error;
 use std::fmt;
@@ -8,6 +10,8 @@ use std::fmt;
 use serde::Serialize;
 
 use super::source::{Place, Sources};
+
+pub use codes::CODES;
 
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -32,8 +36,10 @@ pub struct Diagnostic {
     pub(crate) label: Option<String>,
     /// What to do about it, as a sentence.
     pub(crate) help: Option<String>,
-    /// What to write at the place instead.
+    /// What to write instead.
     pub(crate) fix: Option<String>,
+    /// Instead of what, if not of all that is at `place`.
+    pub(crate) fix_place: Option<Place>,
     /// Another place that has to do with it, and how.
     pub(crate) related: Option<(Place, String)>,
 }
@@ -52,8 +58,8 @@ impl Diagnostic {
     }
 
     fn new(severity: Severity, code: &'static str, place: Place, message: String) -> Self {
-        let (label, help, fix, related) = (None, None, None, None);
-        Diagnostic { severity, code, message, place, label, help, fix, related }
+        let (label, help, fix, fix_place, related) = (None, None, None, None, None);
+        Diagnostic { severity, code, message, place, label, help, fix, fix_place, related }
     }
 
     pub(crate) fn label(self, label: impl Into<String>) -> Self {
@@ -66,6 +72,11 @@ impl Diagnostic {
 
     pub(crate) fn fix(self, text: impl Into<String>) -> Self {
         Diagnostic { fix: Some(text.into()), ..self }
+    }
+
+    /// Would be right with `text` at `place`.
+    pub(crate) fn fix_at(self, place: Place, text: impl Into<String>) -> Self {
+        Diagnostic { fix: Some(text.into()), fix_place: Some(place), ..self }
     }
 
     pub(crate) fn related(self, place: Place, how: impl Into<String>) -> Self {
@@ -109,7 +120,13 @@ impl Diagnostic {
 pub struct Diagnostics {
     pub(crate) sources: Sources,
     pub(crate) list: Vec<Diagnostic>,
+    /// Findings that are counted and not kept: a hostile file must not fill the memory.
+    left_out: usize,
+    errors_left_out: bool,
 }
+
+/// The most findings kept.
+const MAX_KEPT: usize = 1_000;
 
 /// A finding with its place looked up, ready to be sent elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -127,23 +144,42 @@ pub struct Finding<'a> {
     pub line: usize,
     /// Counted from 1, in characters.
     pub column: usize,
-    /// The line itself.
+    /// The line itself, cut if it is very long.
     pub snippet: &'a str,
     /// What to do about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub help: Option<&'a str>,
-    /// What to write at the place instead.
+    /// What to write instead of `from..to`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replacement: Option<&'a str>,
+    /// Bytes of the source that it is about, or that the replacement replaces.
+    pub from: usize,
+    /// The end of them.
+    pub to: usize,
 }
 
 impl Diagnostics {
     pub(crate) fn new(sources: Sources) -> Diagnostics {
-        Diagnostics { sources, list: Vec::new() }
+        Diagnostics { sources, list: Vec::new(), left_out: 0, errors_left_out: false }
     }
 
     pub(crate) fn push(&mut self, diagnostic: Diagnostic) {
-        self.list.push(diagnostic);
+        if self.list.len() < MAX_KEPT {
+            self.list.push(diagnostic);
+        } else {
+            self.left_out += 1;
+            self.errors_left_out |= diagnostic.severity == Severity::Error;
+        }
+    }
+
+    /// Whether more is found than is kept: then reading on only costs time.
+    pub(crate) fn is_full(&self) -> bool {
+        self.list.len() >= MAX_KEPT
+    }
+
+    /// What was found last, unless it was left out.
+    pub(crate) fn last_mut(&mut self) -> Option<&mut Diagnostic> {
+        if self.left_out == 0 { self.list.last_mut() } else { None }
     }
 
     /// All of them.
@@ -151,9 +187,9 @@ impl Diagnostics {
         self.list.iter()
     }
 
-    /// How many there are.
+    /// How many there are. After a thousand nobody counts exactly.
     pub fn len(&self) -> usize {
-        self.list.len()
+        self.list.len() + self.left_out
     }
 
     /// Whether nothing was found.
@@ -172,12 +208,13 @@ impl Diagnostics {
     }
 
     pub(crate) fn has_errors(&self) -> bool {
-        self.errors().next().is_some()
+        self.errors_left_out || self.errors().next().is_some()
     }
 
-    /// In the order of the text.
+    /// In the order of the text. What an alias repeats is said once.
     pub(crate) fn sort(&mut self) {
         self.list.sort_by_key(|found| (found.place.source, found.place.start));
+        self.list.dedup();
     }
 }
 

@@ -12,30 +12,47 @@ use super::{Request, Value};
 
 /// A request and what follows from it under one domain's rules.
 pub(crate) struct Facts<'r> {
-    pub(crate) request: &'r Request<'r>,
     trust: &'r Trust,
+    pub(crate) cost: u64,
+    method: Option<&'r str>,
+    target: Option<&'r str>,
+    host: Option<&'r str>,
+    peer: Option<IpAddr>,
+    headers: &'r [(&'r str, &'r str)],
+    attributes: &'r [(&'r str, Value<'r>)],
     path: OnceCell<Option<Cow<'r, str>>>,
     ip: OnceCell<Option<IpAddr>>,
 }
 
 impl<'r> Facts<'r> {
-    pub(crate) fn new(request: &'r Request<'r>, trust: &'r Trust) -> Facts<'r> {
-        Facts { request, trust, path: OnceCell::new(), ip: OnceCell::new() }
+    pub(crate) fn new(request: &'r Request<'_>, trust: &'r Trust) -> Facts<'r> {
+        Facts {
+            trust,
+            cost: request.cost,
+            method: request.method,
+            target: request.target,
+            host: request.host,
+            peer: request.peer,
+            headers: &request.headers,
+            attributes: &request.attributes,
+            path: OnceCell::new(),
+            ip: OnceCell::new(),
+        }
     }
 
     pub(crate) fn method(&self) -> Option<&'r str> {
-        self.request.method
+        self.method
     }
 
     /// The path, spelled in the one way all its spellings have in common.
     pub(crate) fn path(&self) -> Option<&str> {
-        let normal = || self.request.target.map(path::normal);
+        let normal = || self.target.map(path::normal);
         self.path.get_or_init(normal).as_deref()
     }
 
     /// The client's address.
     pub(crate) fn ip(&self) -> Option<IpAddr> {
-        *self.ip.get_or_init(|| self.trust.client(self.request))
+        *self.ip.get_or_init(|| Some(self.trust.client(self.peer?, self.headers)))
     }
 
     /// The value of an attribute; `route` is the one by which the rule matched.
@@ -48,17 +65,17 @@ impl<'r> Facts<'r> {
         match attribute {
             Attribute::Method => text(self.method()?.into()),
             Attribute::Path => text(self.path()?.into()),
-            Attribute::Host => text(path::host(self.request.host.or_else(|| self.header_once("host"))?)),
+            Attribute::Host => text(path::host(self.host.or_else(|| self.header_once("host"))?)),
             Attribute::Ip => Some(Value::Ip(self.ip()?)),
-            Attribute::Peer => Some(Value::Ip(self.request.peer?)),
+            Attribute::Peer => Some(Value::Ip(self.peer?)),
             Attribute::Endpoint => {
                 let (method, path) = (self.method().unwrap_or("*"), self.path()?);
                 let pattern = route.map_or(path, |route| route.path());
                 text(format!("{method} {pattern}").into())
             }
-            Attribute::Cost => Some(Value::Number(i64::try_from(self.request.cost).unwrap_or(i64::MAX))),
+            Attribute::Cost => Some(Value::Number(i64::try_from(self.cost).unwrap_or(i64::MAX))),
             Attribute::Header(name) => text(self.header(name)?),
-            Attribute::Query(name) => text(path::query(self.request.target?, name)?),
+            Attribute::Query(name) => text(path::query(self.target?, name)?),
             Attribute::Cookie(name) => text(self.cookie(name)?.into()),
             Attribute::Param(name) => text(route?.param(self.path()?, name)?.into()),
             Attribute::Named(name) => self.named(name),
@@ -66,12 +83,12 @@ impl<'r> Facts<'r> {
     }
 
     fn named(&self, name: &str) -> Option<Value<'r>> {
-        let known = self.request.attributes.iter().find(|(known, _)| *known == name);
+        let known = self.attributes.iter().find(|(known, _)| *known == name);
         known.map(|(_, value)| value.clone())
     }
 
     fn header_once(&self, name: &str) -> Option<&'r str> {
-        let mut headers = self.request.headers.iter();
+        let mut headers = self.headers.iter();
         headers.find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| *value)
     }
 
@@ -79,7 +96,6 @@ impl<'r> Facts<'r> {
     /// one would make two identities of one.
     fn header(&self, name: &str) -> Option<Cow<'r, str>> {
         let mut values = self
-            .request
             .headers
             .iter()
             .filter(|(known, _)| known.eq_ignore_ascii_case(name))
@@ -95,7 +111,7 @@ impl<'r> Facts<'r> {
     }
 
     fn cookie(&self, name: &str) -> Option<&'r str> {
-        let cookies = self.request.headers.iter();
+        let cookies = self.headers.iter();
         cookies
             .filter(|(known, _)| known.eq_ignore_ascii_case("cookie"))
             .flat_map(|(_, value)| value.split(';'))

@@ -1,4 +1,15 @@
 //! Named sets: addresses and networks, names, patterns. Data, so they change without a reload.
+//!
+//! An entry that is an address or a network holds every address in it, whether the request has it
+//! as an address or as its text. Any other entry holds the text it is, or, with a `*` in it, every
+//! text it describes. A number is held by the entry that spells it.
+
+mod networks;
+mod patterns;
+
+use std::sync::Arc;
+
+pub(crate) use patterns::Patterns;
 
 use super::Value;
 use super::fault::Fault;
@@ -9,11 +20,9 @@ pub(crate) struct Lists {
     lists: Vec<(Box<str>, List)>,
 }
 
-/// A set of addresses, names and patterns.
+/// A set of addresses, names and patterns. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct List {
-    exact: std::collections::HashSet<Box<str>>,
-}
+pub(crate) struct List(Arc<Patterns<()>>);
 
 /// A list's number; it stays the same when its entries change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -22,11 +31,22 @@ pub(crate) struct ListId(pub(crate) u32);
 impl List {
     /// Reads entries; the number of the one that is wrong comes with what is wrong with it.
     pub(crate) fn new<'e>(entries: impl IntoIterator<Item = &'e str>) -> Result<List, (usize, Fault)> {
-        Ok(List { exact: entries.into_iter().map(Into::into).collect() })
+        let mut patterns = Patterns::default();
+        for (index, entry) in entries.into_iter().enumerate() {
+            patterns.insert(entry, ()).map_err(|fault| (index, fault))?;
+        }
+        Ok(List(Arc::new(patterns)))
+    }
+
+    /// Adds numbers, which hold numbers and the texts that spell them.
+    pub(crate) fn with_numbers(self, numbers: impl IntoIterator<Item = i64>) -> List {
+        let mut patterns = Arc::unwrap_or_clone(self.0);
+        numbers.into_iter().for_each(|number| patterns.insert_number(number, ()));
+        List(Arc::new(patterns))
     }
 
     pub(crate) fn contains(&self, value: &Value<'_>) -> bool {
-        self.exact.contains(&*value.text())
+        self.0.any(value)
     }
 }
 
@@ -52,7 +72,81 @@ impl Lists {
         }
     }
 
+    pub(crate) fn get(&self, id: ListId) -> Option<&List> {
+        self.lists.get(id.0 as usize).map(|(_, list)| list)
+    }
+
     pub(crate) fn contains(&self, id: ListId, value: &Value<'_>) -> bool {
-        self.lists.get(id.0 as usize).is_some_and(|(_, list)| list.contains(value))
+        self.get(id).is_some_and(|list| list.contains(value))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(entries: &[&str]) -> List {
+        List::new(entries.iter().copied()).unwrap()
+    }
+
+    fn address(text: &str) -> Value<'_> {
+        Value::Ip(text.parse().unwrap())
+    }
+
+    #[test]
+    fn addresses_are_in_networks() {
+        let office = list(&["203.0.113.0/24", "198.51.100.7", "2001:db8::/32", "10.1.2.3/8"]);
+        for inside in ["203.0.113.200", "198.51.100.7", "2001:db8:1::1", "::ffff:203.0.113.1", "10.9.9.9"] {
+            assert!(office.contains(&address(inside)), "{inside}");
+            assert!(office.contains(&inside.into()), "{inside} as text");
+        }
+        for outside in ["203.0.114.1", "198.51.100.8", "2001:db9::1", "9.9.9.9"] {
+            assert!(!office.contains(&address(outside)), "{outside}");
+            assert!(!office.contains(&outside.into()), "{outside} as text");
+        }
+        assert!(!office.contains(&"203.0.113".into()));
+        assert!(list(&["0.0.0.0/0"]).contains(&address("8.8.8.8")));
+        assert!(!list(&["0.0.0.0/0"]).contains(&address("::1")));
+        assert!(list(&["::/0"]).contains(&address("::1")));
+    }
+
+    #[test]
+    fn texts_are_exact_unless_they_have_a_star() {
+        let names = list(&["acme", "svc-*", "*.example.com", "*mid*", "42"]);
+        for inside in ["acme", "svc-", "svc-a", "a.example.com", "amidst", "42"] {
+            assert!(names.contains(&inside.into()), "{inside}");
+        }
+        for outside in ["", "acme2", "Acme", "svc", "example.com", "043"] {
+            assert!(!names.contains(&outside.into()), "{outside}");
+        }
+        assert!(names.contains(&42.into()));
+        assert!(list(&["true"]).contains(&true.into()));
+        assert!(list(&["10.*"]).contains(&address("10.2.3.4")));
+    }
+
+    #[test]
+    fn numbers_hold_their_spellings() {
+        let codes = List::default().with_numbers([401, 403]);
+        assert!(codes.contains(&401.into()) && codes.contains(&"0403".into()));
+        assert!(!codes.contains(&404.into()) && !codes.contains(&"40l".into()));
+    }
+
+    #[test]
+    fn entries_that_mean_nothing_are_refused() {
+        let (index, fault) = List::new(["10.0.0.0/8", "10.0.0.0/33"]).unwrap_err();
+        assert_eq!((index, fault.range), (1, 9..11));
+        assert_eq!(List::new([" "]).unwrap_err().0, 0);
+        assert!(List::new(["/v1/a", "a/b"]).is_ok(), "a slash alone makes no network");
+    }
+
+    #[test]
+    fn entries_change_and_numbers_stay() {
+        let mut lists = Lists::default();
+        let id = lists.add("blocked", list(&["a"]));
+        let before = lists.clone();
+        lists.set(id, list(&["b"]));
+        assert_eq!(lists.named("blocked"), Some(id));
+        assert!(lists.contains(id, &"b".into()) && !lists.contains(id, &"a".into()));
+        assert!(before.contains(id, &"a".into()), "a clone is not changed");
     }
 }

@@ -2,55 +2,180 @@
 
 mod address;
 mod attribute;
+mod cases;
+mod compile;
+mod compiled;
+mod data;
+mod decide;
+mod decision;
+mod demand;
 mod diagnostic;
+mod door;
+mod explain;
 mod expr;
 mod facts;
 mod fault;
+mod glob;
+mod held;
+mod identity;
+mod installed;
+mod key;
+mod limiter;
 mod lists;
+mod load;
 mod matcher;
+mod overrides;
 mod path;
 mod policy;
 mod read;
+mod report;
 mod request;
 mod route;
 mod schedule;
 mod source;
 mod suggest;
 mod value;
+mod words;
 mod written;
 mod yaml;
 
+use std::collections::HashMap;
+use std::str::FromStr;
 use std::sync::Arc;
 
-pub use diagnostic::{Diagnostic, Diagnostics, Finding, Severity};
+pub use cases::CaseResult;
+pub use data::{Data, DataError, ListData, OverrideData};
+pub use decision::{Decision, LimitStatus, Reason};
+pub use diagnostic::{CODES, Diagnostic, Diagnostics, Finding, Severity};
+pub use door::Door;
+pub use explain::{Explanation, LimitExplanation, RuleExplanation};
+pub use limiter::RuleLimiter;
+pub use load::LoadError;
 pub use policy::{Ban, Consistency, MissingKey, Mode, OnError, Priority, Queue, Then, Unmatched};
 pub use request::Request;
 pub use source::Source;
 pub use value::Value;
 
+use cases::DomainCase;
+use compiled::Domain;
+
 /// Rules that were read, checked and compiled. Clones share them.
+///
+/// ```
+/// use tollgate::Rules;
+///
+/// let rules: Rules = "
+/// domain: shop
+/// rules:
+///   - { name: edge, per: ip, limit: 10/s burst 20 }
+/// ".parse()?;
+/// assert!(rules.warnings().is_empty());
+/// # Ok::<(), tollgate::rules::Diagnostics>(())
+/// ```
 #[derive(Clone, Debug)]
-pub struct Rules {
+pub struct Rules(Arc<Set>);
+
+#[derive(Debug)]
+struct Set {
+    domains: Vec<Domain>,
+    by_name: HashMap<Box<str>, usize>,
+    cases: Vec<DomainCase>,
+    /// What is doubtful about them.
     found: Diagnostics,
 }
 
 impl Rules {
-    /// Reads texts; each is a domain of its own.
+    /// Reads texts. Each is a domain of its own.
     pub fn read(sources: impl IntoIterator<Item = Source>) -> Result<Rules, Diagnostics> {
         let sources: Arc<[Source]> = sources.into_iter().collect();
         let mut found = Diagnostics::new(sources.clone());
+        let mut domains = Vec::new();
+        let mut by_name = HashMap::new();
+        let mut cases = Vec::new();
         for (number, source) in sources.iter().enumerate() {
-            match yaml::parse(&source.text, number as u32) {
-                Ok(root) => drop(read::document(&root, &mut found)),
-                Err(error) => found.push(error),
+            let root = match yaml::parse(&source.text, number as u32) {
+                Ok(root) => root,
+                Err(error) => {
+                    found.push(error);
+                    continue;
+                }
+            };
+            let document = read::document(&root, &mut found);
+            let domain = compile::domain(&document, &mut found);
+            if by_name.insert(domain.name.clone(), domains.len()).is_some() {
+                let place = document.domain.as_ref().map_or(document.place, |name| name.place);
+                let message = format!("there is another file for the domain {:?}", domain.name);
+                let help = "give each file a `domain` of its own";
+                found.push(Diagnostic::error("duplicate-domain", place, message).help(help));
             }
+            let case = |case| DomainCase { domain: domain.name.clone(), case };
+            cases.extend(document.cases.into_iter().map(case));
+            domains.push(domain);
         }
         found.sort();
-        if found.has_errors() { Err(found) } else { Ok(Rules { found }) }
+        match found.has_errors() {
+            true => Err(found),
+            false => Ok(Rules(Arc::new(Set { domains, by_name, cases, found }))),
+        }
+    }
+
+    /// The same rules with lists and overrides from elsewhere, instead of those given before.
+    pub fn with_data(&self, data: &Data) -> Result<Rules, DataError> {
+        let domains = compile::data(&self.0.domains, data)?;
+        Ok(Rules(Arc::new(Set {
+            domains,
+            by_name: self.0.by_name.clone(),
+            cases: self.0.cases.clone(),
+            found: self.0.found.clone(),
+        })))
     }
 
     /// What is doubtful about them.
     pub fn warnings(&self) -> &Diagnostics {
-        &self.found
+        &self.0.found
+    }
+
+    /// The names of their domains, in the order they were read.
+    pub fn domain_names(&self) -> impl Iterator<Item = &str> {
+        self.0.domains.iter().map(|domain| &*domain.name)
+    }
+
+    /// How many rules there are.
+    pub fn len(&self) -> usize {
+        self.0.domains.iter().map(|domain| domain.compiled.rules.len()).sum()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn cases(&self) -> &[DomainCase] {
+        &self.0.cases
+    }
+
+    fn domains(&self) -> &[Domain] {
+        &self.0.domains
+    }
+
+    fn domain(&self, name: &str) -> Option<&Domain> {
+        self.0.by_name.get(name).map(|index| &self.0.domains[*index])
+    }
+
+    /// The domain whose rules apply to a request: the one it names, or the only one.
+    fn domain_of(&self, request: &Request<'_>) -> Option<&Domain> {
+        match (request.domain, &self.0.domains[..]) {
+            (Some(name), _) => self.domain(name),
+            (None, [only]) => Some(only),
+            (None, _) => self.domain(compile::DEFAULT_DOMAIN),
+        }
+    }
+}
+
+impl FromStr for Rules {
+    type Err = Diagnostics;
+
+    fn from_str(text: &str) -> Result<Rules, Diagnostics> {
+        Rules::read([Source::new("rules", text)])
     }
 }

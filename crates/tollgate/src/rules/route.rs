@@ -1,8 +1,21 @@
-//! Routes: `POST /orders/{id}`, `/static/**`.
+//! Routes: `POST /orders/{id}`, `GET|HEAD /static/**`.
+//!
+//! | in a pattern | stands for |
+//! | --- | --- |
+//! | `orders` | that segment; spelled in the way all spellings of a path have in common |
+//! | `{id}` | any one segment, known as `param.id` |
+//! | `*` | any one segment |
+//! | `*.json`, `v*` | one segment, with any text for the star |
+//! | `**`, at the end | the rest, also none: `/a/**` matches `/a` |
+//!
+//! Slashes at the end, doubled ones and a query make no difference to what matches.
+
+mod parse;
 
 use std::fmt;
 
 use super::fault::Fault;
+use super::glob;
 
 /// Methods and a pattern of paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,11 +26,13 @@ pub(crate) struct Route {
     segments: Vec<Segment>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Segment {
     Literal(Box<str>),
     /// `{id}`, or `*` without a name: one segment.
     Any(Option<Box<str>>),
+    /// `*.json`: one segment with a star in it.
+    Pattern(Box<str>),
     /// `**`: the rest, however long.
     Rest,
 }
@@ -25,25 +40,7 @@ pub(crate) enum Segment {
 impl Route {
     /// Reads `[METHOD[|METHOD]] /path`.
     pub(crate) fn parse(text: &str) -> Result<Route, Fault> {
-        let text = text.trim();
-        let (methods, path) = match text.split_once(char::is_whitespace) {
-            Some((methods, path)) => (methods.split('|').map(Into::into).collect(), path.trim_start()),
-            None => (Vec::new(), text),
-        };
-        let Some(inner) = path.strip_prefix('/') else {
-            let start = text.len() - path.len();
-            return Err(Fault::new(start..text.len(), "a path begins with a slash"));
-        };
-        let segment = |segment: &str| match segment {
-            "**" => Segment::Rest,
-            "*" => Segment::Any(None),
-            _ => match segment.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
-                Some(name) => Segment::Any(Some(name.into())),
-                None => Segment::Literal(segment.into()),
-            },
-        };
-        let segments = inner.split('/').filter(|part| !part.is_empty()).map(segment).collect();
-        Ok(Route { methods, path: path.into(), segments })
+        parse::route(text)
     }
 
     pub(crate) fn methods(&self) -> &[Box<str>] {
@@ -59,28 +56,53 @@ impl Route {
         &self.segments
     }
 
+    /// The names that stand for segments: `id` in `/orders/{id}`.
+    pub(crate) fn params(&self) -> impl Iterator<Item = &str> {
+        self.segments.iter().filter_map(|segment| match segment {
+            Segment::Any(name) => name.as_deref(),
+            _ => None,
+        })
+    }
+
     /// What stands for `{name}` in a path that matches.
     pub(crate) fn param<'p>(&self, path: &'p str, name: &str) -> Option<&'p str> {
         let named = |segment: &Segment| matches!(segment, Segment::Any(Some(known)) if &**known == name);
         let index = self.segments.iter().position(named)?;
-        path.split('/').filter(|part| !part.is_empty()).nth(index)
+        segments_of(path).nth(index)
     }
 
+    pub(crate) fn has_method(&self, method: Option<&str>) -> bool {
+        self.methods.is_empty()
+            || method.is_some_and(|method| self.methods.iter().any(|known| &**known == method))
+    }
+
+    /// Whether a method and a path, as `path::normal` spells it, are this route's.
     pub(crate) fn matches(&self, method: Option<&str>, path: &str) -> bool {
-        let method_fits = self.methods.is_empty()
-            || method.is_some_and(|method| self.methods.iter().any(|known| &**known == method));
-        let mut parts = path.split('/').filter(|part| !part.is_empty());
-        method_fits
-            && self.segments.iter().all(|segment| match segment {
+        self.has_method(method) && self.has_path(path)
+    }
+
+    fn has_path(&self, path: &str) -> bool {
+        let mut parts = segments_of(path);
+        for segment in &self.segments {
+            let fits = match segment {
+                Segment::Rest => return true,
                 Segment::Literal(literal) => parts.next() == Some(literal),
                 Segment::Any(_) => parts.next().is_some(),
-                Segment::Rest => {
-                    parts.by_ref().for_each(drop);
-                    true
+                Segment::Pattern(pattern) => {
+                    parts.next().is_some_and(|part| glob::matches(pattern, part))
                 }
-            })
-            && parts.next().is_none()
+            };
+            if !fits {
+                return false;
+            }
+        }
+        parts.next().is_none()
     }
+}
+
+/// The segments of a path.
+fn segments_of(path: &str) -> impl Iterator<Item = &str> {
+    path.split('/').filter(|part| !part.is_empty())
 }
 
 impl fmt::Display for Route {
@@ -89,5 +111,53 @@ impl fmt::Display for Route {
             write!(f, "{} ", self.methods.join("|"))?;
         }
         f.write_str(&self.path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn matches_what_it_describes() {
+        for (route, method, path, expected) in [
+            ("POST /login", "POST", "/login", true),
+            ("POST /login", "GET", "/login", false),
+            ("POST /login", "POST", "/login/x", false),
+            ("/login", "GET", "/login", true),
+            ("GET|HEAD /a", "HEAD", "/a", true),
+            ("GET | HEAD /a", "GET", "/a", true),
+            ("/orders/{id}", "GET", "/orders/7", true),
+            ("/orders/{id}", "GET", "/orders", false),
+            ("/orders/{id}/items", "GET", "/orders/7/items", true),
+            ("/a/*/c", "GET", "/a/b/c", true),
+            ("/a/*/c", "GET", "/a/b/b/c", false),
+            ("/a/**", "GET", "/a", true),
+            ("/a/**", "GET", "/a/b/c", true),
+            ("/a/**", "GET", "/ab", false),
+            ("/**", "GET", "/", true),
+            ("/", "GET", "/", true),
+            ("/", "GET", "/a", false),
+            ("/v1/*.json", "GET", "/v1/a.json", true),
+            ("/v1/*.json", "GET", "/v1/a.xml", false),
+            ("/a//b/", "GET", "/a/b", true),
+            ("/%61/caf%c3%a9", "GET", "/a/caf%C3%A9", true),
+            ("/a b", "GET", "/a b", true),
+        ] {
+            let parsed = Route::parse(route).unwrap();
+            assert_eq!(parsed.matches(Some(method), path), expected, "{route} on {method} {path}");
+        }
+        assert!(!Route::parse("GET /a").unwrap().matches(None, "/a"));
+        assert!(Route::parse("/a").unwrap().matches(None, "/a"));
+    }
+
+    #[test]
+    fn names_stand_for_segments() {
+        let route = Route::parse("GET /orgs/{org}/users/{user}").unwrap();
+        assert_eq!(route.param("/orgs/acme/users/ann", "user"), Some("ann"));
+        assert_eq!(route.param("/orgs/acme/users/ann", "org"), Some("acme"));
+        assert_eq!(route.param("/orgs/acme/users/ann", "id"), None);
+        assert_eq!(route.params().collect::<Vec<_>>(), ["org", "user"]);
+        assert_eq!(route.to_string(), "GET /orgs/{org}/users/{user}");
     }
 }

@@ -34,15 +34,34 @@ pub(crate) struct Place {
     pub(crate) source: u32,
     pub(crate) start: u32,
     pub(crate) end: u32,
+    /// Whether the source says the value letter by letter, so that a part of the value can be
+    /// pointed at. Escapes, folded lines and aliases do not.
+    verbatim: bool,
 }
 
 impl Place {
+    pub(crate) fn new(source: u32, start: usize, end: usize) -> Place {
+        Place { source, start: start as u32, end: end as u32, verbatim: false }
+    }
+
+    /// The same place, of a value that is written there letter by letter.
+    pub(crate) fn verbatim(self) -> Place {
+        Place { verbatim: true, ..self }
+    }
+
+    pub(crate) fn is_verbatim(self) -> bool {
+        self.verbatim
+    }
+
     pub(crate) fn range(self) -> Range<usize> {
         self.start as usize..self.end as usize
     }
 
-    /// A part of this place: `range` counts from its start.
+    /// A part of this place: `range` counts from its start. All of it where counting would lie.
     pub(crate) fn part(self, range: Range<usize>) -> Place {
+        if !self.verbatim {
+            return self;
+        }
         let at = |offset: usize| self.start.saturating_add(offset as u32).min(self.end);
         Place { start: at(range.start), end: at(range.end), ..self }
     }

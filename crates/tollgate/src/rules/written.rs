@@ -97,6 +97,8 @@ pub(crate) struct Rule {
     pub(crate) fair: Option<At<String>>,
     /// The expression that names a request, so that a retry is charged once.
     pub(crate) dedupe: Option<At<String>>,
+    /// What it is for, for people.
+    pub(crate) description: Option<String>,
 }
 
 /// When a rule applies.
@@ -136,6 +138,8 @@ pub(crate) struct Cost {
 pub(crate) struct Case {
     pub(crate) place: Place,
     pub(crate) name: Option<String>,
+    /// When it begins, in nanoseconds since 1970.
+    pub(crate) starts: Option<u64>,
     pub(crate) steps: Vec<Step>,
 }
 
@@ -150,6 +154,8 @@ pub(crate) struct Step {
     pub(crate) cost: Option<u64>,
     /// How many such requests.
     pub(crate) times: u64,
-    /// Names and values, in the order written: `allow`, `deny`, `rule`, `code`, `remaining`, …
+    /// Names and values, each checked: `allow` and `deny` (`true`, `false`, or how many of
+    /// `times`; `expect: allow` is `allow: true`), `rule` (a name), `code` (a status),
+    /// `remaining` (a number), `retry_after` and `wait` (lengths of time).
     pub(crate) expect: Vec<(At<String>, At<String>)>,
 }

@@ -1,6 +1,9 @@
 //! What the tests share: a manual clock's worth of waiting, and the smallest executor.
 #![allow(dead_code, reason = "no test uses all of it")]
 
+#[cfg(feature = "rules")]
+pub(crate) mod rules;
+
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,77 +1,178 @@
 //! Findings as people and programs read them.
 
-use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
+use std::ops::Range;
 
+use annotate_snippets::{AnnotationKind, Group, Level, Origin, Patch, Renderer, Snippet};
+
+use super::whereabouts::{Cursor, Spot};
 use super::{Diagnostic, Diagnostics, Finding, Severity};
+use crate::rules::source::Place;
+
+/// The most findings shown: nobody mends more at a time.
+const MAX_SHOWN: usize = 100;
+/// The longest replacement shown.
+const MAX_FIX: usize = 200;
 
 impl Diagnostics {
-    /// Every finding with the lines it is about, in colour if asked for.
+    /// Every finding with the lines it is about, in colour if asked for. Of more than a hundred
+    /// the rest is counted.
     pub fn render(&self, colour: bool) -> String {
         let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
-        let reports: Vec<String> =
-            self.list.iter().map(|found| self.render_one(&renderer, found)).collect();
+        let mut cursor = Cursor::default();
+        let shown = self.list.iter().take(MAX_SHOWN);
+        let mut reports: Vec<String> =
+            shown.map(|found| self.render_one(&renderer, found, &mut cursor)).collect();
+        if self.len() > reports.len() {
+            let least = if self.is_full() { "at least " } else { "" };
+            reports.push(format!("and {least}{} more", self.len() - reports.len()));
+        }
         reports.join("\n\n")
     }
 
-    fn render_one(&self, renderer: &Renderer, found: &Diagnostic) -> String {
+    fn render_one(&self, renderer: &Renderer, found: &Diagnostic, cursor: &mut Cursor) -> String {
         let level = match found.severity {
             Severity::Error => Level::ERROR,
             Severity::Warning => Level::WARNING,
             Severity::Note => Level::NOTE,
         };
-        let Some(source) = self.sources.get(found.place.source as usize) else {
-            return format!("{}[{}]: {}", severity(found.severity), found.code, found.message);
+        let title = level.primary_title(found.message.as_str()).id(found.code);
+        let Some(spot) = cursor.find(&self.sources, found.place) else {
+            return renderer.render(&[Group::with_title(title)]);
         };
-        let range = found.place.range();
-        let mut here = AnnotationKind::Primary.span(range);
-        if let Some(label) = &found.label {
-            here = here.label(label.as_str());
-        }
-        let mut snippet = Snippet::source(source.text.as_str()).path(source.name.as_str());
-        snippet = snippet.annotation(here);
-        let mut group = level.primary_title(found.message.as_str()).id(found.code).element(snippet);
-        if let Some((place, how)) = &found.related
-            && let Some(source) = self.sources.get(place.source as usize)
+        let mut group = Group::with_title(title);
+        let near = found.related.as_ref().filter(|(place, _)| is_near(found.place, *place));
+        group = match shows(&spot) {
+            false => group.element(origin(&spot)),
+            true => {
+                let window = near.map_or(spot.line_start..spot.line_end, |(place, _)| {
+                    window(&spot, *place)
+                });
+                let first = spot.line - breaks(&spot.source.text[window.start..spot.line_start]);
+                let mut here = AnnotationKind::Primary.span(within(&spot, found.place, &window));
+                if let Some(label) = &found.label {
+                    here = here.label(label.as_str());
+                }
+                let mut snippet = snippet(&spot, &window, first).annotation(here);
+                if let Some((place, how)) = near {
+                    let range = one_line(&spot.source.text, place.range());
+                    let range = range.start - window.start..range.end - window.start;
+                    snippet = snippet.annotation(AnnotationKind::Context.span(range).label(how.as_str()));
+                }
+                group.element(snippet)
+            }
+        };
+        if let (None, Some((place, how))) = (near, &found.related)
+            && let Some(spot) = Cursor::default().find(&self.sources, *place)
         {
-            let there = AnnotationKind::Context.span(place.range()).label(how.as_str());
-            let snippet = Snippet::source(source.text.as_str()).path(source.name.as_str());
-            group = group.element(snippet.annotation(there));
+            group = match shows(&spot) {
+                false => group.element(origin(&spot)),
+                true => {
+                    let window = spot.line_start..spot.line_end;
+                    let there = AnnotationKind::Context.span(within(&spot, *place, &window));
+                    group.element(snippet(&spot, &window, spot.line).annotation(there.label(how.as_str())))
+                }
+            };
         }
-        if let Some(help) = &found.help {
+        // Some say in words what the suggestion below shows.
+        let said = found.fix.as_ref().map(|fix| format!("did you mean `{fix}`?"));
+        if let Some(help) = found.help.as_ref().filter(|help| Some(*help) != said.as_ref()) {
             group = group.element(Level::HELP.message(help.as_str()));
         }
-        renderer.render(&[group])
+        let mut groups = vec![group];
+        if let Some(fix) = &found.fix {
+            groups.extend(self.suggestion(found, fix));
+        }
+        renderer.render(&groups)
+    }
+
+    /// What to write instead, as a change of the line if it is one.
+    fn suggestion<'s>(&'s self, found: &'s Diagnostic, fix: &'s str) -> Option<Group<'s>> {
+        let place = found.fix_place.unwrap_or(found.place);
+        let spot = Cursor::default().find(&self.sources, place)?;
+        let whole = found.fix_place.is_none_or(|place| place == found.place);
+        let title = match whole && fix.len() <= MAX_FIX {
+            true => format!("did you mean `{fix}`?"),
+            false => "write it like this".to_owned(),
+        };
+        let title = Level::HELP.secondary_title(title);
+        let range = place.range();
+        let one_line = range.end <= spot.line_end && !fix.contains('\n') && fix.len() <= MAX_FIX;
+        if !one_line || !shows(&spot) {
+            return whole.then(|| Group::with_title(title));
+        }
+        let window = spot.line_start..spot.line_end;
+        let patch = Patch::new(within(&spot, place, &window), fix);
+        Some(title.element(Snippet::source(&spot.source.text[window]).line_start(spot.line).patch(patch)))
     }
 
     /// The findings with their places looked up, for programs.
     pub fn findings(&self) -> impl Iterator<Item = Finding<'_>> {
-        self.list.iter().map(|found| {
-            let (file, text) = match self.sources.get(found.place.source as usize) {
-                Some(source) => (source.name.as_str(), source.text.as_str()),
-                None => ("", ""),
-            };
-            let start = text.floor_char_boundary((found.place.start as usize).min(text.len()));
-            let before = &text[..start];
-            let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let mut cursor = Cursor::default();
+        self.list.iter().map(move |found| {
+            let spot = cursor.find(&self.sources, found.place);
+            let place = found.fix_place.unwrap_or(found.place).range();
             Finding {
                 severity: found.severity,
                 code: found.code,
                 message: &found.message,
-                file,
-                line: before.matches('\n').count() + 1,
-                column: before[line_start..].chars().count() + 1,
-                snippet: text[line_start..].lines().next().unwrap_or(""),
+                file: spot.as_ref().map_or("", |spot| spot.source.name.as_str()),
+                line: spot.as_ref().map_or(1, |spot| spot.line),
+                column: spot.as_ref().map_or(1, |spot| spot.column),
+                snippet: spot.as_ref().map_or("", |spot| spot.text()),
                 help: found.help.as_deref(),
                 replacement: found.fix.as_deref(),
+                from: place.start,
+                to: place.end,
             }
         })
     }
 }
 
-fn severity(severity: Severity) -> &'static str {
-    match severity {
-        Severity::Error => "error",
-        Severity::Warning => "warning",
-        Severity::Note => "note",
-    }
+/// Whether its line can be shown.
+fn shows(spot: &Spot<'_>) -> bool {
+    !spot.is_overlong() && spot.line_end > spot.line_start
+}
+
+fn origin<'s>(spot: &Spot<'s>) -> Origin<'s> {
+    Origin::path(spot.source.name.as_str()).line(spot.line).char_column(spot.column)
+}
+
+fn snippet<'s>(
+    spot: &Spot<'s>,
+    window: &Range<usize>,
+    line: usize,
+) -> Snippet<'s, annotate_snippets::Annotation<'s>> {
+    let text = &spot.source.text[window.clone()];
+    Snippet::source(text).path(spot.source.name.as_str()).line_start(line)
+}
+
+/// What of a place to underline, counted from the window's start: no more than its first line.
+fn within(spot: &Spot<'_>, place: Place, window: &Range<usize>) -> Range<usize> {
+    let range = one_line(&spot.source.text, place.range());
+    range.start.max(window.start) - window.start..range.end.max(window.start) - window.start
+}
+
+fn one_line(text: &str, range: Range<usize>) -> Range<usize> {
+    let start = text.floor_char_boundary(range.start.min(text.len()));
+    let end = text.floor_char_boundary(range.end.clamp(start, text.len()));
+    let line = text[start..end].find('\n').map_or(end, |newline| start + newline);
+    start..start + text[start..line].trim_end_matches('\r').len()
+}
+
+/// Whether two places are shown in one piece.
+fn is_near(one: Place, other: Place) -> bool {
+    one.source == other.source && one.start.abs_diff(other.start) <= 4_000
+}
+
+/// The lines from one place to another.
+fn window(spot: &Spot<'_>, other: Place) -> Range<usize> {
+    let text = &spot.source.text;
+    let at = text.floor_char_boundary((other.start as usize).min(text.len()));
+    let start = text[..at].rfind('\n').map_or(0, |newline| newline + 1).min(spot.line_start);
+    let end = text[at..].find('\n').map_or(text.len(), |newline| at + newline).max(spot.line_end);
+    start..end
+}
+
+fn breaks(text: &str) -> usize {
+    text.bytes().filter(|byte| *byte == b'\n').count()
 }

@@ -17,6 +17,15 @@ pub(crate) struct Hit {
 /// The rules that match, in the order of the file.
 pub(crate) type Hits = SmallVec<[Hit; 8]>;
 
+/// Why a rule does not match.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Miss {
+    /// None of its routes fits.
+    Route,
+    /// Its condition does not hold.
+    When,
+}
+
 /// What a rule is matched by.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Match {
@@ -38,26 +47,32 @@ impl Matcher {
 
     /// The rules a request matches.
     pub(crate) fn find(&self, facts: &Facts<'_>, lists: &Lists) -> Hits {
-        let mut hits = Hits::new();
-        for (rule, one) in self.matches.iter().enumerate() {
-            let route = match (&one.routes[..], facts.path()) {
-                ([], _) => None,
-                (_, None) => continue,
-                (routes, Some(path)) => {
-                    let fits = |route: &Route| route.matches(facts.method(), path);
-                    match routes.iter().position(fits) {
-                        Some(index) => Some(index as u32),
-                        None => continue,
-                    }
-                }
-            };
-            let hit = Hit { rule: rule as u32, route };
-            let on = On { facts, route: self.route(hit), lists };
-            if one.when.as_ref().is_none_or(|when| when.holds(on)) {
-                hits.push(hit);
+        let rules = 0..self.matches.len() as u32;
+        rules.filter_map(|rule| self.test(rule, facts, lists).ok()).collect()
+    }
+
+    /// Why a request does not match a rule; `None` if it does.
+    pub(crate) fn miss(&self, rule: u32, facts: &Facts<'_>, lists: &Lists) -> Option<Miss> {
+        self.test(rule, facts, lists).err()
+    }
+
+    fn test(&self, rule: u32, facts: &Facts<'_>, lists: &Lists) -> Result<Hit, Miss> {
+        let one = &self.matches[rule as usize];
+        let route = match (&one.routes[..], facts.path()) {
+            ([], _) => None,
+            (_, None) => return Err(Miss::Route),
+            (routes, Some(path)) => {
+                let fits = |route: &Route| route.matches(facts.method(), path);
+                let index = routes.iter().position(fits).ok_or(Miss::Route)?;
+                Some(index as u32)
             }
+        };
+        let hit = Hit { rule, route };
+        let on = On { facts, route: self.route(hit), lists };
+        match one.when.as_ref().is_none_or(|when| when.holds(on)) {
+            true => Ok(hit),
+            false => Err(Miss::When),
         }
-        hits
     }
 
     /// The route by which a rule matched.

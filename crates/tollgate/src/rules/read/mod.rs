@@ -1,4 +1,19 @@
-//! From a YAML tree to what was written: every field checked where it stands.
+//! From a YAML tree to what was written: every field checked where it stands, every mistake
+//! reported, so that one run shows all there is to mend.
+
+mod cases;
+mod cost;
+mod fields;
+mod limit;
+mod long;
+mod overrides;
+mod rule;
+mod scalar;
+mod tables;
+mod then;
+mod top;
+
+use jiff::tz::TimeZone;
 
 use super::diagnostic::Diagnostics;
 use super::written::Document;
@@ -6,6 +21,20 @@ use super::yaml::Node;
 
 /// Reads one file; what is wrong with it goes to `found`.
 pub(crate) fn document(root: &Node<'_>, found: &mut Diagnostics) -> Document {
-    let _ = found;
-    Document { place: root.place, ..Document::default() }
+    Reader { found, zone: TimeZone::UTC }.document(root)
 }
+
+/// Reads a file that holds nothing but test cases.
+pub(crate) fn cases_only(root: &Node<'_>, found: &mut Diagnostics) -> Document {
+    Reader { found, zone: TimeZone::UTC }.cases_only(root)
+}
+
+/// What the parts of a file are read with.
+struct Reader<'d> {
+    found: &'d mut Diagnostics,
+    /// The file's default, for dates without a time.
+    zone: TimeZone,
+}
+
+#[cfg(test)]
+mod tests;

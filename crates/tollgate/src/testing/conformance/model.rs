@@ -85,6 +85,9 @@ fn step(states: &mut States, action: Action, check: &Check<'_>, now: Time) -> Ve
             }
             return verdict;
         }
+        Action::Try { max_wait } => {
+            return state.copy().take(now, check, max_wait.min(check.patience));
+        }
         Action::Peek => {}
         Action::Spend => state.charge(now, cost, check.lease),
         Action::Refund => state.charge(now, -cost, check.lease),

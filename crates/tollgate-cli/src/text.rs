@@ -1,7 +1,7 @@
 //! Values as people read them.
 
 /// A length of time in its largest fitting unit: `250µs`, `1.5s`, `2min`.
-pub(super) fn duration(us: u64) -> String {
+pub(crate) fn duration(us: u64) -> String {
     const UNITS: [(u64, &str); 5] = [
         (86_400_000_000, "d"),
         (3_600_000_000, "h"),
@@ -33,23 +33,47 @@ fn decimal(us: u64, unit: u64) -> String {
 }
 
 /// An amount; without a limit, there is no end to it.
-pub(super) fn amount(n: u64) -> String {
+pub(crate) fn amount(n: u64) -> String {
     if n == u64::MAX { "∞".into() } else { n.to_string() }
 }
 
 /// A key that cannot play tricks on a terminal, nor break a table.
-pub(super) fn key(key: &str) -> String {
-    const MOST: usize = 40;
-    let plain = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.into() };
-    let mut shown: String = key.chars().take(MOST).map(plain).collect();
-    if key.chars().nth(MOST).is_some() {
-        shown.push('…');
-    }
+pub(crate) fn key(key: &str) -> String {
+    let shown = cut(key, 40);
     if shown.is_empty() { "\"\"".into() } else { shown }
 }
 
+/// The key of a rule's counter. A rule that counts by nothing has one counter; `%-` is how a key
+/// says that the request lacks an attribute.
+pub(crate) fn rule_key(key: &str) -> String {
+    let part = |part| if part == "%-" { "(none)" } else { part };
+    match key {
+        "" => "everybody".to_owned(),
+        key => self::key(&key.split('|').map(part).collect::<Vec<_>>().join("|")),
+    }
+}
+
+/// As much of a line of some file as fits on one of a terminal.
+pub(crate) fn excerpt(line: &str) -> String {
+    cut(line, 100)
+}
+
+fn cut(text: &str, most: usize) -> String {
+    let plain = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.into() };
+    let mut shown: String = text.chars().take(most).map(plain).collect();
+    if text.chars().nth(most).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+/// A part of a whole: `2.8 %`.
+pub(crate) fn percent(part: u64, whole: u64) -> String {
+    format!("{:.1} %", part as f64 * 100.0 / whole.max(1) as f64)
+}
+
 /// `1 request`, `2 requests`.
-pub(super) fn count(n: u64, noun: &str) -> String {
+pub(crate) fn count(n: u64, noun: &str) -> String {
     format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }
 
@@ -64,6 +88,12 @@ mod tests {
         let shown = [60_000_000, 120_000_000, 3_600_000_000, 172_800_000_000].map(duration);
         assert_eq!(shown, ["1min", "2min", "1h", "2d"]);
         assert_eq!(duration(1_000_001), "1.000001s");
+    }
+
+    #[test]
+    fn what_a_key_lacks_is_told() {
+        let keys = ["", "%-", "acme|%-", "%25-"];
+        assert_eq!(keys.map(rule_key), ["everybody", "(none)", "acme|(none)", "%25-"]);
     }
 
     #[test]

@@ -1,0 +1,116 @@
+//! The request that is asked about, from the command line: `POST /login ip=1.2.3.4 at=…`.
+
+use anyhow::{anyhow, bail};
+use tollgate::{Request, Time};
+
+use crate::log::instant;
+
+/// The words of a request, and when it is made if somebody said so.
+#[derive(Debug)]
+pub(super) struct Ask {
+    words: Vec<String>,
+    pub(super) at: Option<Time>,
+}
+
+impl Ask {
+    /// Takes out what is not a word of a request: its time, and parts of the path and of headers.
+    pub(super) fn parse(args: &[String]) -> anyhow::Result<Ask> {
+        let (mut at, mut words) = (None, Vec::new());
+        let (mut query, mut cookies) = (Vec::new(), Vec::new());
+        for arg in args.iter().flat_map(|arg| method_and_path(arg)) {
+            let pair = arg.split_once('=').filter(|_| !arg.starts_with('/'));
+            match pair.map(|(name, value)| (name, name.split_once('.'), value)) {
+                Some(("at", _, value)) => {
+                    let wrong = || anyhow!("at={value} is no time: write at=2026-01-31T12:00:00Z");
+                    at = Some(instant(value).ok_or_else(wrong)?);
+                }
+                Some((_, Some(("query", name)), value)) => {
+                    query.push(format!("{}={}", escape(name), escape(value)));
+                }
+                Some((_, Some(("cookie", name)), value)) => cookies.push(format!("{name}={value}")),
+                Some((name, Some(("param", _)), _)) => {
+                    bail!("{name} comes with the path: write the path, such as /users/42")
+                }
+                _ => words.push(arg.to_owned()),
+            }
+        }
+        if !query.is_empty() {
+            let Some(path) = words.iter_mut().find(|word| word.starts_with('/')) else {
+                bail!("a query needs a path: write one, such as /search");
+            };
+            path.push(if path.contains('?') { '&' } else { '?' });
+            path.push_str(&query.join("&"));
+        }
+        if !cookies.is_empty() {
+            words.push(format!("header.cookie={}", cookies.join("; ")));
+        }
+        Ok(Ask { words, at })
+    }
+
+    pub(super) fn request(&self) -> anyhow::Result<Request<'_>> {
+        Request::from_words(self.words.iter().map(String::as_str)).map_err(|error| anyhow!(error))
+    }
+}
+
+/// `"POST /login"` may be quoted as one.
+fn method_and_path(arg: &str) -> Vec<&str> {
+    match arg.split_once(' ') {
+        Some((method, path)) if !method.contains('=') && path.trim().starts_with('/') => {
+            vec![method, path.trim()]
+        }
+        _ => vec![arg],
+    }
+}
+
+/// Percent-encodes what would end a parameter of a query.
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                escaped.push(char::from(byte));
+            }
+            _ => escaped.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(args: &str) -> anyhow::Result<Ask> {
+        Ask::parse(&args.split(' ').map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn queries_cookies_and_the_time_are_put_where_they_belong() {
+        let asked = ask("POST /a?x=y ip=::1 query.q=é& cookie.s=1 cookie.t=2 at=5").unwrap();
+        let cookie = "header.cookie=s=1; t=2";
+        assert_eq!(asked.words, ["POST", "/a?x=y&q=%C3%A9%26", "ip=::1", cookie]);
+        assert_eq!(asked.at, Some(Time::from_nanos(5_000_000_000)));
+        assert!(asked.request().is_ok());
+    }
+
+    #[test]
+    fn a_method_and_a_path_may_be_one_argument() {
+        let quoted = Ask::parse(&["POST /login".to_owned(), "user=ann b".to_owned()]).unwrap();
+        assert_eq!(quoted.words, ["POST", "/login", "user=ann b"]);
+        assert_eq!(ask("/a?at=5").unwrap().words, ["/a?at=5"]);
+    }
+
+    #[test]
+    fn mistakes_are_explained() {
+        for (args, what) in [
+            ("at=noon", "no time"),
+            ("query.q=1", "a query needs a path"),
+            ("param.id=1", "comes with the path"),
+        ] {
+            let error = ask(args).unwrap_err().to_string();
+            assert!(error.contains(what), "{args}: {error}");
+        }
+        let error = ask("login").unwrap().request().unwrap_err().to_string();
+        assert!(error.contains("neither a method, a path nor NAME=VALUE"), "{error}");
+    }
+}

@@ -1,0 +1,115 @@
+//! An explanation for people.
+
+use std::io::{self, Write};
+
+use tollgate::Rules;
+use tollgate::rules::{Explanation, LimitExplanation, RuleExplanation};
+
+use crate::style::{Style, Tone};
+use crate::table::{Align, Cell, Table};
+use crate::text;
+
+pub(super) fn write(
+    out: &mut impl Write,
+    style: Style,
+    explanation: &Explanation,
+    rules: &Rules,
+) -> io::Result<()> {
+    let summary = format!("{} ({})", explanation.summary, explanation.code);
+    let tone = if explanation.allowed { Tone::Allowed } else { Tone::Denied };
+    write!(out, "{}", style.tone(tone, summary))?;
+    match (&explanation.domain, &explanation.rule) {
+        (Some(domain), Some(rule)) => writeln!(out, ", decided by {rule} of the domain {domain}"),
+        (Some(domain), None) => writeln!(out, ", in the domain {domain}"),
+        (None, _) => {
+            let names: Vec<&str> = rules.domain_names().collect();
+            writeln!(out, ": no such domain; write domain=… with one of {}", names.join(", "))
+        }
+    }?;
+    let (about, others): (Vec<_>, Vec<_>) = explanation.rules.iter().partition(|rule| rule.matches);
+    for rule in &about {
+        writeln!(out)?;
+        matching(out, style, rule, explanation)?;
+    }
+    if about.iter().any(|rule| rule.key.as_deref().is_some_and(lacks)) {
+        let note = "(none): the request lacks an attribute the rule counts by.";
+        writeln!(out, "\n{}", style.dim(note))?;
+    }
+    if !others.is_empty() {
+        writeln!(out, "\n{}", style.bold("Not about it"))?;
+        let mut table = Table::new([("", Align::Left), ("", Align::Left)]);
+        for rule in others {
+            let why = rule.why_not.as_deref().unwrap_or_default();
+            table.push([text::key(&rule.name).into(), Cell::new(Tone::Dim, why)]);
+        }
+        table.write(out, style, 2)?;
+    }
+    Ok(())
+}
+
+/// Whether a key has a part that is missing.
+fn lacks(key: &str) -> bool {
+    key.split('|').any(|part| part == "%-")
+}
+
+fn matching(
+    out: &mut impl Write,
+    style: Style,
+    rule: &RuleExplanation,
+    explanation: &Explanation,
+) -> io::Result<()> {
+    let mut details = Vec::new();
+    match (rule.key.as_deref(), &explanation.rule) {
+        (Some(key), _) => details.push(format!("counts {}", text::rule_key(key))),
+        (None, Some(decided)) if *decided != rule.name => {
+            details.push(format!("not asked, as {decided} decides"));
+        }
+        (None, _) => details.push(format!("then {}", rule.then)),
+    }
+    if rule.key.is_some() {
+        if rule.bucket != rule.name {
+            details.push(format!("in the bucket {}", rule.bucket));
+        }
+        if rule.then != "deny" {
+            details.push(format!("then {}", rule.then));
+        }
+    }
+    if rule.mode != "enforce" {
+        details.push(format!("mode {}", rule.mode));
+    }
+    writeln!(out, "{}: {}", style.bold(&rule.name), details.join(", "))?;
+    if rule.limits.is_empty() {
+        return Ok(());
+    }
+    let mut table = Table::new([
+        ("limit", Align::Left),
+        ("from", Align::Left),
+        ("cost", Align::Right),
+        ("", Align::Left),
+        ("left", Align::Right),
+        ("retry in", Align::Right),
+        ("full in", Align::Right),
+        ("wait", Align::Right),
+    ]);
+    rule.limits.iter().for_each(|limit| table.push(row(limit)));
+    table.write(out, style, 2)
+}
+
+fn row(limit: &LimitExplanation) -> [Cell; 8] {
+    let millis = |ms: u64| text::duration(ms.saturating_mul(1_000));
+    let verdict = match (limit.allowed, limit.retry_after_ms) {
+        (true, _) => Cell::new(Tone::Allowed, "allows"),
+        (false, Some(_)) => Cell::new(Tone::Denied, "refuses"),
+        (false, None) => Cell::new(Tone::Denied, "never fits"),
+    };
+    [
+        limit.limit.as_str().into(),
+        limit.from.as_str().into(),
+        limit.cost.into(),
+        verdict,
+        format!("{}/{}", text::amount(limit.remaining), text::amount(limit.capacity)).into(),
+        limit.retry_after_ms.map_or_else(|| "-".to_owned(), millis).into(),
+        millis(limit.reset_after_ms).into(),
+        millis(limit.wait_ms).into(),
+    ]
+}

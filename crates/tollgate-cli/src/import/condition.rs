@@ -1,0 +1,288 @@
+//! Conditions of rules: what `when` says, put together piece by piece and written down last.
+
+use super::draft::scalar;
+
+/// A text to compare with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Pattern {
+    Exact(String),
+    /// `*` stands for any text.
+    Glob(String),
+}
+
+/// Something that is true or false of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Condition {
+    /// An attribute is one of these.
+    Is(String, Vec<Pattern>),
+    /// An attribute is in a list of the file.
+    InList(String, String),
+    /// An attribute is not there at all.
+    Missing(String),
+    /// An attribute matches a regular expression.
+    Matches(String, String),
+    /// An expression, as it is.
+    Expression(String),
+    Not(Box<Condition>),
+    All(Vec<Condition>),
+    Any(Vec<Condition>),
+}
+
+/// More patterns than this make a list of their own.
+const MOST_PATTERNS: usize = 8;
+
+impl Condition {
+    /// What is always true.
+    pub(super) fn always() -> Condition {
+        Condition::All(Vec::new())
+    }
+
+    pub(super) fn is(attribute: &str, value: &str) -> Condition {
+        Condition::Is(attribute.to_owned(), vec![Pattern::Exact(value.to_owned())])
+    }
+
+    /// The path is this one or below it.
+    pub(super) fn below(path: &str) -> Condition {
+        let below = format!("{path}/");
+        match path.contains('*') {
+            true => Condition::Expression(format!(
+                "path == {} || path.startsWith({})",
+                quoted(path),
+                quoted(&below)
+            )),
+            false => Condition::Is(
+                "path".to_owned(),
+                vec![Pattern::Exact(path.to_owned()), Pattern::Glob(format!("{below}*"))],
+            ),
+        }
+    }
+
+    pub(super) fn not(self) -> Condition {
+        match self {
+            Condition::Not(inner) => *inner,
+            other => Condition::Not(Box::new(other)),
+        }
+    }
+
+    /// Both.
+    pub(super) fn and(self, other: Condition) -> Condition {
+        let mut all: Vec<Condition> = Vec::new();
+        for one in [self, other] {
+            match one {
+                Condition::All(inner) => inner.into_iter().for_each(|one| add(&mut all, one)),
+                one => add(&mut all, one),
+            }
+        }
+        match <[Condition; 1]>::try_from(all) {
+            Ok([one]) => one,
+            Err(all) => Condition::All(all),
+        }
+    }
+
+    pub(super) fn is_always(&self) -> bool {
+        matches!(self, Condition::All(all) if all.is_empty())
+    }
+
+    /// Moves long lists of patterns out of an expression, to be declared under a name.
+    pub(super) fn hoist(&mut self, name: &str, lists: &mut Vec<(String, Vec<String>)>) {
+        if self.fields().is_none() {
+            self.hoist_all(name, lists);
+        }
+    }
+
+    fn hoist_all(&mut self, name: &str, lists: &mut Vec<(String, Vec<String>)>) {
+        match self {
+            Condition::Is(attribute, patterns) => {
+                if patterns.len() <= MOST_PATTERNS || patterns.iter().any(spells_a_star) {
+                    return;
+                }
+                let text = |(Pattern::Exact(text) | Pattern::Glob(text)): &Pattern| text.clone();
+                let entries: Vec<String> = patterns.iter().map(text).collect();
+                let known = lists.iter().find(|(_, known)| *known == entries);
+                let list = known.map(|(list, _)| list.clone()).unwrap_or_else(|| {
+                    let taken = |name: &str| lists.iter().any(|(known, _)| known == name);
+                    let names = (1..).map(|n| format!("{}_{n}", name.replace('-', "_")));
+                    let free = names.into_iter().find(|name| !taken(name)).unwrap_or_default();
+                    lists.push((free.clone(), entries));
+                    free
+                });
+                *self = Condition::InList(attribute.clone(), list);
+            }
+            Condition::Not(inner) => inner.hoist_all(name, lists),
+            Condition::All(all) | Condition::Any(all) => {
+                all.iter_mut().for_each(|one| one.hoist_all(name, lists));
+            }
+            _ => {}
+        }
+    }
+
+    /// What to write after `when:`; nothing for what is always true.
+    pub(super) fn written(&self) -> Option<String> {
+        if self.is_always() {
+            return None;
+        }
+        Some(self.fields().unwrap_or_else(|| scalar(&self.expression())))
+    }
+
+    /// As `{ attribute: pattern }`, where that can say it.
+    fn fields(&self) -> Option<String> {
+        let all = match self {
+            Condition::All(all) => all.as_slice(),
+            one => std::slice::from_ref(one),
+        };
+        let (mut seen, mut fields): (Vec<&str>, Vec<String>) = Default::default();
+        for one in all {
+            let Condition::Is(attribute, patterns) = one else { return None };
+            // A mapping has each key once.
+            let again = seen.contains(&attribute.as_str());
+            if again || !is_name(attribute) || patterns.iter().any(spells_a_star) {
+                return None;
+            }
+            seen.push(attribute);
+            let text = |(Pattern::Exact(text) | Pattern::Glob(text)): &Pattern| scalar(text);
+            let texts: Vec<String> = patterns.iter().map(text).collect();
+            fields.push(match texts.as_slice() {
+                [text] => format!("{attribute}: {text}"),
+                _ => format!("{attribute}: [{}]", texts.join(", ")),
+            });
+        }
+        Some(format!("{{ {} }}", fields.join(", ")))
+    }
+
+    /// As an expression.
+    pub(super) fn expression(&self) -> String {
+        match self {
+            Condition::Is(attribute, patterns) => is(attribute, patterns),
+            Condition::InList(attribute, list) => format!("{attribute} in lists.{list}"),
+            Condition::Missing(attribute) => format!("!has({attribute})"),
+            Condition::Matches(attribute, regex) => {
+                format!("{attribute}.matches({})", quoted(regex))
+            }
+            Condition::Expression(text) => text.clone(),
+            Condition::Not(inner) => match &**inner {
+                Condition::Is(attribute, patterns) => match patterns.as_slice() {
+                    [Pattern::Exact(text)] => format!("{attribute} != {}", quoted(text)),
+                    _ => format!("!({})", is(attribute, patterns)),
+                },
+                Condition::Missing(attribute) => format!("has({attribute})"),
+                Condition::Matches(..) => format!("!{}", inner.expression()),
+                inner => format!("!({})", inner.expression()),
+            },
+            Condition::All(all) if all.is_empty() => "true".to_owned(),
+            Condition::All(all) => joined(all, " && "),
+            Condition::Any(any) => joined(any, " || "),
+        }
+    }
+}
+
+/// Adds what must be true as well; what must not be is kept together.
+fn add(all: &mut Vec<Condition>, one: Condition) {
+    if let Condition::Not(new) = &one {
+        if let Condition::Is(attribute, patterns) = &**new {
+            for known in all.iter_mut() {
+                let Condition::Not(inner) = known else { continue };
+                let Condition::Is(same, more) = &mut **inner else { continue };
+                if same == attribute {
+                    let is_new = |pattern: &&Pattern| !more.contains(pattern);
+                    let new: Vec<Pattern> = patterns.iter().filter(is_new).cloned().collect();
+                    more.extend(new);
+                    return;
+                }
+            }
+        }
+    }
+    if !all.contains(&one) {
+        all.push(one);
+    }
+}
+
+fn joined(parts: &[Condition], operator: &str) -> String {
+    let part = |part: &Condition| match part {
+        Condition::All(_) | Condition::Any(_) | Condition::Expression(_) => {
+            format!("({})", part.expression())
+        }
+        part => part.expression(),
+    };
+    parts.iter().map(part).collect::<Vec<_>>().join(operator)
+}
+
+/// An attribute compared with patterns; what spells a star is none.
+fn is(attribute: &str, patterns: &[Pattern]) -> String {
+    let equals = |text: &str| format!("{attribute} == {}", quoted(text));
+    if let [Pattern::Exact(text)] = patterns {
+        return equals(text);
+    }
+    let (mut listed, mut tests) = (Vec::new(), Vec::new());
+    for pattern in patterns {
+        match pattern {
+            Pattern::Exact(text) if text.contains('*') => tests.push(equals(text)),
+            Pattern::Exact(text) | Pattern::Glob(text) => listed.push(quoted(text)),
+        }
+    }
+    if !listed.is_empty() {
+        tests.push(format!("{attribute} in [{}]", listed.join(", ")));
+    }
+    match tests.as_slice() {
+        [one] => one.clone(),
+        many => format!("({})", many.join(" || ")),
+    }
+}
+
+fn spells_a_star(pattern: &Pattern) -> bool {
+    matches!(pattern, Pattern::Exact(text) if text.contains('*'))
+}
+
+/// A text as expressions write it; JSON's escapes mean the same there.
+pub(super) fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// Whether a text can stand in an expression as the name of an attribute.
+pub(super) fn is_name(text: &str) -> bool {
+    let part = |part: &str| {
+        part.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    };
+    text.split('.').all(part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_conditions_are_fields() {
+        let host = Condition::is("host", "a.com").and(Condition::is("plan", "true"));
+        assert_eq!(host.written().unwrap(), r#"{ host: a.com, plan: "true" }"#);
+        assert_eq!(Condition::always().written(), None);
+    }
+
+    #[test]
+    fn others_are_expressions() {
+        let glob = |text: &str| Condition::Is("user".into(), vec![Pattern::Glob(text.into())]);
+        assert_eq!(glob("svc-*").not().expression(), r#"!(user in ["svc-*"])"#);
+        assert_eq!(Condition::is("a", "*").written().unwrap(), r#"'a == "*"'"#);
+        let both = Condition::is("a", "x").not().and(Condition::below("/api").not());
+        assert_eq!(both.expression(), r#"a != "x" && !(path in ["/api", "/api/*"])"#);
+        assert_eq!(both.clone().and(both.clone()), both);
+    }
+
+    #[test]
+    fn what_must_not_be_is_kept_together() {
+        let holes = Condition::below("/a").not().and(Condition::below("/b").not());
+        assert_eq!(holes.expression(), r#"!(path in ["/a", "/a/*", "/b", "/b/*"])"#);
+    }
+
+    #[test]
+    fn long_lists_are_declared() {
+        let paths = (0..5).map(|n| Condition::below(&format!("/{n}")).not());
+        let mut when = paths.fold(Condition::always(), Condition::and);
+        let mut lists = Vec::new();
+        when.hoist("api-x", &mut lists);
+        assert_eq!(when.expression(), "!(path in lists.api_x_1)");
+        assert_eq!((lists[0].0.as_str(), lists[0].1.len()), ("api_x_1", 10));
+        let mut hosts = Condition::Is("host".into(), vec![Pattern::Exact("a".into()); 20]);
+        hosts.hoist("x", &mut lists);
+        assert!(matches!(hosts, Condition::Is(..)), "fields may be long");
+    }
+}

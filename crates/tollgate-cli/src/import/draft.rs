@@ -1,0 +1,286 @@
+//! A rules file in the making, and how it is written down.
+
+use std::fmt::{self, Write};
+
+use super::condition::Condition;
+use super::note::{Note, Origin, Severity};
+
+/// What goes into one rules file.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Draft {
+    /// Comments at the top.
+    pub(super) header: Vec<String>,
+    pub(super) domain: Option<String>,
+    /// Settings under `defaults`, as they are written, each with the reason.
+    pub(super) defaults: Vec<(&'static str, String, &'static str)>,
+    pub(super) trusted_proxies: Vec<String>,
+    /// Names and expressions.
+    pub(super) attributes: Vec<(String, String)>,
+    /// Names and entries.
+    pub(super) lists: Vec<(String, Vec<String>)>,
+    pub(super) rules: Vec<Rule>,
+    pub(super) notes: Vec<Note>,
+}
+
+/// One rule; what is empty is not written.
+#[derive(Clone, Debug)]
+pub(super) struct Rule {
+    /// Where it comes from, and what stands there.
+    pub(super) comments: Vec<String>,
+    pub(super) name: String,
+    pub(super) routes: Vec<String>,
+    pub(super) when: Condition,
+    pub(super) per: Vec<String>,
+    pub(super) limits: Vec<String>,
+    pub(super) then: Option<String>,
+    pub(super) shadow: bool,
+    pub(super) bucket: Option<String>,
+    pub(super) on_error: Option<&'static str>,
+    pub(super) missing_key: Option<&'static str>,
+}
+
+impl Rule {
+    /// A rule for everything, with a comment that says where it comes from.
+    pub(super) fn new(name: &str, origin: &Origin, what: &str) -> Rule {
+        Rule {
+            comments: vec![format!("{origin}: {what}")],
+            name: slug(name),
+            routes: Vec::new(),
+            when: Condition::always(),
+            per: Vec::new(),
+            limits: Vec::new(),
+            then: None,
+            shadow: false,
+            bucket: None,
+            on_error: None,
+            missing_key: None,
+        }
+    }
+
+    /// For a rule that counts nothing: asks for the attributes it would have counted by.
+    pub(super) fn require_keys(&mut self) {
+        for key in std::mem::take(&mut self.per) {
+            let when = std::mem::replace(&mut self.when, Condition::always());
+            self.when = when.and(Condition::Missing(key).not());
+        }
+    }
+}
+
+impl Draft {
+    /// Adds a rule under a name that is not taken, unless rules cannot say it.
+    pub(super) fn add(&mut self, mut rule: Rule, origin: &Origin) {
+        let mut alone = Draft { attributes: self.attributes.clone(), ..Draft::default() };
+        rule.when.hoist(&rule.name, &mut self.lists);
+        alone.lists = self.lists.clone();
+        alone.rules.push(rule.clone());
+        if let Some(why) = super::invalid(&alone) {
+            let what = rule.comments.first().and_then(|comment| comment.split_once(": "));
+            let what = what.map_or(rule.name.as_str(), |(_, what)| what);
+            return self.note(Severity::LeftOut, origin, format!("`{what}`: {why}"));
+        }
+        let taken = |name: &str| self.rules.iter().any(|rule| rule.name == name);
+        if taken(&rule.name) {
+            let free = (2..).map(|n| format!("{}-{n}", rule.name)).find(|name| !taken(name));
+            rule.name = free.unwrap_or_default();
+        }
+        self.rules.push(rule);
+    }
+
+    /// Adds a note, once.
+    pub(super) fn note(&mut self, severity: Severity, origin: &Origin, message: impl Into<String>) {
+        let (file, line) = (origin.file.clone(), Some(origin.line).filter(|line| *line > 0));
+        let note = Note { severity, file, line, message: message.into() };
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+
+    /// Says which keys of a mapping were not understood.
+    pub(super) fn note_unknown(
+        &mut self,
+        node: &super::yaml::Node,
+        known: &[&str],
+        file: &str,
+        what: &str,
+    ) {
+        for (key, line) in node.unknown(known) {
+            let message = format!("`{key}` of {what} is not known and was not carried over");
+            self.note(Severity::LeftOut, &Origin::new(file, line), message);
+        }
+    }
+}
+
+impl fmt::Display for Draft {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.header.iter().try_for_each(|line| comment(f, "", line))?;
+        writeln!(f, "version: 1")?;
+        if let Some(domain) = &self.domain {
+            writeln!(f, "domain: {}", scalar(domain))?;
+        }
+        if !self.defaults.is_empty() {
+            writeln!(f, "defaults:")?;
+            for (key, value, why) in &self.defaults {
+                writeln!(f, "  {key}: {value} # {why}")?;
+            }
+        }
+        if !self.trusted_proxies.is_empty() {
+            writeln!(f, "trusted_proxies: {}", list(&self.trusted_proxies))?;
+        }
+        if !self.attributes.is_empty() {
+            writeln!(f, "\nattributes:")?;
+            for (name, expression) in &self.attributes {
+                writeln!(f, "  {name}: {}", scalar(expression))?;
+            }
+        }
+        if !self.lists.is_empty() {
+            writeln!(f, "\nlists:")?;
+            for (name, entries) in &self.lists {
+                writeln!(f, "  {name}:")?;
+                entries.iter().try_for_each(|entry| writeln!(f, "    - {}", scalar(entry)))?;
+            }
+        }
+        match self.rules.is_empty() {
+            true => writeln!(f, "\nrules: []"),
+            false => {
+                write!(f, "\nrules:")?;
+                self.rules.iter().try_for_each(|rule| rule.fmt(f))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_char('\n')?;
+        self.comments.iter().try_for_each(|line| comment(f, "  ", line))?;
+        writeln!(f, "  - name: {}", scalar(&self.name))?;
+        let mut field = |name: &str, value: Option<String>| match value {
+            Some(value) => writeln!(f, "    {name}: {value}"),
+            None => Ok(()),
+        };
+        field("route", one_or_list(&self.routes))?;
+        field("when", self.when.written())?;
+        field("per", one_or_list(&self.per))?;
+        field("limit", one_or_list(&self.limits))?;
+        field("then", self.then.as_deref().map(scalar))?;
+        field("mode", self.shadow.then(|| "shadow".to_owned()))?;
+        field("bucket", self.bucket.as_deref().map(scalar))?;
+        field("on_error", self.on_error.map(scalar))?;
+        field("missing_key", self.missing_key.map(scalar))
+    }
+}
+
+/// A comment of one line: what it quotes must not be able to end it.
+fn comment(f: &mut fmt::Formatter<'_>, indent: &str, text: &str) -> fmt::Result {
+    let text: String = text.chars().map(|c| if is_break(c) { ' ' } else { c }).collect();
+    match text.trim_end() {
+        "" => writeln!(f, "{indent}#"),
+        text => writeln!(f, "{indent}# {text}"),
+    }
+}
+
+fn is_break(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}')
+}
+
+fn one_or_list(texts: &[String]) -> Option<String> {
+    match texts {
+        [] => None,
+        [one] => Some(scalar(one)),
+        many => Some(list(many)),
+    }
+}
+
+fn list(texts: &[String]) -> String {
+    format!("[{}]", texts.iter().map(|text| scalar(text)).collect::<Vec<_>>().join(", "))
+}
+
+/// A text as YAML: plain where that cannot be misread, quoted otherwise.
+pub(super) fn scalar(text: &str) -> String {
+    let word = |c: char| c.is_ascii_alphanumeric() || "_-./*+ ".contains(c);
+    let plain = text.starts_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '_'))
+        && text.chars().all(word)
+        && !text.ends_with(' ')
+        && text.parse::<f64>().is_err()
+        && !looks_special(text);
+    match plain {
+        true => text.to_owned(),
+        // Expressions have quotes of their own.
+        false if text.contains('"') && !text.contains('\'') && !text.contains(is_break) => {
+            format!("'{text}'")
+        }
+        // JSON leaves some characters alone that YAML must not see.
+        false => {
+            let json = serde_json::Value::from(text).to_string();
+            let escape = |c: char| match c {
+                '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' => {
+                    format!("\\u{:04x}", u32::from(c))
+                }
+                c => c.to_string(),
+            };
+            json.chars().map(escape).collect()
+        }
+    }
+}
+
+/// Words and numbers that YAML readers take for something else than a text.
+fn looks_special(text: &str) -> bool {
+    const WORDS: [&str; 9] = ["true", "false", "yes", "no", "on", "off", "null", "y", "n"];
+    let digits = |c: char| c.is_ascii_digit() || "_.+-".contains(c);
+    WORDS.iter().any(|word| word.eq_ignore_ascii_case(text))
+        || text.starts_with("0x")
+        || text.starts_with("0o")
+        || text.chars().all(digits)
+}
+
+/// A name made of letters, digits and dashes.
+pub(super) fn slug(text: &str) -> String {
+    let mut slug = String::new();
+    for c in text.chars() {
+        match c.is_ascii_alphanumeric() || c == '_' {
+            true => slug.push(c.to_ascii_lowercase()),
+            false if slug.is_empty() || slug.ends_with('-') => {}
+            false => slug.push('-'),
+        }
+    }
+    let slug = slug.trim_end_matches('-');
+    let slug = if slug.is_empty() { "rule" } else { slug };
+    slug[..slug.len().min(60)].trim_end_matches('-').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_could_be_misread_is_quoted() {
+        for plain in ["10/s burst 6", "/api/**", "ip", "deny 503", "example.com", "POST /login"] {
+            assert_eq!(scalar(plain), plain);
+        }
+        for quoted in ["*.a.com", "true", "10", "1.5", "a: b", "#x", "", "a ", "1_0", "{x}", "a\nb"]
+        {
+            assert!(scalar(quoted).starts_with('"'), "{quoted:?}");
+        }
+        assert_eq!(scalar("a\u{85}b"), "\"a\\u0085b\"");
+    }
+
+    #[test]
+    fn a_comment_cannot_be_ended_by_what_it_quotes() {
+        let origin = Origin::new("evil\nfile", 1);
+        let mut draft = Draft::default();
+        draft.add(Rule::new("Über\nall", &origin, "x\r\nrules: []"), &origin);
+        let text = draft.to_string();
+        assert!(text.contains("# evil file:1: x  rules: []\n  - name: ber-all\n"), "{text}");
+    }
+
+    #[test]
+    fn names_are_taken_once() {
+        let origin = Origin::new("f", 1);
+        let mut draft = Draft::default();
+        for _ in 0..3 {
+            draft.add(Rule::new("api", &origin, "x"), &origin);
+        }
+        let names: Vec<&str> = draft.rules.iter().map(|rule| rule.name.as_str()).collect();
+        assert_eq!(names, ["api", "api-2", "api-3"]);
+    }
+}

@@ -1,0 +1,116 @@
+//! Servers: which hosts each is for.
+
+use super::tree::Directive;
+use crate::import::condition::Pattern;
+use crate::import::draft::Draft;
+use crate::import::glob;
+use crate::import::note::Severity;
+
+/// A server and its hosts.
+#[derive(Clone, Debug)]
+pub(super) struct Server<'t> {
+    pub(super) directive: &'t Directive,
+    pub(super) hosts: Vec<Pattern>,
+    /// Whether it also gets what no other server is for.
+    pub(super) is_default: bool,
+}
+
+/// The servers of an http block: the default one first, then those with wider names.
+pub(super) fn all<'t>(http: &'t [Directive], draft: &mut Draft) -> Vec<Server<'t>> {
+    let mut servers: Vec<Server<'t>> = Vec::new();
+    for directive in http.iter().filter(|directive| directive.name == "server") {
+        servers.push(Server { directive, hosts: hosts(directive, draft), is_default: false });
+    }
+    // One that sends everything elsewhere, under names another server has, is never a limit's.
+    let named = |servers: &[Server<'_>], but: usize, host: &Pattern| {
+        let others = servers.iter().enumerate().filter(|(index, _)| *index != but);
+        others.into_iter().any(|(_, server)| server.hosts.contains(host))
+    };
+    let redirects = |server: &Server<'_>| server.directive.block.iter().any(|d| d.name == "return");
+    let mut index = 0;
+    while index < servers.len() {
+        let server = &servers[index];
+        let elsewhere = redirects(server)
+            && !server.hosts.is_empty()
+            && server.hosts.iter().all(|host| named(&servers, index, host));
+        match elsewhere {
+            true => drop(servers.remove(index)),
+            false => index += 1,
+        }
+    }
+    if servers.is_empty() {
+        return servers;
+    }
+    let default = servers.iter().position(|server| is_marked(server.directive)).unwrap_or(0);
+    servers[default].is_default = true;
+    note_ports(&servers, draft);
+    let wide =
+        |server: &Server<'_>| server.hosts.iter().any(|host| matches!(host, Pattern::Glob(_)));
+    servers.sort_by_key(|server| (!server.is_default, !wide(server)));
+    servers.retain(|server| {
+        let reachable = server.is_default || !server.hosts.is_empty();
+        if !reachable {
+            let message = "a server without a name that is not the default one cannot be told \
+                           apart by its host: its limits were not carried over";
+            draft.note(Severity::LeftOut, &server.directive.origin, message);
+        }
+        reachable
+    });
+    servers
+}
+
+/// Whether all of `hosts` match patterns of `wider`, and are not the same.
+pub(super) fn is_wider(wider: &[Pattern], hosts: &[Pattern]) -> bool {
+    let covers = |host: &Pattern| {
+        let (Pattern::Exact(host) | Pattern::Glob(host)) = host;
+        wider
+            .iter()
+            .any(|known| matches!(known, Pattern::Glob(known) if glob::matches(known, host)))
+    };
+    wider != hosts && !hosts.is_empty() && hosts.iter().all(covers)
+}
+
+fn is_marked(server: &Directive) -> bool {
+    let listens = server.block.iter().filter(|directive| directive.name == "listen");
+    listens.flat_map(|listen| &listen.args).any(|arg| arg == "default_server" || arg == "default")
+}
+
+/// The port is no attribute: servers that differ only in it cannot be told apart.
+fn note_ports(servers: &[Server<'_>], draft: &mut Draft) {
+    for (index, server) in servers.iter().enumerate() {
+        let shared = |other: &&Server<'_>| other.hosts.iter().any(|h| server.hosts.contains(h));
+        if let Some(other) = servers[..index].iter().find(shared) {
+            let message = format!(
+                "this server has the same name as the one at line {}: rules cannot tell them apart \
+                 by their port, so limits of both apply",
+                other.directive.origin.line
+            );
+            draft.note(Severity::Differs, &server.directive.origin, message);
+        }
+    }
+}
+
+fn hosts(server: &Directive, draft: &mut Draft) -> Vec<Pattern> {
+    let mut hosts = Vec::new();
+    let names = server.block.iter().filter(|directive| directive.name == "server_name");
+    for directive in names {
+        for name in &directive.args {
+            let name = name.to_ascii_lowercase();
+            match name.as_str() {
+                // Names that no host has.
+                "" | "_" | "--" | "!@#" => {}
+                regex if regex.starts_with('~') => {
+                    let message = format!("a server name by regular expression ({regex})");
+                    draft.note(Severity::LeftOut, &directive.origin, message);
+                }
+                name if name.starts_with('.') => {
+                    hosts.push(Pattern::Exact(name[1..].to_owned()));
+                    hosts.push(Pattern::Glob(format!("*{name}")));
+                }
+                name if name.contains('*') => hosts.push(Pattern::Glob(name.to_owned())),
+                name => hosts.push(Pattern::Exact(name.to_owned())),
+            }
+        }
+    }
+    hosts
+}

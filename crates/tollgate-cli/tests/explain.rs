@@ -1,0 +1,109 @@
+//! `tollgate explain`: which rules apply, with keys and arithmetic.
+
+mod support;
+
+use support::{folder, json, path, tollgate};
+
+const RULES: &str = "
+domain: shop
+lists: { office: [198.51.100.0/24] }
+plans: { default: { api: 60/h }, pro: { api: 5k/h burst 200 } }
+overrides:
+  - { match: { org: acme }, rule: api, limit: 50k/h, until: 2027-01-01 }
+rules:
+  - { name: office, when: ip in lists.office, then: allow }
+  - { name: api, route: /api/**, per: [org, user], limit: plan.api }
+  - { name: login, route: POST /login, per: ip, limit: [5/min, 20/h fixed], bucket: auth }
+  - { name: tokens, when: model == \"big\", per: user, cost: 3, limit: 2/min, mode: shadow }
+  - { name: night, route: POST /login, during: mon-fri 22:00-06:00, limit: 1/h }
+";
+
+#[test]
+fn the_arithmetic_of_every_rule_is_shown() {
+    let folder = folder(&[("shop.yaml", RULES)]);
+    let file = path(&folder, "shop.yaml");
+    let args = ["POST", "/login", "ip=203.0.113.7", "cost=2", "at=2026-01-05T12:30:00Z"];
+    let run = tollgate(&[&["explain", &file][..], &args].concat(), "");
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""));
+    assert_eq!(
+        run.stdout,
+        "allowed (200), decided by login of the domain shop
+
+login: counts 203.0.113.7, in the bucket auth
+  limit       from  cost           left  retry in  full in  wait
+  5/min       rule     2  allows    3/5         -      24s     0
+  20/h fixed  rule     2  allows  18/20         -    30min     0
+
+Not about it
+  office  its condition does not hold
+  api     its route is another
+  tokens  its condition does not hold
+  night   it is not in force at this time
+"
+    );
+}
+
+#[test]
+fn programs_get_the_same() {
+    let folder = folder(&[("shop.yaml", RULES)]);
+    let file = path(&folder, "shop.yaml");
+    let limits = |args: &[&str]| {
+        let (code, told) =
+            json(&[&["explain", "--json", &file, "GET", "/api/x"], args].concat(), "");
+        assert_eq!(code, 0);
+        let api = told["rules"].as_array().unwrap().iter().find(|rule| rule["name"] == "api");
+        api.cloned().unwrap()
+    };
+    let ann = limits(&["user=ann", "org=shop"]);
+    assert_eq!(
+        (&ann["key"], &ann["limits"][0]["from"]),
+        (&"shop|ann".into(), &"plan default".into())
+    );
+    assert_eq!(ann["limits"][0]["remaining"], 59);
+    let pro = limits(&["user=ann", "org=shop", "plan=pro"]);
+    assert_eq!(pro["limits"][0]["limit"], "5k/h burst 200");
+    let acme = limits(&["user=ann", "org=acme", "at=2026-06-01"]);
+    assert_eq!(acme["limits"][0]["from"], "override");
+    let later = limits(&["user=ann", "org=acme", "at=2027-06-01"]);
+    assert_eq!(later["limits"][0]["from"], "plan default");
+}
+
+#[test]
+fn a_refusal_is_exit_code_1() {
+    let folder = folder(&[("shop.yaml", RULES)]);
+    let file = path(&folder, "shop.yaml");
+    let run = tollgate(&["explain", &file, "POST /login", "ip=203.0.113.7", "cost=9"], "");
+    assert_eq!((run.code, run.stderr.as_str()), (1, ""));
+    assert!(
+        run.stdout.starts_with("refused by login: it asks for more than the limit holds (429)")
+    );
+    assert!(run.stdout.contains("never fits"), "{}", run.stdout);
+    let run = tollgate(&["explain", &file, "/api/a", "ip=198.51.100.1", "user=a"], "");
+    assert_eq!(run.code, 0);
+    assert!(run.stdout.contains("api: not asked, as office decides\n"), "{}", run.stdout);
+    let run = tollgate(&["explain", &file, "/api/a", "user=a", "model=big"], "");
+    assert_eq!(run.code, 0, "{}", run.stdout);
+    assert!(run.stdout.contains("api: counts (none)|a\n"), "{}", run.stdout);
+    assert!(run.stdout.contains("tokens: counts a, mode shadow\n"), "{}", run.stdout);
+}
+
+#[test]
+fn requests_that_make_no_sense_are_explained() {
+    let folder = folder(&[("shop.yaml", RULES), ("bad.yaml", "rules: 5")]);
+    let file = path(&folder, "shop.yaml");
+    for (args, what) in [
+        (&["login"][..], "neither a method, a path nor NAME=VALUE"),
+        (&["ip=localhost"], "no address"),
+        (&["cost=many"], "no whole number"),
+        (&["/", "at=noon"], "at=noon is no time: write at=2026-01-31T12:00:00Z"),
+        (&[], "<REQUEST>"),
+    ] {
+        let run = tollgate(&[&["explain", &file], args].concat(), "");
+        assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{args:?}");
+        assert!(run.stderr.contains(what), "{args:?}: {}", run.stderr);
+    }
+    let bad = path(&folder, "bad.yaml");
+    let run = tollgate(&["explain", &bad, "/"], "");
+    assert_eq!(run.code, 2);
+    assert!(run.stderr.starts_with(&format!("error: {bad} is wrong:\n")), "{}", run.stderr);
+}

@@ -1,0 +1,80 @@
+//! `tollgate validate`: findings for people and programs, and exit codes.
+
+mod support;
+
+use support::{folder, json, path, tollgate, tollgate_in};
+
+const GOOD: &str = "domain: shop\nrules:\n  - { name: edge, per: ip, limit: 10/s burst 20 }\n";
+const BAD: &str = "domain: shop\nrules:\n  - { nmae: edge, per: ip, limit: 10/m }\n";
+
+#[test]
+fn good_rules_are_summed_up() {
+    let folder = folder(&[("shop.yaml", GOOD)]);
+    let file = path(&folder, "shop.yaml");
+    let run = tollgate(&["validate", &file], "");
+    let expected = format!("✓ {file}: 1 domain, 1 rule, 0 warnings\n");
+    assert_eq!((run.code, run.stdout, run.stderr.as_str()), (0, expected, ""));
+    let run = tollgate(&["validate", "-"], GOOD);
+    assert_eq!((run.code, run.stdout.as_str()), (0, "✓ stdin: 1 domain, 1 rule, 0 warnings\n"));
+    let (code, report) = json(&["validate", &file, "--json"], "");
+    assert_eq!(code, 0);
+    assert_eq!(report["ok"], true);
+    assert_eq!(report["domains"], serde_json::json!(["shop"]));
+    assert_eq!((&report["rules"], &report["findings"]), (&1.into(), &serde_json::json!([])));
+}
+
+#[test]
+fn every_mistake_is_shown_with_its_place() {
+    let folder = folder(&[("shop.yaml", BAD)]);
+    let file = path(&folder, "shop.yaml");
+    let run = tollgate(&["validate", &file], "");
+    assert_eq!((run.code, run.stderr.as_str()), (1, ""));
+    for text in [":3:7", "nmae", "10/m", "did you mean"] {
+        assert!(run.stdout.contains(text), "{text}: {}", run.stdout);
+    }
+    assert!(!run.stdout.contains('\x1b'), "coloured without a terminal");
+    let last = run.stdout.lines().last().unwrap_or_default();
+    assert!(last.starts_with(&format!("✗ {file}: ")) && last.contains("errors"), "{last}");
+
+    let (code, report) = json(&["validate", &file, "--json"], "");
+    assert_eq!((code, &report["ok"]), (1, &false.into()));
+    let findings = report["findings"].as_array().unwrap();
+    assert_eq!(findings.len(), report["errors"].as_u64().unwrap() as usize);
+    for finding in findings {
+        assert_eq!((&finding["file"], &finding["line"]), (&serde_json::json!(file), &3.into()));
+        assert_eq!(finding["severity"], "error");
+    }
+}
+
+#[test]
+fn colours_can_be_forced_and_refused() {
+    let args = ["validate", "-"];
+    let coloured = |env: &[(&str, &str)]| tollgate_in(env, &args, BAD).stdout.contains('\x1b');
+    assert!(coloured(&[("CLICOLOR_FORCE", "1")]));
+    assert!(!coloured(&[("CLICOLOR_FORCE", "0")]));
+    assert!(!coloured(&[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")]));
+}
+
+#[test]
+fn a_directory_is_all_its_files() {
+    let other = GOOD.replace("shop", "blog");
+    let files = [("shop.yaml", GOOD), ("blog.yml", &other), ("notes.txt", "{"), (".x.yaml", "{")];
+    let folder = folder(&files);
+    let run = tollgate(&["validate", folder.path().to_str().unwrap()], "");
+    assert_eq!((run.code, run.stdout.as_str()), (0, "✓ 2 files: 2 domains, 2 rules, 0 warnings\n"));
+    let twice = [path(&folder, "shop.yaml"), path(&folder, "shop.yaml")];
+    let run = tollgate(&["validate", &twice[0], &twice[1]], "");
+    assert_eq!(run.code, 1);
+    assert!(run.stdout.contains("another file for the domain \"shop\""), "{}", run.stdout);
+}
+
+#[test]
+fn what_cannot_be_read_is_an_error() {
+    let empty = folder(&[]);
+    for file in ["no/such.yaml", empty.path().to_str().unwrap()] {
+        let run = tollgate(&["validate", file], "");
+        assert_eq!((run.code, run.stdout.as_str()), (2, ""));
+        assert!(run.stderr.starts_with(&format!("error: cannot read {file}: ")), "{}", run.stderr);
+    }
+    assert_eq!(tollgate(&["validate"], "").code, 2);
+}

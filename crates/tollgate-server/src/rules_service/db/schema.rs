@@ -1,0 +1,173 @@
+//! The tables, and how a database of an earlier release becomes one of this.
+
+use std::fs::OpenOptions;
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::Connection;
+
+/// "toll": tells our database from somebody else's.
+const APPLICATION: i32 = 0x746f_6c6c;
+const PAGE: u64 = 4096;
+
+/// One step for each version, in order. Never change one that was released: add another.
+const STEPS: &[&str] = &["
+CREATE TABLE state (
+    id INTEGER PRIMARY KEY CHECK (id = 1),
+    revision INTEGER NOT NULL
+) STRICT;
+INSERT INTO state (id, revision) VALUES (1, 0);
+
+-- Every version of every file; the highest is the current one, and without a text it is gone.
+CREATE TABLE versions (
+    name TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    text TEXT,
+    digest TEXT NOT NULL,
+    revision INTEGER NOT NULL,
+    at_ms INTEGER NOT NULL,
+    who TEXT NOT NULL,
+    PRIMARY KEY (name, version)
+) STRICT;
+
+-- Never reuses an id: the audit speaks of it.
+CREATE TABLE overrides (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    what TEXT NOT NULL,
+    revision INTEGER NOT NULL,
+    at_ms INTEGER NOT NULL,
+    who TEXT NOT NULL
+) STRICT;
+
+-- A domain of '' is the only one there is.
+CREATE TABLE lists (
+    id INTEGER PRIMARY KEY,
+    domain TEXT NOT NULL,
+    name TEXT NOT NULL,
+    revision INTEGER NOT NULL,
+    UNIQUE (domain, name)
+) STRICT;
+CREATE TABLE entries (
+    id INTEGER PRIMARY KEY,
+    list INTEGER NOT NULL REFERENCES lists (id) ON DELETE CASCADE,
+    entry TEXT NOT NULL,
+    UNIQUE (list, entry)
+) STRICT;
+
+CREATE TABLE audit (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    at_ms INTEGER NOT NULL,
+    who TEXT NOT NULL,
+    action TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    from_version INTEGER,
+    to_version INTEGER,
+    revision INTEGER NOT NULL,
+    request_id TEXT NOT NULL,
+    detail TEXT NOT NULL
+) STRICT;
+CREATE INDEX audit_by_subject ON audit (subject, id);
+"];
+
+/// Opens the database, makes it or brings it up to date. What is wrong comes as a sentence.
+pub(super) fn open(path: &Path, max_size: u64) -> Result<Connection, String> {
+    make_private(path).map_err(|error| error.to_string())?;
+    let mut connection = Connection::open(path).map_err(|error| error.to_string())?;
+    prepare(&mut connection, max_size).map_err(|error| match error.sqlite_error_code() {
+        Some(rusqlite::ErrorCode::NotADatabase | rusqlite::ErrorCode::DatabaseCorrupt) => {
+            format!("the database is damaged; restore a backup, or move it away ({error})")
+        }
+        _ => error.to_string(),
+    })??;
+    Ok(connection)
+}
+
+type Outcome = rusqlite::Result<Result<(), String>>;
+
+fn prepare(connection: &mut Connection, max_size: u64) -> Outcome {
+    connection.busy_timeout(Duration::from_secs(5))?;
+    let number = |connection: &Connection, pragma: &str| {
+        connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0))
+    };
+    let (version, application) =
+        (number(connection, "user_version")?, number(connection, "application_id")?);
+    let tables = number(connection, "schema_version")?;
+    if application != i64::from(APPLICATION) && tables > 0 {
+        return Ok(Err("this is not a rules database of tollgate".into()));
+    }
+    if version > STEPS.len() as i64 {
+        return Ok(Err("this database was made by a newer tollgate".into()));
+    }
+    let sound: String = connection.pragma_query_value(None, "quick_check", |row| row.get(0))?;
+    if sound != "ok" {
+        return Ok(Err(format!("the database is damaged; restore a backup ({sound})")));
+    }
+    connection.execute_batch(
+        "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;
+         PRAGMA trusted_schema = OFF; PRAGMA journal_size_limit = 16777216;",
+    )?;
+    for (number, step) in (1..).zip(STEPS).skip(version.max(0) as usize) {
+        let transaction = connection.transaction()?;
+        transaction.execute_batch(step)?;
+        transaction.pragma_update(None, "user_version", number)?;
+        transaction.pragma_update(None, "application_id", APPLICATION)?;
+        transaction.commit()?;
+    }
+    let pages = i64::try_from(max_size / PAGE).unwrap_or(i64::MAX).max(1);
+    connection.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))?;
+    Ok(Ok(()))
+}
+
+/// SQLite gives the files beside it the same permissions.
+fn make_private(path: &Path) -> std::io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.create(true).append(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path).map(drop)
+}
+
+/// How many changes there have been.
+pub(in super::super) fn revision(connection: &Connection) -> rusqlite::Result<u64> {
+    let sql = "SELECT revision FROM state";
+    connection.query_row(sql, [], |row| row.get::<_, i64>(0)).map(|revision| revision as u64)
+}
+
+/// Counts a change.
+pub(in super::super) fn set_revision(
+    connection: &Connection,
+    revision: u64,
+) -> rusqlite::Result<()> {
+    connection.execute("UPDATE state SET revision = ?1", [revision as i64]).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZE: u64 = 1 << 30;
+
+    #[test]
+    fn a_database_is_made_once_and_opened_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rules.db");
+        set_revision(&open(&path, SIZE).unwrap(), 7).unwrap();
+        assert_eq!(revision(&open(&path, SIZE).unwrap()), Ok(7));
+    }
+
+    #[test]
+    fn what_is_not_ours_or_newer_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let foreign = folder.path().join("foreign.db");
+        Connection::open(&foreign).unwrap().execute_batch("CREATE TABLE mine (a)").unwrap();
+        assert!(open(&foreign, SIZE).unwrap_err().contains("not a rules database"));
+
+        let newer = folder.path().join("newer.db");
+        open(&newer, SIZE).unwrap().pragma_update(None, "user_version", 99).unwrap();
+        assert!(open(&newer, SIZE).unwrap_err().contains("newer tollgate"));
+
+        let garbage = folder.path().join("garbage.db");
+        std::fs::write(&garbage, "no database at all, whatever its name says".repeat(50)).unwrap();
+        assert!(open(&garbage, SIZE).unwrap_err().contains("damaged"));
+    }
+}

@@ -1,0 +1,91 @@
+//! One rule.
+
+use super::super::compiled::{Cost, CostOf, KeyPart, Plans, Rule};
+use super::super::diagnostic::Diagnostics;
+use super::super::expr::{Condition, Expr, Scope};
+use super::super::matcher::Match;
+use super::super::source::{At, Place};
+use super::super::written::{self, Document, When};
+use super::key;
+
+/// What the rules of one file have in common.
+pub(super) struct Compiler<'a> {
+    pub(super) document: &'a Document,
+    pub(super) domain: &'a str,
+    pub(super) scope: &'a Scope,
+    pub(super) plans: &'a Plans,
+}
+
+impl Compiler<'_> {
+    /// Compiles a rule: what it is matched by, and what it does.
+    pub(super) fn rule(&self, rule: &written::Rule, found: &mut Diagnostics) -> Option<(Match, Rule)> {
+        let before = found.errors().count();
+        let defaults = &self.document.defaults;
+        let bucket = rule.bucket.as_ref().unwrap_or(&rule.name).as_str();
+        let compiled = Rule {
+            place: rule.name.place,
+            name: rule.name.as_str().into(),
+            bucket: bucket.into(),
+            per: self.per(rule, found),
+            limits: rule.limits.iter().filter_map(|limit| self.limit(limit, bucket, found)).collect(),
+            cost: rule.cost.as_ref().map(|cost| self.cost(cost, found)),
+            count: rule.count.as_ref().and_then(|text| self.condition(text, found)),
+            then: rule.then.as_ref().map(|then| then.value.clone()).unwrap_or_default(),
+            mode: rule.mode,
+            during: rule.during.as_ref().map(|during| {
+                let zone = defaults.timezone.as_ref().map(|zone| zone.as_str());
+                during.value.clone().in_zone(zone)
+            }),
+            on_error: rule.on_error.unwrap_or(defaults.on_error),
+            missing_key: rule.missing_key.unwrap_or(defaults.missing_key),
+            priority: rule.priority.as_ref().map(|priority| priority.value).unwrap_or_default(),
+            consistency: rule.consistency.unwrap_or(defaults.consistency),
+            fair: rule.fair.as_ref().and_then(|text| self.expr(text, found)),
+            dedupe: rule.dedupe.as_ref().and_then(|text| self.expr(text, found)),
+        };
+        let when = rule.when.as_ref().and_then(|when| self.when(when, found));
+        let routes = rule.routes.iter().map(|route| route.value.clone()).collect();
+        (found.errors().count() == before).then_some((Match { routes, when }, compiled))
+    }
+
+    fn per(&self, rule: &written::Rule, found: &mut Diagnostics) -> Vec<KeyPart> {
+        let prefix = self.document.defaults.ipv6_prefix.unwrap_or(key::IPV6_PREFIX);
+        let part = |text: &At<String>| match key::part(text, self.scope, prefix) {
+            Ok(part) => Some(part),
+            Err(fault) => {
+                found.push(fault.at("expression", text.place));
+                None
+            }
+        };
+        rule.per.iter().filter_map(part).collect()
+    }
+
+    fn when(&self, when: &At<When>, found: &mut Diagnostics) -> Option<Condition> {
+        let compiled = match &when.value {
+            When::Expression(text) => {
+                Condition::compile(text, self.scope).map_err(|fault| (when.place, fault))
+            }
+            When::Fields(fields) => Condition::fields(fields, self.scope),
+        };
+        compiled.map_err(|(place, fault): (Place, _)| found.push(fault.at("expression", place))).ok()
+    }
+
+    fn condition(&self, text: &At<String>, found: &mut Diagnostics) -> Option<Condition> {
+        let compiled = Condition::compile(text, self.scope);
+        compiled.map_err(|fault| found.push(fault.at("expression", text.place))).ok()
+    }
+
+    fn expr(&self, text: &At<String>, found: &mut Diagnostics) -> Option<Expr> {
+        let compiled = Expr::compile(text, self.scope);
+        compiled.map_err(|fault| found.push(fault.at("expression", text.place))).ok()
+    }
+
+    fn cost(&self, cost: &written::Cost, found: &mut Diagnostics) -> Cost {
+        let reserve = match cost.reserve.trim().parse() {
+            Ok(fixed) => CostOf::Fixed(fixed),
+            Err(_) => self.expr(&cost.reserve, found).map_or(CostOf::Fixed(1), CostOf::Value),
+        };
+        let settle = cost.settle.as_ref().and_then(|text| self.expr(text, found));
+        Cost { reserve, settle, expire: cost.expire }
+    }
+}

@@ -1,0 +1,141 @@
+//! Rules ready to be applied: every name looked up, every limit bound to its counters.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate_core::Time;
+
+use super::address::Trust;
+use super::attribute::Attribute;
+use super::expr::{Condition, Expr, Scope};
+use super::lists::Lists;
+use super::matcher::Matcher;
+use super::overrides::Overrides;
+use super::policy::{Consistency, MissingKey, Mode, OnError, Priority, Then, Unmatched};
+use super::schedule::Schedule;
+use super::source::Place;
+use crate::{Bucket, Limit};
+
+/// All rules of one domain.
+#[derive(Clone, Debug)]
+pub(crate) struct Domain {
+    pub(crate) name: Box<str>,
+    pub(crate) compiled: Arc<Compiled>,
+    /// Data: changes without compiling anything.
+    pub(crate) lists: Arc<Lists>,
+    pub(crate) overrides: Arc<Overrides>,
+    /// Those that stand in the file itself.
+    pub(crate) file_overrides: Arc<Overrides>,
+}
+
+/// What a file says beside its data.
+#[derive(Clone, Debug)]
+pub(crate) struct Compiled {
+    pub(crate) trust: Trust,
+    pub(crate) unmatched: Unmatched,
+    pub(crate) matcher: Matcher,
+    pub(crate) rules: Vec<Rule>,
+    pub(crate) plans: Plans,
+    pub(crate) scope: Scope,
+    /// Where an override that only has a date ends it.
+    pub(crate) timezone: Option<String>,
+}
+
+/// The plans there are, by number.
+#[derive(Clone, Debug)]
+pub(crate) struct Plans {
+    pub(crate) names: Vec<Box<str>>,
+    /// Says which plan a request has.
+    pub(crate) of: Option<Expr>,
+    /// The plan of those who have none.
+    pub(crate) default: Option<u32>,
+}
+
+impl Plans {
+    pub(crate) fn named(&self, name: &str) -> Option<u32> {
+        self.names.iter().position(|known| &**known == name).map(|index| index as u32)
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Rule {
+    pub(crate) place: Place,
+    pub(crate) name: Box<str>,
+    pub(crate) bucket: Box<str>,
+    pub(crate) per: Vec<KeyPart>,
+    pub(crate) limits: Vec<RuleLimit>,
+    pub(crate) cost: Option<Cost>,
+    pub(crate) count: Option<Condition>,
+    pub(crate) then: Then,
+    pub(crate) mode: Mode,
+    pub(crate) during: Option<Schedule>,
+    pub(crate) on_error: OnError,
+    pub(crate) missing_key: MissingKey,
+    pub(crate) priority: Priority,
+    pub(crate) consistency: Consistency,
+    pub(crate) fair: Option<Expr>,
+    pub(crate) dedupe: Option<Expr>,
+}
+
+/// One element of `per`.
+#[derive(Clone, Debug)]
+pub(crate) enum KeyPart {
+    Value(Expr),
+    /// An address, as part of a network of so many bits.
+    Ip { of: Attribute, bits4: u8, bits6: u8 },
+    /// The method and the route.
+    Endpoint,
+}
+
+/// One element of `limit`.
+#[derive(Clone, Debug)]
+pub(crate) enum RuleLimit {
+    Fixed(Bound),
+    /// By plan number; a plan that has no such limit does not limit.
+    Plan { name: Box<str>, by_plan: Vec<Vec<Bound>> },
+    Distinct(Distinct),
+}
+
+/// A limit and the bucket its counters are in.
+#[derive(Clone, Debug)]
+pub(crate) struct Bound {
+    pub(crate) limit: Limit,
+    pub(crate) bucket: Bucket,
+}
+
+/// So many different values: one counter remembers each value seen, another how many there were.
+#[derive(Clone, Debug)]
+pub(crate) struct Distinct {
+    pub(crate) of: Expr,
+    pub(crate) seen: Bound,
+    pub(crate) count: Bound,
+}
+
+/// What a request costs.
+#[derive(Clone, Debug)]
+pub(crate) struct Cost {
+    pub(crate) reserve: CostOf,
+    pub(crate) settle: Option<Expr>,
+    pub(crate) expire: Option<Duration>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum CostOf {
+    Fixed(u64),
+    Value(Expr),
+}
+
+/// What an override gives to those it is about.
+#[derive(Clone, Debug)]
+pub(crate) struct Grant {
+    pub(crate) gives: Gives,
+    pub(crate) until: Option<Time>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Gives {
+    /// Instead of all limits of the rule.
+    Limits(Vec<Bound>),
+    /// Instead of the plan the request says.
+    Plan(u32),
+}

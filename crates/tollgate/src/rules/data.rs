@@ -1,0 +1,123 @@
+//! Rules that are data: lists and overrides that come and go while the file stays.
+
+use serde::{Deserialize, Serialize};
+
+/// Lists and overrides from outside the file. They add to what the file says; a list replaces
+/// the file's of the same name, an override goes before the file's about the same clients.
+///
+/// ```
+/// use tollgate::rules::{Data, Rules, Source};
+///
+/// let rules = Rules::read([Source::new("shop.yaml", "
+/// lists: { partners: [] }
+/// rules:
+///   - { name: api, per: org, limit: 100/h }
+/// ")])?;
+/// let data = Data {
+///     overrides: vec![serde_json::from_str(
+///         r#"{ "match": { "org": "acme" }, "rule": "api", "limit": "5k/h" }"#)?],
+///     ..Data::default()
+/// };
+/// let rules = rules.with_data(&data)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Data {
+    /// Exceptions, the later before the earlier.
+    pub overrides: Vec<OverrideData>,
+    /// Lists.
+    pub lists: Vec<ListData>,
+}
+
+/// One exception.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct OverrideData {
+    /// Which domain it is in; may be left out if there is only one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub domain: Option<String>,
+    /// Attributes and the values, or patterns with `*`, that they must have.
+    #[serde(rename = "match")]
+    pub matches: std::collections::BTreeMap<String, String>,
+    /// The rule whose limit it replaces.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+    /// The limits instead.
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_many")]
+    pub limit: Vec<String>,
+    /// Or the plan instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plan: Option<String>,
+    /// Until when: `2027-01-01`, or with a time of day.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
+    /// Why, for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// The entries of a list.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ListData {
+    /// Which domain it is in; may be left out if there is only one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub domain: Option<String>,
+    /// Its name.
+    pub name: String,
+    /// Addresses, networks, names, patterns with `*`.
+    pub entries: Vec<String>,
+}
+
+/// `"10/s"` or `["10/s", "100/h"]`.
+fn one_or_many<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    struct OneOrMany;
+    impl<'de> serde::de::Visitor<'de> for OneOrMany {
+        type Value = Vec<String>;
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("a limit or a list of limits")
+        }
+
+        fn visit_str<E>(self, one: &str) -> Result<Vec<String>, E> {
+            Ok(vec![one.to_owned()])
+        }
+
+        fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut many: A) -> Result<Vec<String>, A::Error> {
+            let mut limits = Vec::new();
+            while let Some(limit) = many.next_element()? {
+                limits.push(limit);
+            }
+            Ok(limits)
+        }
+    }
+    from.deserialize_any(OneOrMany)
+}
+
+/// What is wrong with an element of [`Data`].
+///
+/// ```
+/// use tollgate::rules::{Data, ListData, Rules, Source};
+/// let rules = Rules::read([Source::new("a.yaml", "rules: [{ name: api, limit: 1/s }]")])?;
+/// let list = ListData { name: "office".into(), ..ListData::default() };
+/// let error = rules.with_data(&Data { lists: vec![list], ..Data::default() }).unwrap_err();
+/// assert_eq!(error.element, "lists[0]");
+/// # Ok::<(), tollgate::rules::Diagnostics>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DataError {
+    /// Which element: `overrides[3].limit`.
+    pub element: String,
+    /// What is wrong with it, and what to do.
+    pub message: String,
+}
+
+impl std::fmt::Display for DataError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.element, self.message)
+    }
+}
+
+impl std::error::Error for DataError {}

@@ -1,0 +1,319 @@
+//! From a request to a decision: match, ask the store, and put the verdicts together.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use tollgate_core::{Retry, Span, Time, Verdict};
+
+use super::compiled::{Compiled, Domain};
+use super::decision::{Decision, LimitState, Reason};
+use super::demand::{self, Demands, Line, LineKind, Matched};
+use super::facts::Facts;
+use super::held::Held;
+use super::installed::Installed;
+use super::limiter::Shared;
+use super::policy::{OnError, Unmatched};
+use super::Request;
+use crate::counters::new_lease;
+use crate::denied::refusal;
+use crate::store::{Action, Call, Store, StoreError};
+use crate::{Check, Former, MemoryStore, Verdicts};
+
+/// Whether limits are charged, or only asked what they would say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Charging {
+    Real,
+    Dry,
+}
+
+/// Decides a request. Starts over if the rules are replaced on the way.
+pub(crate) async fn decide<S: Store>(
+    limiter: &Shared<S>,
+    request: &Request<'_>,
+    charging: Charging,
+) -> Decision {
+    loop {
+        let installed = limiter.current.load_full();
+        let Some(domain) = installed.rules.domain_of(request) else {
+            return Decision::plain(true, Reason::Unmatched, 200, None, None);
+        };
+        let now = limiter.clock.now();
+        let facts = Facts::new(request, &domain.compiled.trust);
+        let rules = &domain.compiled;
+        let (allowed, reason, code, rule) = match demand::of(domain, &facts, now) {
+            Matched::Nothing => match rules.unmatched {
+                Unmatched::Allow => (true, Reason::Unmatched, 200, None),
+                Unmatched::Deny => (false, Reason::Unmatched, 503, None),
+            },
+            Matched::Allowed { rule } => (true, Reason::AllowedByRule, 200, Some(rule)),
+            Matched::Denied { rule } => {
+                let code = rules.rules[rule as usize].then.status();
+                (false, Reason::DeniedByRule, code, Some(rule))
+            }
+            Matched::KeyMissing { rule } => {
+                let code = rules.rules[rule as usize].then.status();
+                (false, Reason::KeyMissing, code, Some(rule))
+            }
+            Matched::Limited(demands) => {
+                let asked =
+                    Asked { limiter, installed: &installed, domain, demands, now, charging };
+                match asked.decide().await {
+                    Some(decision) => return decision,
+                    None => continue,
+                }
+            }
+        };
+        return Decision::plain(allowed, reason, code, rule, Some(rules.clone()));
+    }
+}
+
+impl Decision {
+    fn plain(
+        allowed: bool,
+        reason: Reason,
+        code: u16,
+        rule: Option<u32>,
+        rules: Option<Arc<Compiled>>,
+    ) -> Decision {
+        Decision {
+            allowed,
+            reason,
+            code,
+            wait: Default::default(),
+            retry_after: None,
+            rule,
+            limits: SmallVec::new(),
+            rules,
+            held: None,
+        }
+    }
+}
+
+/// A request whose limits are to be asked.
+struct Asked<'a, S> {
+    limiter: &'a Shared<S>,
+    installed: &'a Arc<Installed>,
+    domain: &'a Domain,
+    demands: Demands<'a>,
+    now: Time,
+    charging: Charging,
+}
+
+/// Lines that were asked, and what each said.
+type Answers = SmallVec<[(usize, Verdict); 6]>;
+
+impl<S: Store> Asked<'_, S> {
+    /// `None` if the rules were replaced meanwhile.
+    async fn decide(&self) -> Option<Decision> {
+        let lease = new_lease();
+        let mut answers = Answers::new();
+        let outcome = self.ask(lease, &mut answers).await;
+        match outcome {
+            Ok(true) => Some(self.decision(lease, answers)),
+            Ok(false) => None,
+            Err(_) => Some(self.without_store(lease).await),
+        }
+    }
+
+    /// Asks the store: first what is only looked at, then what is charged all or none, last what
+    /// is in shadow. Whether the rules are still the same.
+    async fn ask(&self, lease: u64, answers: &mut Answers) -> Result<bool, StoreError> {
+        let known = self.values_seen_before(lease).await?;
+        let Some(known) = known else { return Ok(false) };
+        let looked_at = self.lines(|line| !self.demands.demands[line.demand].charged && line.kind == LineKind::Limit);
+        if !looked_at.is_empty() {
+            let action = Action::Try { max_wait: Span::MAX };
+            let Some(verdicts) = self.run(action, &looked_at, lease).await? else { return Ok(false) };
+            answers.extend(looked_at.iter().copied().zip(verdicts));
+            if answers.iter().any(|(line, verdict)| !verdict.allowed && self.is_enforced(*line)) {
+                return Ok(true);
+            }
+        }
+        let Some(allowed) = self.take(lease, known, answers).await? else { return Ok(false) };
+        if allowed {
+            self.shadow(lease, answers).await?;
+        }
+        Ok(true)
+    }
+
+    /// Each check has a patience of its own.
+    fn taking(&self) -> Action {
+        match self.charging {
+            Charging::Real => Action::Take { max_wait: Span::MAX },
+            Charging::Dry => Action::Try { max_wait: Span::MAX },
+        }
+    }
+
+    fn is_enforced(&self, line: usize) -> bool {
+        self.demands.demands[self.demands.lines[line].demand].enforced
+    }
+
+    /// The numbers of lines.
+    fn lines(&self, wanted: impl Fn(&Line<'_>) -> bool) -> SmallVec<[usize; 6]> {
+        let lines = self.demands.lines.iter().enumerate();
+        lines.filter(|(_, line)| wanted(line)).map(|(index, _)| index).collect()
+    }
+
+    /// Charges what is enforced, all or none. Whether it was allowed.
+    async fn take(
+        &self,
+        lease: u64,
+        mut known: SmallVec<[usize; 2]>,
+        answers: &mut Answers,
+    ) -> Result<Option<bool>, StoreError> {
+        loop {
+            let wanted = self.lines(|line| {
+                let demand = &self.demands.demands[line.demand];
+                demand.enforced && demand.charged
+            });
+            let wanted: SmallVec<[usize; 6]> =
+                wanted.into_iter().filter(|line| !skips(&known, *line)).collect();
+            if wanted.is_empty() {
+                return Ok(Some(true));
+            }
+            let verdicts = self.run(self.taking(), &wanted, lease).await?;
+            let Some(verdicts) = verdicts else { return Ok(None) };
+            let raced = wanted.iter().zip(&verdicts).find(|(line, verdict)| {
+                self.demands.lines[**line].kind == LineKind::Seen && !verdict.allowed
+            });
+            if let Some((line, _)) = raced {
+                // Somebody else was first to bring this value.
+                known.push(*line);
+                continue;
+            }
+            let allowed = verdicts.iter().all(|verdict| verdict.allowed);
+            let said = wanted.iter().copied().zip(verdicts);
+            answers.extend(said.filter(|(line, _)| self.demands.lines[*line].kind != LineKind::Seen));
+            return Ok(Some(allowed));
+        }
+    }
+
+    /// Rules in shadow are charged each on its own, for requests that pass.
+    async fn shadow(&self, lease: u64, answers: &mut Answers) -> Result<(), StoreError> {
+        for (index, demand) in self.demands.demands.iter().enumerate() {
+            if demand.enforced || !demand.charged {
+                continue;
+            }
+            let lines = self.lines(|line| line.demand == index && line.kind == LineKind::Limit);
+            if lines.is_empty() {
+                continue;
+            }
+            if let Some(verdicts) = self.run(self.taking(), &lines, lease).await? {
+                answers.extend(lines.iter().copied().zip(verdicts));
+            }
+        }
+        Ok(())
+    }
+
+    /// The lines of values that were seen before: neither they nor the count after them are asked.
+    async fn values_seen_before(&self, lease: u64) -> Result<Option<SmallVec<[usize; 2]>>, StoreError> {
+        let seen = self.lines(|line| line.kind == LineKind::Seen);
+        if seen.is_empty() {
+            return Ok(Some(SmallVec::new()));
+        }
+        let action = Action::Try { max_wait: Span::ZERO };
+        let Some(verdicts) = self.run(action, &seen, lease).await? else { return Ok(None) };
+        let known = seen.iter().zip(verdicts).filter(|(_, verdict)| !verdict.allowed);
+        Ok(Some(known.map(|(line, _)| *line).collect()))
+    }
+
+    fn check<'c>(&'c self, line: usize, lease: u64) -> Check<'c> {
+        let line = &self.demands.lines[line];
+        let former: Option<&Former> = self.installed.former(line.bound.bucket, self.now);
+        self.demands.check(line, &self.domain.compiled.rules, lease, former)
+    }
+
+    /// Runs one call; `None` if the rules were replaced before the keys were held.
+    async fn run(
+        &self,
+        action: Action,
+        lines: &[usize],
+        lease: u64,
+    ) -> Result<Option<Verdicts>, StoreError> {
+        let checks: SmallVec<[Check<'_>; 6]> =
+            lines.iter().map(|line| self.check(*line, lease)).collect();
+        let generation = self.installed.generation;
+        let current = || self.limiter.current.load().generation == generation;
+        self.limiter.store.run_while(Call { action, checks: &checks }, current).await
+    }
+
+    /// What the rules say for a store that does not answer.
+    async fn without_store(&self, lease: u64) -> Decision {
+        let rules = &self.domain.compiled.rules;
+        let on_error = |line: &Line<'_>| rules[self.demands.demands[line.demand].rule as usize].on_error;
+        let enforced = |line: &Line<'_>| self.demands.demands[line.demand].enforced;
+        let compiled = Some(self.domain.compiled.clone());
+        let mut lines = self.demands.lines.iter();
+        if let Some(line) = lines.find(|line| enforced(line) && on_error(line) == OnError::Deny) {
+            let rule = Some(self.demands.demands[line.demand].rule);
+            return Decision::plain(false, Reason::StoreFailed, 503, rule, compiled);
+        }
+        let local = self.lines(|line| {
+            enforced(line) && on_error(line) == OnError::Local && line.kind == LineKind::Limit
+        });
+        if local.is_empty() {
+            return Decision::plain(true, Reason::StoreFailed, 200, None, compiled);
+        }
+        let make = || MemoryStore::new().clock(self.limiter.clock.clone());
+        let store = self.limiter.fallback.get_or_init(make);
+        let checks: SmallVec<[Check<'_>; 6]> =
+            local.iter().map(|line| self.check(*line, lease)).collect();
+        let verdicts = store.decide_all(&checks);
+        self.decision(lease, local.iter().copied().zip(verdicts).collect())
+    }
+
+    /// One decision of all that was said.
+    fn decision(&self, lease: u64, answers: Answers) -> Decision {
+        let state = |(line, verdict): &(usize, Verdict)| {
+            let line = &self.demands.lines[*line];
+            let demand = &self.demands.demands[line.demand];
+            LimitState {
+                rule: demand.rule,
+                quota: line.bound.limit.quota(),
+                verdict: *verdict,
+                enforced: demand.enforced,
+                cost: line.cost,
+            }
+        };
+        let mut answers = answers;
+        answers.sort_by_key(|(line, _)| *line);
+        let limits: SmallVec<[LimitState; 4]> = answers.iter().map(state).collect();
+        let compiled = &self.domain.compiled;
+        let mut decision =
+            Decision::plain(true, Reason::WithinLimits, 200, None, Some(compiled.clone()));
+        let enforced: SmallVec<[LimitState; 4]> =
+            limits.iter().copied().filter(|limit| limit.enforced).collect();
+        let verdicts: Verdicts = enforced.iter().map(|limit| limit.verdict).collect();
+        match refusal(&verdicts) {
+            Some((index, retry)) => {
+                let rule = enforced[index].rule;
+                decision.allowed = false;
+                decision.rule = Some(rule);
+                decision.code = compiled.rules[rule as usize].then.status();
+                (decision.reason, decision.retry_after) = match retry {
+                    Retry::Never => (Reason::NeverFits, None),
+                    Retry::After(span) => (Reason::OverLimit, Some(span.into())),
+                    Retry::Now => (Reason::OverLimit, Some(Default::default())),
+                };
+            }
+            None => {
+                let wait = verdicts.iter().map(|verdict| verdict.wait).max();
+                decision.wait = wait.unwrap_or(Span::ZERO).into();
+                let tightest = enforced.iter().min_by_key(|limit| limit.verdict.remaining);
+                decision.rule = tightest.map(|limit| limit.rule);
+                let taken = answers.iter().filter(|(_, verdict)| verdict.allowed).map(|(line, _)| {
+                    let line = &self.demands.lines[*line];
+                    (line.bound, &self.demands.keys[line.key.clone()])
+                });
+                decision.held = Held::of(lease, taken);
+            }
+        }
+        decision.limits = limits;
+        decision
+    }
+}
+
+/// Whether a line is that of a value seen before, or the count right after it.
+fn skips(known: &[usize], line: usize) -> bool {
+    known.iter().any(|seen| line == *seen || line == seen + 1)
+}

@@ -1,0 +1,195 @@
+//! The answer to a request.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use smallvec::SmallVec;
+use tollgate_core::Verdict;
+
+use super::compiled::Compiled;
+use super::policy::{Mode, Then};
+use crate::Quota;
+use crate::denied::Readable;
+
+/// Why a request passes or does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reason {
+    /// Every limit allows it.
+    WithinLimits,
+    /// A rule lets it pass outright.
+    AllowedByRule,
+    /// No rule is about it.
+    Unmatched,
+    /// It is over a limit.
+    OverLimit,
+    /// It asks for more than a limit can ever hold: coming back does not help.
+    NeverFits,
+    /// A rule refuses it outright.
+    DeniedByRule,
+    /// It lacks an attribute that a rule insists on.
+    KeyMissing,
+    /// The store could not be asked: what then is said by `on_error`.
+    StoreFailed,
+}
+
+impl Reason {
+    /// Its name in logs and replies.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Reason::WithinLimits => "within_limits",
+            Reason::AllowedByRule => "allowed_by_rule",
+            Reason::Unmatched => "unmatched",
+            Reason::OverLimit => "over_limit",
+            Reason::NeverFits => "never_fits",
+            Reason::DeniedByRule => "denied_by_rule",
+            Reason::KeyMissing => "key_missing",
+            Reason::StoreFailed => "store_failed",
+        }
+    }
+}
+
+/// The answer to a request: whether it passes, why, and how each limit stands.
+///
+/// ```
+/// use tollgate::{Limiter, Request, Rules};
+///
+/// let rules: Rules = "rules: [{ name: api, per: user, limit: 1/min }]".parse()?;
+/// let limiter = Limiter::from_rules(rules);
+/// let ann = Request::new("GET", "/").attribute("user", "ann");
+/// assert!(limiter.decide(&ann).allowed);
+///
+/// let decision = limiter.decide(&ann);
+/// assert_eq!((decision.allowed, decision.code), (false, 429));
+/// assert_eq!(decision.rule(), Some("api"));
+/// assert!(decision.retry_after.is_some());
+/// # Ok::<(), tollgate::rules::Diagnostics>(())
+/// ```
+#[derive(Clone)]
+pub struct Decision {
+    /// Whether it passes.
+    pub allowed: bool,
+    /// Why.
+    pub reason: Reason,
+    /// The HTTP status that says so: 200, 429, 503, or what the rule says.
+    pub code: u16,
+    /// How long an allowed request must be held back.
+    pub wait: Duration,
+    /// After this long a refused request passes, if nobody else spends meanwhile. `None` if it is
+    /// not a matter of time.
+    pub retry_after: Option<Duration>,
+    pub(crate) rule: Option<u32>,
+    pub(crate) limits: SmallVec<[LimitState; 4]>,
+    pub(crate) rules: Option<Arc<Compiled>>,
+    pub(crate) held: Option<Box<super::held::Held>>,
+}
+
+/// How one limit stands after a decision.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LimitState {
+    pub(crate) rule: u32,
+    pub(crate) quota: Quota,
+    pub(crate) verdict: Verdict,
+    pub(crate) enforced: bool,
+    pub(crate) cost: u64,
+}
+
+/// How one limit stands after a decision.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct LimitStatus<'d> {
+    /// The rule it belongs to.
+    pub rule: &'d str,
+    /// The limit in brief.
+    pub quota: Quota,
+    /// What it says.
+    pub verdict: Verdict,
+    /// What was asked of it.
+    pub cost: u64,
+    /// The rule's mode.
+    pub mode: Mode,
+    /// Whether a refusal counts.
+    pub enforced: bool,
+}
+
+impl Decision {
+    /// The rule that decided: the one that refused, or the one closest to refusing.
+    pub fn rule(&self) -> Option<&str> {
+        let rules = self.rules.as_ref()?;
+        Some(&rules.rules.get(self.rule? as usize)?.name)
+    }
+
+    /// What the deciding rule does with what it refuses.
+    pub fn then(&self) -> Option<&Then> {
+        let rules = self.rules.as_ref()?;
+        Some(&rules.rules.get(self.rule? as usize)?.then)
+    }
+
+    /// Every limit that was asked, in the order of the rules.
+    pub fn limits(&self) -> impl Iterator<Item = LimitStatus<'_>> {
+        let rules = self.rules.as_ref().map_or(&[][..], |rules| &rules.rules);
+        self.limits.iter().filter_map(move |state| {
+            let rule = rules.get(state.rule as usize)?;
+            Some(LimitStatus {
+                rule: &rule.name,
+                quota: state.quota,
+                verdict: state.verdict,
+                cost: state.cost,
+                mode: rule.mode,
+                enforced: state.enforced,
+            })
+        })
+    }
+
+    /// The limit to tell the client about: of those enforced, the one with the least left.
+    pub fn tightest(&self) -> Option<LimitStatus<'_>> {
+        let enforced = self.limits().filter(|limit| limit.enforced);
+        enforced.min_by_key(|limit| (limit.verdict.allowed, limit.verdict.remaining))
+    }
+
+    /// Whether rules in shadow mode would have refused it.
+    pub fn shadow_denied(&self) -> bool {
+        self.limits.iter().any(|limit| !limit.enforced && !limit.verdict.allowed)
+    }
+}
+
+impl fmt::Display for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rule = self.rule().unwrap_or("-");
+        match (self.allowed, self.reason, self.retry_after) {
+            (true, Reason::Unmatched, _) => f.write_str("allowed: no rule is about it"),
+            (true, Reason::AllowedByRule, _) => write!(f, "allowed by {rule}"),
+            (true, Reason::StoreFailed, _) => f.write_str("allowed: the store could not be asked"),
+            (true, ..) if !self.wait.is_zero() => {
+                write!(f, "allowed after {} by {rule}", Readable(self.wait))
+            }
+            (true, ..) => f.write_str("allowed"),
+            (false, Reason::Unmatched, _) => f.write_str("refused: no rule is about it"),
+            (false, Reason::DeniedByRule, _) => write!(f, "refused by {rule}"),
+            (false, Reason::KeyMissing, _) => {
+                write!(f, "refused by {rule}: it lacks an attribute the rule counts by")
+            }
+            (false, Reason::StoreFailed, _) => f.write_str("refused: the store could not be asked"),
+            (false, Reason::NeverFits, _) => {
+                write!(f, "refused by {rule}: it asks for more than the limit holds")
+            }
+            (false, _, Some(retry)) => write!(f, "refused by {rule}: retry in {}", Readable(retry)),
+            (false, _, None) => write!(f, "refused by {rule}"),
+        }
+    }
+}
+
+impl fmt::Debug for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Decision")
+            .field("allowed", &self.allowed)
+            .field("reason", &self.reason)
+            .field("code", &self.code)
+            .field("rule", &self.rule())
+            .field("wait", &self.wait)
+            .field("retry_after", &self.retry_after)
+            .field("limits", &self.limits)
+            .finish()
+    }
+}

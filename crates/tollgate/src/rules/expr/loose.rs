@@ -1,0 +1,121 @@
+//! How values of different kinds compare and combine: the one place that says so, for the tree
+//! and for the interpreter.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+use super::super::Value;
+use super::Spelling;
+
+/// No joined text is longer: what a request sends must not be multiplied without a bound.
+const LONGEST_TEXT: usize = 64 * 1024;
+
+/// Arithmetic of two values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arithmetic {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Remainder,
+}
+
+pub(crate) fn equal(left: &Value<'_>, right: &Value<'_>) -> bool {
+    match (left, right) {
+        (Value::Text(left), Value::Text(right)) => left == right,
+        (Value::Number(left), Value::Number(right)) => left == right,
+        (Value::Number(number), Value::Text(_)) => right.number() == Some(*number),
+        (Value::Text(_), Value::Number(number)) => left.number() == Some(*number),
+        (Value::Number(_), _) | (_, Value::Number(_)) => false,
+        _ => *Spelling::of(left) == *Spelling::of(right),
+    }
+}
+
+/// None if neither is smaller, greater or equal.
+pub(crate) fn order(left: &Value<'_>, right: &Value<'_>) -> Option<Ordering> {
+    match (left, right) {
+        (Value::Flag(left), Value::Flag(right)) => Some(left.cmp(right)),
+        (Value::Flag(_), _) | (_, Value::Flag(_)) => None,
+        (Value::Number(_), _) | (_, Value::Number(_)) => {
+            Some(left.number()?.cmp(&right.number()?))
+        }
+        _ => Some((*Spelling::of(left)).cmp(&*Spelling::of(right))),
+    }
+}
+
+/// None if a number is missing or the result is none.
+pub(crate) fn arithmetic(
+    operator: Arithmetic,
+    left: &Value<'_>,
+    right: &Value<'_>,
+) -> Option<Value<'static>> {
+    let is_text = |value: &Value<'_>| matches!(value, Value::Text(_) | Value::Ip(_));
+    if operator == Arithmetic::Add && is_text(left) && is_text(right) {
+        let (left, right) = (Spelling::of(left), Spelling::of(right));
+        let fits = left.len() + right.len() <= LONGEST_TEXT;
+        return fits.then(|| Value::Text(Cow::Owned([&*left, &*right].concat())));
+    }
+    let (left, right) = (left.number()?, right.number()?);
+    let result = match operator {
+        Arithmetic::Add => left.checked_add(right),
+        Arithmetic::Subtract => left.checked_sub(right),
+        Arithmetic::Multiply => left.checked_mul(right),
+        Arithmetic::Divide => left.checked_div(right),
+        Arithmetic::Remainder => left.checked_rem(right),
+    };
+    result.map(Value::Number)
+}
+
+pub(crate) fn negated(value: &Value<'_>) -> Option<Value<'static>> {
+    value.number()?.checked_neg().map(Value::Number)
+}
+
+/// Whether a value is true, where that is asked.
+pub(crate) fn truth(value: &Value<'_>) -> Option<bool> {
+    match value {
+        Value::Flag(flag) => Some(*flag),
+        Value::Text(text) if text == "true" => Some(true),
+        Value::Text(text) if text == "false" => Some(false),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_beside_numbers_are_the_numbers_they_spell() {
+        let text = |text: &'static str| Value::from(text);
+        assert!(equal(&text("007"), &7.into()) && equal(&7.into(), &text(" 7 ")));
+        assert!(!equal(&text("007"), &text("7")) && !equal(&text("x"), &7.into()));
+        assert_eq!(order(&text("10"), &9.into()), Some(Ordering::Greater));
+        assert_eq!(order(&text("10"), &text("9")), Some(Ordering::Less));
+        assert_eq!(order(&text("x"), &9.into()), None);
+        assert_eq!(arithmetic(Arithmetic::Add, &text("1"), &2.into()), Some(3.into()));
+        assert_eq!(arithmetic(Arithmetic::Add, &text("1"), &text("2")), Some("12".into()));
+        assert_eq!(arithmetic(Arithmetic::Multiply, &text("3"), &text("2")), Some(6.into()));
+    }
+
+    #[test]
+    fn what_has_no_result_has_no_value() {
+        let none = |operator, left: i64, right: i64| {
+            assert_eq!(arithmetic(operator, &left.into(), &right.into()), None);
+        };
+        none(Arithmetic::Divide, 1, 0);
+        none(Arithmetic::Divide, i64::MIN, -1);
+        none(Arithmetic::Remainder, 1, 0);
+        none(Arithmetic::Add, i64::MAX, 1);
+        none(Arithmetic::Multiply, i64::MAX, 2);
+        assert_eq!(negated(&i64::MIN.into()), None);
+        let long = Value::from("x".repeat(LONGEST_TEXT));
+        assert_eq!(arithmetic(Arithmetic::Add, &long, &"x".into()), None);
+    }
+
+    #[test]
+    fn flags_are_the_words_they_are() {
+        assert!(equal(&true.into(), &"true".into()) && !equal(&true.into(), &1.into()));
+        assert_eq!(truth(&"true".into()), Some(true));
+        assert_eq!(truth(&"yes".into()), None);
+    }
+}

@@ -1,0 +1,101 @@
+//! What a name in an expression stands for.
+
+use std::ops::Range;
+
+use cel::common::ast::operators::INDEX;
+use cel::common::ast::{Expr as Ast, IdedExpr, LiteralValue};
+
+use super::super::attribute::{Attribute, BUILT_IN};
+use super::super::fault::Fault;
+use super::super::lists::ListId;
+use super::super::suggest;
+use super::tree::Node;
+use super::{Scope, locate};
+
+/// Names that stand for many values, each by a name of its own.
+const MAPS: [&str; 4] = ["header", "query", "cookie", "param"];
+
+/// What stands before the name of a list.
+const LISTS: &str = "lists";
+
+/// What a name stands for.
+pub(super) enum Name {
+    /// An attribute, or what one is made of, and the steps it takes.
+    Value(Node, usize),
+    List(ListId),
+}
+
+/// The parts of a name: `header`, `x-org` of `header["x-org"]`. None if it is no name.
+pub(super) fn parts(tree: &IdedExpr) -> Option<Vec<&str>> {
+    let mut parts = Vec::new();
+    let mut rest = tree;
+    loop {
+        rest = match &rest.expr {
+            Ast::Ident(name) => {
+                parts.push(name.as_str());
+                parts.reverse();
+                return Some(parts);
+            }
+            Ast::Select(select) if !select.test => {
+                parts.push(&select.field);
+                &select.operand
+            }
+            Ast::Call(call) if call.func_name == INDEX && call.target.is_none() => {
+                let [map, key] = call.args.as_slice() else { return None };
+                let Ast::Literal(LiteralValue::String(key)) = &key.expr else { return None };
+                parts.push(key.inner());
+                map
+            }
+            _ => return None,
+        };
+    }
+}
+
+/// What a name stands for. `text` is where it was found.
+pub(super) fn resolve(parts: &[&str], text: &str, scope: &Scope) -> Result<Name, Fault> {
+    let whole = parts.join(".");
+    if let Some((_, expr)) = scope.attributes.iter().find(|(name, _)| **name == *whole) {
+        return Ok(Name::Value(Node::shared(&expr.node), expr.steps));
+    }
+    let (first, rest) = parts.split_first().unwrap_or((&"", &[]));
+    if *first == LISTS {
+        return list(rest, text, scope).map(Name::List);
+    }
+    let value = |attribute| Ok(Name::Value(Node::Attribute(attribute), 1));
+    let place: Range<usize> = locate::word(text, first);
+    match rest {
+        [] if MAPS.contains(first) => Err(Fault::new(place, format!("which {first} is meant?"))
+            .help(match *first {
+                "param" => "write `param.id` for what stands for `{id}` in the route".into(),
+                _ => format!("write `{first}[\"name\"]`"),
+            })),
+        [] => value(Attribute::named(first)),
+        [key] if MAPS.contains(first) => value(Attribute::entry(first, key)),
+        [..] if BUILT_IN.contains(first) => {
+            let has = if MAPS.contains(first) { "one name, not several" } else { "no parts" };
+            Err(Fault::new(place, format!("`{first}` has {has}")))
+        }
+        // Headers have no case, wherever they are.
+        [middle @ .., key] => match middle.last() {
+            Some(&"header") => {
+                let map = parts[..parts.len() - 1].join(".");
+                value(Attribute::entry(&map, &key.to_ascii_lowercase()))
+            }
+            _ => value(Attribute::Named(whole.into())),
+        },
+    }
+}
+
+fn list(rest: &[&str], text: &str, scope: &Scope) -> Result<ListId, Fault> {
+    let [name] = rest else {
+        return Err(Fault::new(locate::word(text, LISTS), "a list is `lists.NAME`"));
+    };
+    scope.lists.named(name).ok_or_else(|| {
+        let place = locate::word(text, name);
+        let fault = Fault::new(place, format!("there is no list {name:?}"));
+        match suggest::closest(name, scope.lists.names()) {
+            Some(close) => fault.help(format!("did you mean `lists.{close}`?")).fix(close),
+            None => fault.help("lists are declared under `lists:`"),
+        }
+    })
+}

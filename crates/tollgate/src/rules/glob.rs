@@ -1,0 +1,79 @@
+//! Patterns in which `*` stands for any text, also none and also one with slashes.
+//!
+//! The one reading of a star: conditions, lists, routes and Envoy's wildcards all use it. There is
+//! no other special character and nothing is escaped. A match takes time linear in the text: the
+//! pieces between stars are looked for from left to right, each at the first place where it stands,
+//! and never looked for again.
+
+mod set;
+
+pub(crate) use set::Globs;
+
+/// Whether a text is a pattern rather than a plain text.
+pub(crate) fn is_pattern(text: &str) -> bool {
+    text.contains('*')
+}
+
+/// Whether `text` is what `pattern` describes.
+pub(crate) fn matches(pattern: &str, text: &str) -> bool {
+    let Some((prefix, rest)) = pattern.split_once('*') else { return pattern == text };
+    let (middle, suffix) = rest.rsplit_once('*').unwrap_or(("", rest));
+    let inner = text.strip_prefix(prefix).and_then(|text| text.strip_suffix(suffix));
+    inner.is_some_and(|inner| in_order(middle, inner))
+}
+
+/// Whether the pieces of `pattern` stand in `text` one after the other.
+fn in_order(pattern: &str, mut text: &str) -> bool {
+    pattern.split('*').filter(|piece| !piece.is_empty()).all(|piece| {
+        let found = text.find(piece);
+        text = found.map_or("", |at| &text[at + piece.len()..]);
+        found.is_some()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_star_is_any_text() {
+        for (pattern, text, expected) in [
+            ("", "", true),
+            ("", "a", false),
+            ("*", "", true),
+            ("*", "a/b", true),
+            ("svc-*", "svc-", true),
+            ("svc-*", "svc-a", true),
+            ("svc-*", "svc", false),
+            ("*.json", "a.json", true),
+            ("*.json", "a.json5", false),
+            ("a*a", "a", false),
+            ("a*a", "aa", true),
+            ("a*b*c", "a-b-c", true),
+            ("a*b*c", "a-c-b", false),
+            ("a*bc*bcd", "abcd", false),
+            ("**", "x", true),
+            ("*é*", "café!", true),
+        ] {
+            assert_eq!(matches(pattern, text), expected, "{pattern} on {text}");
+        }
+    }
+
+    /// The definition, without any thought of time.
+    fn slowly(pattern: &[u8], text: &[u8]) -> bool {
+        match pattern.split_first() {
+            None => text.is_empty(),
+            Some((b'*', rest)) => (0..=text.len()).any(|skip| slowly(rest, &text[skip..])),
+            Some((byte, rest)) => text.first() == Some(byte) && slowly(rest, &text[1..]),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn as_defined(pattern in "[ab*]{0,8}", text in "[ab]{0,10}") {
+            prop_assert_eq!(matches(&pattern, &text), slowly(pattern.as_bytes(), text.as_bytes()));
+        }
+    }
+}

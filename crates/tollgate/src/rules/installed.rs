@@ -1,0 +1,148 @@
+//! Rules in force, and what became of the limits they replaced.
+
+use std::collections::HashMap;
+
+use tollgate_core::{Carry, Time};
+
+use super::Rules;
+use super::compiled::{Bound, Domain, RuleLimit};
+use crate::{Bucket, Former};
+
+/// How many changes back a key that was not seen since is still found.
+const MAX_FORMER: usize = 4;
+
+/// A set of rules in force.
+#[derive(Debug)]
+pub(crate) struct Installed {
+    pub(crate) rules: Rules,
+    /// How often rules were replaced.
+    pub(crate) generation: u64,
+    /// Where counters were kept before their limit was edited, by their bucket now.
+    formers: HashMap<u64, Former>,
+}
+
+impl Installed {
+    pub(crate) fn first(rules: Rules) -> Installed {
+        Installed { rules, generation: 0, formers: HashMap::new() }
+    }
+
+    /// The rules that come after these. Counters of edited limits carry on: what was spent stays
+    /// spent.
+    pub(crate) fn next(&self, rules: Rules, now: Time) -> Installed {
+        let mut formers = HashMap::new();
+        let mut keep = |bucket: Bucket, former: Former| {
+            formers.entry(bucket.number()).or_insert(former);
+        };
+        for domain in rules.domains() {
+            let old = self.rules.domain(&domain.name);
+            for (group, limits) in groups(domain) {
+                let before = old.map(|old| group_of(old, &group)).unwrap_or_default();
+                for limit in &limits {
+                    if before.iter().any(|old| old.bucket == limit.bucket) {
+                        // Unedited: what it replaced earlier may still be waiting.
+                        let former = self.formers.get(&limit.bucket.number()).cloned();
+                        if let Some(former) = former.and_then(|former| still_of_use(former, now, 0)) {
+                            keep(limit.bucket, former);
+                        }
+                    }
+                }
+                for (limit, old) in edited(&limits, &before) {
+                    let older = self.formers.get(&old.bucket.number()).cloned();
+                    let former = Former {
+                        bucket: old.bucket,
+                        limit: old.limit.clone(),
+                        carry: Carry::Additive,
+                        until: now,
+                        former: older.and_then(|older| still_of_use(older, now, 1)).map(Box::new),
+                    };
+                    keep(limit.bucket, former);
+                }
+            }
+        }
+        Installed { rules, generation: self.generation + 1, formers }
+    }
+
+    /// Where the counters of a bucket were kept before, if any may still be there.
+    #[inline]
+    pub(crate) fn former(&self, bucket: Bucket, now: Time) -> Option<&Former> {
+        if self.formers.is_empty() {
+            return None;
+        }
+        let former = self.formers.get(&bucket.number())?;
+        is_of_use(former, now).then_some(former)
+    }
+}
+
+/// Limits that are variants of one thing: of one bucket, under one plan.
+type Group = (Box<str>, Option<Box<str>>);
+
+fn groups(domain: &Domain) -> Vec<(Group, Vec<&Bound>)> {
+    let mut groups: Vec<(Group, Vec<&Bound>)> = Vec::new();
+    let mut index: HashMap<Group, usize> = HashMap::new();
+    let mut add = |group: Group, bound| {
+        let at = *index.entry(group.clone()).or_insert_with(|| {
+            groups.push((group, Vec::new()));
+            groups.len() - 1
+        });
+        groups[at].1.push(bound);
+    };
+    let compiled = &domain.compiled;
+    for rule in &compiled.rules {
+        for limit in &rule.limits {
+            match limit {
+                RuleLimit::Fixed(bound) => add((rule.bucket.clone(), None), bound),
+                RuleLimit::Distinct(distinct) => {
+                    add((format!("{} seen", rule.bucket).into(), None), &distinct.seen);
+                    add((format!("{} distinct", rule.bucket).into(), None), &distinct.count);
+                }
+                RuleLimit::Plan { by_plan, .. } => {
+                    for (plan, bounds) in compiled.plans.names.iter().zip(by_plan) {
+                        let group = (rule.bucket.clone(), Some(plan.clone()));
+                        bounds.iter().for_each(|bound| add(group.clone(), bound));
+                    }
+                }
+            }
+        }
+    }
+    groups
+}
+
+fn group_of<'d>(domain: &'d Domain, wanted: &Group) -> Vec<&'d Bound> {
+    let found = groups(domain).into_iter().find(|(group, _)| group == wanted);
+    found.map(|(_, limits)| limits).unwrap_or_default()
+}
+
+/// Pairs the limits that are new with those that are gone: first by what they measure, then in
+/// the order they were written.
+fn edited<'b>(now: &[&'b Bound], before: &[&'b Bound]) -> Vec<(&'b Bound, &'b Bound)> {
+    let has = |all: &[&Bound], one: &Bound| all.iter().any(|other| other.bucket == one.bucket);
+    let mut new: Vec<&Bound> = now.iter().copied().filter(|limit| !has(before, limit)).collect();
+    let mut gone: Vec<&Bound> = before.iter().copied().filter(|limit| !has(now, limit)).collect();
+    let mut pairs = Vec::new();
+    let alike = |one: &Bound, other: &Bound| {
+        let (one, other) = (one.limit.quota(), other.limit.quota());
+        (one.period, one.algorithm) == (other.period, other.algorithm)
+    };
+    new.retain(|limit| match gone.iter().position(|old| alike(limit, old)) {
+        Some(index) => {
+            pairs.push((*limit, gone.remove(index)));
+            false
+        }
+        None => true,
+    });
+    pairs.extend(new.into_iter().zip(gone));
+    pairs
+}
+
+/// Whether any key may still owe something under a limit that was replaced.
+fn is_of_use(former: &Former, now: Time) -> bool {
+    former.until + former.limit.fill_time().times(2) >= now
+}
+
+fn still_of_use(former: Former, now: Time, depth: usize) -> Option<Former> {
+    if depth >= MAX_FORMER || !is_of_use(&former, now) {
+        return None;
+    }
+    let older = former.former.and_then(|older| still_of_use(*older, now, depth + 1));
+    Some(Former { former: older.map(Box::new), ..former })
+}

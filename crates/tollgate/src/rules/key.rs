@@ -1,0 +1,174 @@
+//! Keys: an injective text of the values a rule counts by.
+//!
+//! Values are joined by `|`. What could be mistaken for something else is escaped: `|`, `%`, `{`,
+//! `}` (Redis reads them) and control characters as `%XX`; a value that is missing is `%-`, an empty
+//! one `%.`. So two lists of values have one text only if they are the same list, the text can be
+//! printed anywhere, and it is the same in every store.
+
+use std::fmt::{self, Write};
+use std::net::IpAddr;
+
+use smallvec::SmallVec;
+
+use super::Value;
+use super::address;
+
+/// Several keys, one after the other.
+pub(crate) type KeyBytes = SmallVec<[u8; 256]>;
+
+/// Writes keys.
+pub(crate) struct KeyWriter<'b> {
+    bytes: &'b mut KeyBytes,
+    first: bool,
+}
+
+impl<'b> KeyWriter<'b> {
+    /// Begins a key at the end of `bytes`.
+    pub(crate) fn new(bytes: &'b mut KeyBytes) -> KeyWriter<'b> {
+        KeyWriter { bytes, first: true }
+    }
+
+    fn begin_part(&mut self) {
+        if !std::mem::take(&mut self.first) {
+            self.bytes.push(b'|');
+        }
+    }
+
+    pub(crate) fn missing(&mut self) {
+        self.begin_part();
+        self.bytes.extend_from_slice(b"%-");
+    }
+
+    pub(crate) fn value(&mut self, value: &Value<'_>) {
+        match value {
+            Value::Text(text) => self.text(&[text]),
+            Value::Flag(flag) => self.text(&[if *flag { "true" } else { "false" }]),
+            Value::Number(number) => self.display(number),
+            Value::Ip(ip) => self.display(&address::canonical(*ip)),
+        }
+    }
+
+    /// A text in pieces.
+    pub(crate) fn text(&mut self, pieces: &[&str]) {
+        self.begin_part();
+        if pieces.iter().all(|piece| piece.is_empty()) {
+            self.bytes.extend_from_slice(b"%.");
+        }
+        for piece in pieces {
+            let bytes = piece.as_bytes();
+            match bytes.iter().any(|byte| needs_escape(*byte)) {
+                false => self.bytes.extend_from_slice(bytes),
+                true => bytes.iter().for_each(|byte| self.byte(*byte)),
+            }
+        }
+    }
+
+    fn byte(&mut self, byte: u8) {
+        const HEX: &[u8; 16] = b"0123456789ABCDEF";
+        if needs_escape(byte) {
+            let (high, low) = (HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]);
+            self.bytes.extend_from_slice(&[b'%', high, low]);
+        } else {
+            self.bytes.push(byte);
+        }
+    }
+
+    /// An address, or the network of so many bits it is in.
+    pub(crate) fn ip(&mut self, ip: IpAddr, bits4: u8, bits6: u8) {
+        let ip = address::canonical(ip);
+        let network = address::group(ip, bits4, bits6);
+        let (bits, all) = if ip.is_ipv4() { (bits4, 32) } else { (bits6, 128) };
+        match bits < all {
+            true => self.display(&format_args!("{network}/{bits}")),
+            false => self.display(&network),
+        }
+    }
+
+    /// What never needs escaping.
+    fn display(&mut self, value: &dyn fmt::Display) {
+        self.begin_part();
+        // Writing to memory does not fail.
+        let _ = write!(Plain(self.bytes), "{value}");
+    }
+}
+
+struct Plain<'b>(&'b mut KeyBytes);
+
+impl Write for Plain<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.extend_from_slice(text.as_bytes());
+        Ok(())
+    }
+}
+
+fn needs_escape(byte: u8) -> bool {
+    byte < 0x20 || matches!(byte, b'|' | b'%' | b'{' | b'}' | 0x7f)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn key(values: &[Option<Value<'_>>]) -> String {
+        let mut bytes = KeyBytes::new();
+        let mut writer = KeyWriter::new(&mut bytes);
+        for value in values {
+            match value {
+                Some(value) => writer.value(value),
+                None => writer.missing(),
+            }
+        }
+        String::from_utf8(bytes.to_vec()).unwrap()
+    }
+
+    #[test]
+    fn keys_read_well_and_cannot_be_forged() {
+        assert_eq!(key(&[Some("acme".into()), Some(42.into())]), "acme|42");
+        assert_eq!(key(&[Some("a|b".into())]), "a%7Cb");
+        assert_eq!(key(&[Some("a".into()), Some("b".into())]), "a|b");
+        assert_eq!(key(&[None, Some("".into())]), "%-|%.");
+        assert_eq!(key(&[Some("%-".into())]), "%25-");
+        assert_eq!(key(&[]), "");
+    }
+
+    #[test]
+    fn addresses_are_grouped() {
+        let of = |ip: &str, bits4, bits6| {
+            let mut bytes = KeyBytes::new();
+            KeyWriter::new(&mut bytes).ip(ip.parse().unwrap(), bits4, bits6);
+            String::from_utf8(bytes.to_vec()).unwrap()
+        };
+        assert_eq!(of("203.0.113.7", 32, 64), "203.0.113.7");
+        assert_eq!(of("203.0.113.7", 24, 64), "203.0.113.0/24");
+        assert_eq!(of("2001:db8:1:2:3:4:5:6", 32, 64), "2001:db8:1:2::/64");
+        assert_eq!(of("2001:DB8:1:2::9", 32, 64), of("2001:db8:1:2:ffff::", 32, 64));
+        assert_eq!(of("2001:db8:1:2:3:4:5:6", 32, 48), "2001:db8:1::/48");
+        assert_eq!(of("::ffff:203.0.113.7", 32, 64), "203.0.113.7");
+    }
+
+    fn part() -> impl Strategy<Value = Option<String>> {
+        // Mostly what could be mistaken for syntax.
+        prop_oneof![
+            Just(None),
+            "[|%{}.-]{0,4}".prop_map(Some),
+            "[a|%\u{0}\u{7f}é-]{0,6}".prop_map(Some),
+            any::<String>().prop_map(Some),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn different_values_have_different_keys(
+            left in prop::collection::vec(part(), 0..4),
+            right in prop::collection::vec(part(), 0..4),
+        ) {
+            let of = |parts: &[Option<String>]| {
+                let values: Vec<_> = parts.iter().map(|part| part.as_ref().map(Value::from)).collect();
+                key(&values)
+            };
+            prop_assert_eq!(left == right, of(&left) == of(&right));
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! One rule: which requests, counted by what, how many, and what then.
+
+use std::collections::HashMap;
+
+use super::Reader;
+use super::fields::Fields;
+use super::scalar::shown;
+use super::tables::MAX_LIMITS;
+use super::top::{CONSISTENCY, MISSING_KEY, ON_ERROR};
+use crate::limit::grammar;
+use crate::rules::diagnostic::Diagnostic;
+use crate::rules::policy::{Mode, Priority, Then};
+use crate::rules::route::Route;
+use crate::rules::schedule::Schedule;
+use crate::rules::source::{At, Place};
+use crate::rules::written::{Rule, When};
+use crate::rules::yaml::{Node, Value};
+
+const FIELDS: [&str; 18] = [
+    "name", "route", "when", "per", "limit", "cost", "count", "then", "mode", "bucket", "on_error",
+    "missing_key", "priority", "consistency", "during", "fair", "dedupe", "description",
+];
+
+const PRIORITY: [(&str, Priority); 3] =
+    [("batch", Priority::Batch), ("normal", Priority::Normal), ("critical", Priority::Critical)];
+
+/// The most parts of a key.
+const MAX_PARTS: usize = 16;
+/// The most routes of a rule, or values of a condition.
+const MAX_ROUTES: usize = 1_000;
+
+impl Reader<'_> {
+    pub(super) fn rules(&mut self, node: &Node<'_>) -> Vec<Rule> {
+        let nodes = self.list(node, "a list of rules");
+        let mut names: HashMap<String, Place> = HashMap::with_capacity(nodes.len());
+        let mut rules = Vec::with_capacity(nodes.len());
+        for (index, node) in nodes.iter().enumerate() {
+            if self.found.is_full() {
+                break;
+            }
+            let Some(rule) = self.rule(node, index) else { continue };
+            if let Some(first) = names.get(&rule.name.value) {
+                let message = format!("a second rule is called {}", shown(&rule.name));
+                let found = Diagnostic::error("duplicate-name", rule.name.place, message);
+                let found = found.label("again here").related(*first, "the first one is here");
+                self.found.push(found.help(
+                    "give it a name of its own; to share a counter, give both the same `bucket`",
+                ));
+            } else {
+                names.insert(rule.name.value.clone(), rule.name.place);
+            }
+            rules.push(rule);
+        }
+        rules
+    }
+
+    fn rule(&mut self, node: &Node<'_>, index: usize) -> Option<Rule> {
+        let fields = self.fields(node, "a rule", &FIELDS)?;
+        let name = self.require(&fields, "name", "a rule", "name: api");
+        let name = name.and_then(|node| self.name(node, "a rule"));
+        // What else is wrong with a rule without a name is worth reading too.
+        let name = name.unwrap_or_else(|| At::new(format!("#{}", index + 1), fields.place));
+        let per = fields.get("per").map(|node| self.per(node)).unwrap_or_default();
+        let limits = fields.get("limit").map(|node| self.limits(node)).unwrap_or_default();
+        let then = fields.get("then").and_then(|node| self.then(node));
+        if fields.get("then").is_none() || then.is_some() {
+            self.check_sense(&fields, then.as_ref());
+        }
+        let mode = fields.get("mode").and_then(|node| self.mode(node)).unwrap_or_default();
+        Some(Rule {
+            place: fields.place,
+            name,
+            routes: fields.get("route").map(|node| self.routes(node)).unwrap_or_default(),
+            when: fields.get("when").and_then(|node| self.when(node)),
+            per,
+            limits,
+            cost: fields.get("cost").and_then(|node| self.cost(node)),
+            count: fields.get("count").and_then(|node| self.owned(node, "an expression")),
+            then,
+            mode,
+            bucket: fields.get("bucket").and_then(|node| self.name(node, "a bucket")),
+            on_error: fields
+                .get("on_error")
+                .and_then(|node| self.choice(node, "on_error", &ON_ERROR))
+                .map(|word| word.value),
+            missing_key: fields
+                .get("missing_key")
+                .and_then(|node| self.choice(node, "missing_key", &MISSING_KEY))
+                .map(|word| word.value),
+            priority: fields
+                .get("priority")
+                .and_then(|node| self.choice(node, "priority", &PRIORITY)),
+            consistency: fields
+                .get("consistency")
+                .and_then(|node| self.choice(node, "consistency", &CONSISTENCY))
+                .map(|word| word.value),
+            during: fields.get("during").and_then(|node| self.during(node)),
+            fair: fields.get("fair").and_then(|node| self.fair(node)),
+            dedupe: fields.get("dedupe").and_then(|node| self.owned(node, "an expression")),
+            description: fields
+                .get("description")
+                .and_then(|node| self.owned(node, "a description"))
+                .map(|text| text.value),
+        })
+    }
+
+    /// Whether a rule does anything.
+    fn check_sense(&mut self, fields: &Fields<'_, '_>, then: Option<&At<Then>>) {
+        let limit = fields.key("limit");
+        let found = match (then.map(|then| &then.value), limit) {
+            (None, None) => Diagnostic::error("no-limit", fields.place, "this rule limits nothing")
+                .help("add `limit: 10/s`, or `then: allow` or `then: deny`"),
+            (Some(Then::Allow), Some(limit)) => {
+                let message = "`then: allow` lets everything pass, so this limit is never asked";
+                Diagnostic::error("conflicting-fields", limit, message)
+                    .help("leave out one of them; to only watch a limit, write `mode: shadow`")
+            }
+            (Some(Then::Allow | Then::Deny { .. } | Then::Ban(_)), None) | (_, Some(_)) => return,
+            (Some(then), None) => {
+                let message = format!("`then: {}` needs a limit", then.name());
+                Diagnostic::error("no-limit", fields.key("then").unwrap_or(fields.place), message)
+                    .help("add `limit: 10/s`")
+            }
+        };
+        self.found.push(found);
+    }
+
+    fn routes(&mut self, node: &Node<'_>) -> Vec<At<Route>> {
+        let what = "a route such as POST /login";
+        let mut routes = Vec::new();
+        for node in self.several(node, what, MAX_ROUTES) {
+            let Some(text) = self.text(node, what) else { continue };
+            match Route::parse(text.value) {
+                Ok(route) => routes.push(At::new(route, node.place)),
+                Err(fault) => self.found.push(fault.at("bad-route", node.place)),
+            }
+        }
+        routes
+    }
+
+    fn when(&mut self, node: &Node<'_>) -> Option<At<When>> {
+        let what = "a condition such as plan == \"free\", or a mapping such as { plan: free }";
+        if !matches!(node.value, Value::Map(_)) {
+            let text = self.owned(node, what)?;
+            return Some(text.map(When::Expression));
+        }
+        let mut fields = Vec::new();
+        for (name, node) in self.entries(node, what) {
+            let nodes = self.several(node, "a text or a list of texts", MAX_ROUTES);
+            let patterns: Vec<_> =
+                nodes.iter().filter_map(|node| self.owned(node, "a name or a pattern")).collect();
+            if !patterns.is_empty() {
+                fields.push((name.map(str::to_owned), patterns));
+            }
+        }
+        Some(At::new(When::Fields(fields), node.place))
+    }
+
+    fn per(&mut self, node: &Node<'_>) -> Vec<At<String>> {
+        let what = "an attribute such as ip, or a list of them";
+        let nodes = self.several(node, what, MAX_PARTS);
+        nodes.iter().filter_map(|node| self.owned(node, what)).collect()
+    }
+
+    fn limits(&mut self, node: &Node<'_>) -> Vec<At<crate::rules::written::Written>> {
+        let nodes = self.several(node, "a limit", MAX_LIMITS);
+        nodes.iter().filter_map(|node| self.written_limit(node)).collect()
+    }
+
+    /// `enforce`, `shadow`, `enforce 10%`.
+    fn mode(&mut self, node: &Node<'_>) -> Option<Mode> {
+        const MODES: [(&str, Mode); 2] = [("enforce", Mode::Enforce), ("shadow", Mode::Shadow)];
+        let text = self.text(node, "a mode")?;
+        let Some(share) = text.trim().strip_prefix("enforce").filter(|rest| !rest.is_empty()) else {
+            let mode = self.choice(node, "mode", &MODES);
+            if mode.is_none() {
+                self.help("use `enforce`, `shadow`, or `enforce 10%` for some of the keys");
+            }
+            return mode.map(|mode| mode.value);
+        };
+        let percent = share.trim().strip_suffix('%').and_then(|n| grammar::number(n.trim()).ok());
+        match percent {
+            Some(100) => Some(Mode::Enforce),
+            Some(percent @ 1..100) => Some(Mode::Share(percent as u8)),
+            _ => {
+                let message = format!("{} is no share of the keys", shown(share.trim()));
+                let found = Diagnostic::error("bad-number", node.place, message);
+                self.found.push(found.help("write `enforce 10%`, from 1% to 100%"));
+                None
+            }
+        }
+    }
+
+    fn during(&mut self, node: &Node<'_>) -> Option<At<Schedule>> {
+        let text = self.text(node, "hours such as mon-fri 09:00-17:00")?;
+        match Schedule::parse(text.value) {
+            Ok(schedule) => Some(At::new(schedule, node.place)),
+            Err(fault) => {
+                self.found.push(fault.at("bad-schedule", node.place));
+                None
+            }
+        }
+    }
+
+    /// `fair: { by: org }`.
+    fn fair(&mut self, node: &Node<'_>) -> Option<At<String>> {
+        if let (Some(text), true) = (node.text(), node.place.is_verbatim()) {
+            let message = "expected a mapping that says by what, found a text";
+            let found = Diagnostic::error("wrong-kind", node.place, message);
+            self.found.push(found.fix(format!("{{ by: {text} }}")));
+            return None;
+        }
+        let fields = self.fields(node, "`fair`", &["by"])?;
+        let by = self.require(&fields, "by", "`fair`", "by: org")?;
+        self.owned(by, "an attribute such as org")
+    }
+}

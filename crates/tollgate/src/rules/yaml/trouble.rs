@@ -1,0 +1,98 @@
+//! What is wrong with a text as YAML, put so that whoever wrote it knows what to write.
+
+use std::ops::Range;
+
+use granit_parser::{ErrorKind, ScanError, Tag};
+
+use super::MAX_DEPTH;
+use crate::rules::diagnostic::Diagnostic;
+use crate::rules::source::Place;
+
+/// The parser gave up.
+pub(super) fn not_yaml(text: &str, source: u32, error: &ScanError) -> Diagnostic {
+    let at = text.floor_char_boundary(error.marker().byte_offset().unwrap_or(0).min(text.len()));
+    let here = text[at..].chars().next().filter(|c| !c.is_control()).map_or(0, char::len_utf8);
+    let place = Place::new(source, at, at + here);
+    let line_start = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
+    let line = text[line_start..].lines().next().unwrap_or("");
+    let found = |message: &str| Diagnostic::error("yaml", place, message);
+    match error.kind() {
+        ErrorKind::RecursionLimitExceeded => too_deep(place),
+        ErrorKind::TabInIndentation
+        | ErrorKind::TabInBlockIndentation
+        | ErrorKind::TabNotAllowed
+        | ErrorKind::TabAtBlockScalarStart => {
+            found("YAML is indented with spaces, here is a tab").help("replace the tab by spaces")
+        }
+        ErrorKind::UnknownAnchor => Diagnostic::error("bad-alias", place, "this alias stands for nothing")
+            .help("in YAML a text that begins with `*` is an alias; a pattern goes in quotes: \"*.example.com\""),
+        ErrorKind::ExpectedFlowMappingSeparator | ErrorKind::ExpectedFlowSequenceSeparator => {
+            match unquoted(line, at - line_start) {
+                Some(range) => {
+                    let place = Place::new(source, line_start + range.start, line_start + range.end);
+                    let message = "between { } and [ ] a text that contains brackets goes in quotes";
+                    Diagnostic::error("yaml", place, message).fix(quoted(&line[range]))
+                }
+                None => found(&format!("this is not YAML: {}", error.info())),
+            }
+        }
+        ErrorKind::UnexpectedCharacter { .. } => {
+            let message = format!("this is not YAML: {}", error.info());
+            found(&message).help("a text that begins with a special character goes in quotes")
+        }
+        ErrorKind::ExpectedBlockSequenceEntry
+        | ErrorKind::ExpectedBlockMappingKey
+        | ErrorKind::InvalidIndentation => {
+            found("this line does not belong to anything above it")
+                .help("fields of one mapping, and entries of one list, begin in the same column")
+        }
+        _ => found(&format!("this is not YAML: {}", error.info())),
+    }
+}
+
+/// The text that is broken off by a bracket at `at`, as in `{ when: ip in ["a"], … }`.
+fn unquoted(line: &str, at: usize) -> Option<Range<usize>> {
+    if line.len() > 1_000 || !line[at..].starts_with(['[', '{']) {
+        return None;
+    }
+    let before = &line[..at];
+    let ends = [(": ", 2), (", ", 2), ("{", 1), ("[", 1)];
+    let start = ends.iter().filter_map(|(end, len)| Some(before.rfind(end)? + len)).max()?;
+    let start = at - line[start..at].trim_start().len();
+    let mut depth = 0;
+    for (offset, c) in line[at..].char_indices() {
+        match c {
+            '[' | '{' => depth += 1,
+            ']' | '}' | ',' if depth == 0 => {
+                return Some(start..start + line[start..at + offset].trim_end().len());
+            }
+            ']' | '}' => depth -= 1,
+            _ => {}
+        }
+    }
+    None
+}
+
+fn quoted(text: &str) -> String {
+    match text.contains('"') {
+        false => format!("\"{text}\""),
+        true => format!("'{}'", text.replace('\'', "''")),
+    }
+}
+
+pub(super) fn too_deep(place: Place) -> Diagnostic {
+    let message = format!("nested more than {MAX_DEPTH} deep");
+    Diagnostic::error("too-deep", place, message).help("rules need six levels")
+}
+
+/// A tag that is none of YAML's own.
+pub(super) fn tag(text: &str, source: u32, tag: &Tag, at: &Range<usize>) -> Diagnostic {
+    let written = tag.original();
+    let line_start = text[..at.start].rfind('\n').map_or(0, |newline| newline + 1);
+    // The node begins behind its tag.
+    let start = text[line_start..at.start].rfind('!').map_or(at.start, |bang| line_start + bang);
+    let end = (start + written.len()).clamp(start, at.end.max(start));
+    let shown: String = written.chars().take(40).collect();
+    Diagnostic::error("tag", Place::new(source, start, end), format!("rules have no tags such as {shown}"))
+        .help("in YAML a text that begins with `!` is a tag; an expression goes in quotes: when: \"!(…)\"")
+}

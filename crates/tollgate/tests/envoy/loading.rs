@@ -1,0 +1,203 @@
+//! Row 16: what is no file of this format, and what is said about it.
+
+use tollgate::rules::{Severity, Source, envoy::Domains};
+
+use super::service::{read, serve};
+
+/// The findings of a file: code, line, what to do.
+fn findings(file: &str) -> Vec<(&'static str, usize, String)> {
+    match read(&[file]) {
+        Ok(domains) => shown(domains.warnings()),
+        Err(found) => shown(&found),
+    }
+}
+
+fn shown(found: &tollgate::rules::Diagnostics) -> Vec<(&'static str, usize, String)> {
+    found.findings().map(|f| (f.code, f.line, f.help.unwrap_or_default().to_owned())).collect()
+}
+
+fn codes(file: &str) -> Vec<&'static str> {
+    findings(file).into_iter().map(|(code, ..)| code).collect()
+}
+
+/// A file with one descriptor.
+fn with(descriptor: &str) -> String {
+    format!("domain: d\ndescriptors:\n  - {descriptor}\n")
+}
+
+fn with_limit(limit: &str) -> String {
+    with(&format!("{{ key: k, rate_limit: {{ {limit} }} }}"))
+}
+
+#[test]
+fn row_16_what_the_original_refuses_is_refused() {
+    let good = "rate_limit: { unit: day, requests_per_unit: 1 }";
+    for (file, code) in [
+        ("descriptors: []".to_owned(), "missing-field"),
+        ("{ domain: '', descriptors: [] }".to_owned(), "missing-field"),
+        ("domain: d\ndescriptors: [a, b]".to_owned(), "wrong-type"),
+        ("domain: d\ndescriptors: { key: k }".to_owned(), "wrong-type"),
+        ("0.25: d\ndescriptors: []\ndomain: d".to_owned(), "unknown-field"),
+        ("domain: [\n".to_owned(), "yaml"),
+        (with("{ value: v }"), "empty-key"),
+        (with("{ key: '', value: v }"), "empty-key"),
+        (with("{ key: k, ratelimit: 1 }"), "unknown-field"),
+        (with("{ key: k, value: 1.5 }"), "wrong-type"),
+        (with("{ key: k, value: 1e3 }"), "wrong-type"),
+        (with("{ key: k, value: 0123456789 }"), "wrong-type"),
+        (with("{ key: k, value: [v] }"), "wrong-type"),
+        (with("{ key: k, shadow_mode: sometimes }"), "wrong-type"),
+        (with("{ key: k, shadow_mode: 'true' }"), "wrong-type"),
+        (with("{ key: k, metadata: gold }"), "wrong-type"),
+        (
+            with(&format!("{{ key: k, value: v, share_threshold: true, {good} }}")),
+            "share-threshold",
+        ),
+        (with_limit("requests_per_unit: 1"), "missing-field"),
+        (with_limit("unit: fortnight, requests_per_unit: 1"), "bad-unit"),
+        (with_limit("unit: unknown, requests_per_unit: 1"), "bad-unit"),
+        (with_limit("unit: day, requests_per_unit: 1.5"), "wrong-type"),
+        (with_limit("unit: day, requests_per_unit: '5'"), "wrong-type"),
+        (with_limit("unit: day, requests_per_unit: -1"), "out-of-range"),
+        (with_limit("unit: day, requests_per_unit: 4294967296"), "out-of-range"),
+        (with_limit("unit: day, requestsperunit: 5"), "unknown-field"),
+        (with_limit("unit: day, unlimited: true"), "unlimited-with-unit"),
+        (with_limit("unit: day, requests_per_unit: 1, replaces: [{ name: '' }]"), "bad-replaces"),
+        (with_limit("unit: day, requests_per_unit: 1, replaces: [{}]"), "bad-replaces"),
+        (
+            with_limit("name: a, unit: day, requests_per_unit: 1, replaces: [{ name: a }]"),
+            "bad-replaces",
+        ),
+        (with_limit("unit: day, requests_per_unit: 1, replaces: [a]"), "wrong-type"),
+        (
+            "domain: d\ndescriptors:\n  - { key: k }\n  - { key: k }\n".to_owned(),
+            "duplicate-descriptor",
+        ),
+        (
+            "domain: d\ndescriptors:\n  - { key: a, value: b_c }\n  - { key: a_b, value: c }\n"
+                .to_owned(),
+            "duplicate-descriptor",
+        ),
+        // Ours.
+        (with_limit("unit: day, requests_per_unit: 1, unit_multiplier: 0"), "out-of-range"),
+        (with_limit("unit: day, requests_per_unit: 1, algorithm: magic"), "bad-limit"),
+        (with_limit("unit: day, requests_per_unit: 1, algorithm: log, burst: 5"), "bad-limit"),
+        (with_limit("unlimited: true, algorithm: gcra"), "unlimited-with-unit"),
+        (with_limit("unit: day, requests: 1"), "unknown-field"),
+    ] {
+        let found = read(&[&file]).expect_err(&file);
+        let codes: Vec<_> = found.errors().map(|error| error.code()).collect();
+        assert_eq!(codes, [code], "{file}\n{found}");
+    }
+}
+
+#[test]
+fn row_16_a_domain_has_one_file() {
+    let file = "domain: d\ndescriptors: []\n";
+    let found = read(&[file, "domain: other\ndescriptors: []\n", file]).unwrap_err();
+    let errors: Vec<_> = found.findings().map(|error| (error.code, error.file)).collect();
+    assert_eq!(errors, [("duplicate-domain", "2.yaml")]);
+    // A short form does not slip into it either.
+    let short = "{ domain: d, key: k, rate_limit: { unit: day, requests: 1 } }";
+    assert!(read(&[file, short]).is_err());
+}
+
+#[test]
+fn row_16_a_bad_file_changes_nothing() {
+    let mut service = serve(&with_limit("unit: day, requests_per_unit: 3"));
+    service.hit(&[("k", "ann")]);
+    if let Ok(domains) = read(&[&with_limit("unit: day, requests_per_unit: many")]) {
+        service.domains = domains;
+    }
+    assert_eq!(service.hit(&[("k", "ann")]).limit_remaining, 1);
+}
+
+#[test]
+fn what_the_original_reads_is_read() {
+    for file in [
+        "domain: d\ndescriptors:\n".to_owned(),
+        "domain: 7\ndescriptors: []\n".to_owned(),
+        with("{ key: k, value: 123, rate_limit: }"),
+        with("{ key: k, value: 50.0.0.5 }"),
+        with("{ key: k, value: true, detailed_metric: yes, value_to_metric: off }"),
+        with_limit("unit: DAY, requests_per_unit: 0x10"),
+        with_limit("unit: day, requests_per_unit: 1_000"),
+        with_limit("unit: '', unlimited: true, requests_per_unit: 5"),
+        "domain: d\ndescriptors:\n  - { key: k, metadata: { any: [1.5, { thing: ~ }] } }\n"
+            .to_owned(),
+    ] {
+        assert_eq!(codes(&file), [""; 0], "{file}");
+    }
+}
+
+#[test]
+fn aliases_and_merged_mappings_are_read() {
+    let service = serve(
+        "
+domain: d
+descriptors:
+  - key: a
+    rate_limit: &limit { unit: day, requests_per_unit: 5 }
+  - { key: b, rate_limit: *limit }
+  - { key: c, rate_limit: { <<: *limit, requests_per_unit: 7 } }
+  - { key: e, rate_limit: { requests_per_unit: 8, <<: [*limit] } }
+",
+    );
+    let limits = ["a", "b", "c", "e"].map(|key| service.limit(&[(key, "x")]));
+    assert_eq!(limits, [Some(5), Some(5), Some(7), Some(8)]);
+}
+
+#[test]
+fn what_the_original_ignores_is_warned_of() {
+    let misplaced = with_limit("unit: day, requests_per_unit: 1, shadow_mode: true");
+    assert_eq!(codes(&misplaced), ["misplaced-field"]);
+    let twice = "domain: d\ndescriptors:\n  - key: k\n    key: l\n";
+    assert_eq!(codes(twice), ["duplicate-field"]);
+    assert_eq!(codes(&with_limit("unit: day")), ["no-requests"]);
+    let unknown = with_limit("unit: day, requests_per_unit: 1, replaces: [{ name: nobody }]");
+    assert_eq!(codes(&unknown), ["unknown-name"]);
+    let found = read(&[&misplaced]).unwrap();
+    assert!(found.warnings().iter().all(|warning| warning.severity() == Severity::Warning));
+}
+
+#[test]
+fn everything_wrong_is_said_at_once_with_what_to_write_instead() {
+    let file = "domain: shop
+descriptors:
+  - key: remote_adress
+    rate_limt: { unit: minute, requests_per_unit: 5 }
+  - key: user
+    rate_limit: { unit: minutes, requests: 5 }
+  - key: version
+    value: 1.10
+  - key: api
+    rate_limit: { unit: hour, requests_per_unit: 5, algorithm: sliding_windows }
+  - key: user
+";
+    let expected = [
+        ("unknown-field", 4, "did you mean rate_limit?"),
+        ("bad-unit", 6, "did you mean minute?"),
+        ("unknown-field", 6, "did you mean requests_per_unit?"),
+        ("wrong-type", 8, "put it in quotes"),
+        ("bad-limit", 10, "did you mean sliding_window?"),
+        ("duplicate-descriptor", 11, ""),
+    ];
+    let mut found = findings(file);
+    found.retain(|(code, ..)| *code != "no-requests");
+    assert_eq!(found, expected.map(|(code, line, help)| (code, line, help.to_owned())));
+}
+
+#[test]
+fn findings_point_at_the_place() {
+    let file = "domain: shop\ndescriptors:\n  - key: user\n    rate_limit: { unit: min, requests_per_unit: 5 }\n";
+    let found = Domains::read([Source::new("shop.yaml", file)]).unwrap_err();
+    let expected = "\
+error[bad-unit]: \"min\" is no unit of time
+ --> shop.yaml:4:25
+  |
+4 |     rate_limit: { unit: min, requests_per_unit: 5 }
+  |                         ^^^
+  |
+  = help: did you mean minute?";
+    assert_eq!(found.to_string(), expected);
+}

@@ -1,0 +1,290 @@
+//! Rules as their users meet them: a text, requests, decisions, under virtual time.
+#![cfg(feature = "rules")]
+
+mod support;
+
+use std::time::Duration;
+
+use support::rules::Fixture;
+use tollgate::Request;
+use tollgate::rules::{Reason, Then};
+
+#[test]
+fn every_matching_rule_applies_and_limits_are_charged_all_or_none() {
+    let limiter = Fixture::new(
+        "
+rules:
+  - { name: org,    per: org, limit: 3/h }
+  - { name: team,   per: [org, team], limit: 2/h }
+  - { name: member, per: [org, team, user], limit: 1/h }
+",
+    );
+    let ask = |words: &str| limiter.ask(words);
+    assert!(ask("org=acme team=red user=ann").allowed);
+    let denied = ask("org=acme team=red user=ann");
+    assert_eq!((denied.allowed, denied.rule()), (false, Some("member")));
+    // The refused one cost neither the team nor the company anything.
+    assert!(ask("org=acme team=red user=bob").allowed);
+    assert_eq!(ask("org=acme team=red user=cyd").rule(), Some("team"));
+    assert!(ask("org=acme team=blue user=dan").allowed);
+    assert_eq!(ask("org=acme team=blue user=eve").rule(), Some("org"));
+    assert!(ask("org=other team=red user=ann").allowed);
+}
+
+#[test]
+fn allow_goes_before_deny_and_deny_before_limits() {
+    let limiter = Fixture::new(
+        r#"
+rules:
+  - { name: limit, per: user, limit: 1/h }
+  - { name: block, when: { user: "evil*" }, then: deny 403 }
+  - { name: office, when: { user: evil-but-ours }, then: allow }
+"#,
+    );
+    let denied = limiter.ask("user=evil-one");
+    assert_eq!((denied.code, denied.reason, denied.rule()), (403, Reason::DeniedByRule, Some("block")));
+    let allowed = limiter.ask("user=evil-but-ours");
+    assert_eq!((allowed.allowed, allowed.reason), (true, Reason::AllowedByRule));
+    assert!(limiter.ask("user=ann").allowed);
+    assert!(!limiter.ask("user=ann").allowed);
+    // What was let through outright was charged nothing.
+    assert_eq!(limiter.limiter.store().len(), 1);
+}
+
+#[test]
+fn what_no_rule_is_about_passes_or_is_answered_503() {
+    let rule = "rules: [{ name: login, route: POST /login, limit: 1/h }]";
+    let open = Fixture::new(rule);
+    let decision = open.ask("GET /");
+    assert_eq!((decision.allowed, decision.code, decision.reason), (true, 200, Reason::Unmatched));
+    let closed = Fixture::new(&format!("defaults: {{ unmatched: deny }}\n{rule}"));
+    let decision = closed.ask("GET /");
+    assert_eq!((decision.allowed, decision.code, decision.reason), (false, 503, Reason::Unmatched));
+    assert!(closed.ask("POST /login").allowed);
+}
+
+#[test]
+fn a_missing_key_shares_one_bucket_unless_told_otherwise() {
+    let rules = |missing: &str| {
+        Fixture::new(&format!("rules: [{{ name: api, per: user, limit: 1/h, missing_key: {missing} }}]"))
+    };
+    let shared = rules("shared");
+    assert!(shared.ask("GET /").allowed);
+    assert!(!shared.ask("GET /").allowed);
+    assert!(shared.ask("GET / user=ann").allowed);
+    let skip = rules("skip");
+    assert!((0..5).all(|_| skip.ask("GET /").allowed));
+    let deny = rules("deny");
+    let denied = deny.ask("GET /");
+    assert_eq!((denied.allowed, denied.reason), (false, Reason::KeyMissing));
+    assert!(deny.ask("GET / user=ann").allowed);
+}
+
+#[test]
+fn plans_limit_by_what_a_client_pays_for() {
+    let limiter = Fixture::new(
+        "
+plans:
+  default: { api: 1/h }
+  free: { api: 2/h }
+  pro: { api: [3/h, 100/day], month: 1k/month }
+rules:
+  - { name: api, per: org, limit: plan.api }
+  - { name: month, per: org, limit: plan.month calendar }
+",
+    );
+    let passes = |words: &str| (0..10).filter(|_| limiter.ask(words).allowed).count();
+    assert_eq!(passes("org=a plan=free"), 2);
+    assert_eq!(passes("org=b plan=pro"), 3);
+    assert_eq!(passes("org=c"), 1); // unknown clients have the default
+    assert_eq!(passes("org=d plan=gold"), 1);
+    // No limit for a period is no limit for that period.
+    assert_eq!(limiter.ask("org=e plan=free").limits().count(), 1);
+    assert_eq!(limiter.ask("org=f plan=pro").limits().count(), 3);
+}
+
+#[test]
+fn overrides_go_exact_before_wildcard_before_plan_and_end() {
+    let limiter = Fixture::new(
+        r#"
+plans:
+  free: { api: 1/h }
+  pro: { api: 4/h }
+overrides:
+  - { match: { org: "acme-*" }, rule: api, limit: 2/h }
+  - { match: { org: acme-eu }, rule: api, limit: 3/h, until: 2026-01-06 }
+  - { match: { org: partner }, plan: pro }
+rules:
+  - { name: api, per: org, limit: plan.api }
+"#,
+    );
+    let passes = |words: &str| (0..10).filter(|_| limiter.ask(words).allowed).count();
+    assert_eq!(passes("org=acme-us plan=free"), 2);
+    assert_eq!(passes("org=acme-eu plan=free"), 3);
+    assert_eq!(passes("org=partner plan=free"), 4);
+    assert_eq!(passes("org=other plan=free"), 1);
+    limiter.clock.advance(Duration::from_secs(86_400)); // the exception ends, the wildcard is left
+    assert_eq!(passes("org=acme-eu plan=free"), 2);
+}
+
+#[test]
+fn shadow_rules_report_and_let_through() {
+    let limiter = Fixture::new("rules: [{ name: api, limit: 2/h, mode: shadow }]");
+    let denied = (0..5).filter(|_| {
+        let decision = limiter.ask("GET /");
+        assert!(decision.allowed);
+        decision.shadow_denied()
+    });
+    assert_eq!(denied.count(), 3);
+}
+
+#[test]
+fn a_share_of_keys_is_enforced_and_always_the_same() {
+    let limiter = Fixture::new("rules: [{ name: api, per: user, limit: 1/h, mode: enforce 25% }]");
+    let is_enforced = |user: usize| {
+        let words = format!("user=u{user}");
+        (0..2).filter(|_| limiter.ask(&words).allowed).count() == 1
+    };
+    let first: Vec<bool> = (0..400).map(is_enforced).collect();
+    let enforced = first.iter().filter(|enforced| **enforced).count();
+    assert!((70..130).contains(&enforced), "{enforced} of 400");
+    limiter.clock.advance(Duration::from_secs(7_200));
+    assert_eq!(first, (0..400).map(is_enforced).collect::<Vec<_>>());
+}
+
+#[test]
+fn outcomes_are_counted_once_they_are_known() {
+    let limiter = Fixture::new(
+        "rules: [{ name: login, per: ip, limit: 2/h, count: 'response.status in [401, 403]' }]",
+    );
+    let login = Request::new("POST", "/login").attribute("ip", "203.0.113.7");
+    for status in [401, 200, 200, 403] {
+        assert!(limiter.limiter.decide(&login).allowed);
+        limiter.limiter.settle(&login.clone().attribute("response.status", status));
+    }
+    let denied = limiter.limiter.decide(&login);
+    assert!(!denied.allowed);
+    let wait = denied.retry_after.unwrap();
+    limiter.clock.advance(wait - Duration::from_nanos(1));
+    assert!(!limiter.limiter.decide(&login).allowed);
+    limiter.clock.advance(Duration::from_nanos(1));
+    assert!(limiter.limiter.decide(&login).allowed);
+}
+
+#[test]
+fn a_cost_known_later_is_settled() {
+    let limiter = Fixture::new(
+        "
+rules:
+  - name: tokens
+    per: org
+    cost: { reserve: body.max_tokens, settle: response.tokens }
+    limit: 1000 tokens/h
+",
+    );
+    let ask = |tokens: i64| Request::empty().attribute("org", "acme").attribute("body.max_tokens", tokens);
+    let decision = limiter.limiter.decide(&ask(800));
+    assert_eq!(decision.tightest().unwrap().verdict.remaining, 200);
+    limiter.limiter.settle(&ask(800).attribute("response.tokens", 100));
+    assert_eq!(limiter.limiter.decide(&ask(0)).tightest().unwrap().verdict.remaining, 900);
+    limiter.limiter.decide(&ask(100));
+    limiter.limiter.settle(&ask(100).attribute("response.tokens", 1_000));
+    assert!(!limiter.limiter.decide(&ask(1)).allowed); // the overrun is owed
+    let never = limiter.limiter.decide(&ask(1_001));
+    assert_eq!((never.reason, never.retry_after), (Reason::NeverFits, None));
+}
+
+#[test]
+fn distinct_values_are_counted_not_requests() {
+    let limiter = Fixture::new("rules: [{ name: sharing, per: account, limit: 2 distinct device/h }]");
+    let ask = |words: &str| limiter.ask(words).allowed;
+    for _ in 0..5 {
+        assert!(ask("account=a device=phone"));
+        assert!(ask("account=a device=laptop"));
+    }
+    assert!(!ask("account=a device=tablet"));
+    assert!(ask("account=a device=phone"));
+    assert!(ask("account=b device=tablet"));
+    limiter.clock.advance(Duration::from_secs(3_600));
+    assert!(ask("account=a device=tablet"));
+}
+
+#[test]
+fn edited_rules_keep_their_counters() {
+    let limiter = Fixture::new("rules: [{ name: api, per: user, limit: [10/h, 50/day fixed] }]");
+    for _ in 0..8 {
+        assert!(limiter.ask("user=ann").allowed);
+    }
+    // Reordered, and the hour's limit raised.
+    limiter.replace("rules: [{ name: api, per: user, limit: [50/day fixed, 12/h] }]");
+    let decision = limiter.ask("user=ann");
+    let remaining: Vec<u64> = decision.limits().map(|limit| limit.verdict.remaining).collect();
+    assert_eq!(remaining, [41, 3]);
+    // And back: still the same counters.
+    limiter.replace("rules: [{ name: api, per: user, limit: [10/h, 50/day fixed] }]");
+    assert_eq!(limiter.ask("user=ann").tightest().unwrap().verdict.remaining, 0);
+    assert!(!limiter.ask("user=ann").allowed);
+    assert!(limiter.ask("user=bob").allowed);
+}
+
+#[test]
+fn a_rule_moved_in_its_file_keeps_its_counters() {
+    let limiter = Fixture::new("rules: [{ name: a, limit: 1/h }, { name: b, limit: 5/h }]");
+    assert!(limiter.ask("GET /").allowed);
+    limiter.replace("rules: [{ name: b, limit: 5/h }, { name: a, limit: 1/h }]");
+    assert_eq!(limiter.ask("GET /").rule(), Some("a"));
+}
+
+#[test]
+fn over_the_limit_a_rule_may_hold_back_instead() {
+    let limiter = Fixture::new("rules: [{ name: edge, per: ip, limit: 10/s burst 1, then: delay up to 200ms }]");
+    let ask = || limiter.ask("ip=203.0.113.7");
+    assert_eq!(ask().wait, Duration::ZERO);
+    assert_eq!(ask().wait, Duration::from_millis(100));
+    assert_eq!(ask().wait, Duration::from_millis(200));
+    let denied = ask();
+    assert_eq!((denied.allowed, denied.then()), (false, Some(&Then::Delay { up_to: Duration::from_millis(200) })));
+}
+
+#[test]
+fn a_limit_that_must_pass_at_once_does_not_wait_beside_one_that_may() {
+    let limiter = Fixture::new(
+        "
+rules:
+  - { name: slow, per: ip, limit: 10/s burst 1, then: delay up to 10s }
+  - { name: hard, per: ip, limit: 2/h }
+",
+    );
+    assert!(limiter.ask("ip=203.0.113.7").allowed);
+    assert_eq!(limiter.ask("ip=203.0.113.7").wait, Duration::from_millis(100));
+    assert_eq!(limiter.ask("ip=203.0.113.7").rule(), Some("hard"));
+}
+
+#[test]
+fn rules_that_share_a_bucket_share_its_counters() {
+    let limiter = Fixture::new(
+        "
+rules:
+  - { name: search, route: GET /search, per: user, limit: 3/15min fixed, bucket: reads }
+  - { name: lookup, route: GET /lookup, per: user, limit: 3/15min fixed, bucket: reads }
+",
+    );
+    assert!(limiter.ask("GET /search user=ann").allowed);
+    assert!(limiter.ask("GET /lookup user=ann").allowed);
+    assert!(limiter.ask("GET /search user=ann").allowed);
+    assert!(!limiter.ask("GET /lookup user=ann").allowed);
+}
+
+#[test]
+fn domains_are_apart() {
+    let limiter = Fixture::of([
+        ("auth.yaml", "domain: auth\nrules: [{ name: login, per: user, limit: 1/min }]"),
+        ("mail.yaml", "domain: mail\nrules: [{ name: login, per: user, limit: 2/day }]"),
+    ]);
+    assert!(limiter.ask("domain=auth user=ann").allowed);
+    assert!(!limiter.ask("domain=auth user=ann").allowed);
+    assert!(limiter.ask("domain=mail user=ann").allowed);
+    assert!(limiter.ask("domain=mail user=ann").allowed);
+    assert!(!limiter.ask("domain=mail user=ann").allowed);
+    assert_eq!(limiter.ask("domain=none user=ann").reason, Reason::Unmatched);
+}
