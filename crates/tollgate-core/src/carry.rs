@@ -8,7 +8,11 @@
 /// assert_eq!(Carry::AsIs.apply(30, 100, 1000), 30);
 /// assert_eq!(Carry::Proportional.apply(30, 100, 1000), 300);
 /// assert_eq!(Carry::Additive.apply(30, 100, 1000), 930);
+/// assert_eq!(Carry::Spent.apply(30, 100, 1000), 930);
 /// assert_eq!(Carry::Reset.apply(30, 100, 1000), 1000);
+/// // And back:
+/// assert_eq!(Carry::Additive.apply(930, 1000, 100), 100);
+/// assert_eq!(Carry::Spent.apply(930, 1000, 100), 30);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Carry {
@@ -19,6 +23,8 @@ pub enum Carry {
     Proportional,
     /// Add what the limit grew by; a smaller limit acts as [`Carry::AsIs`].
     Additive,
+    /// Keep what is spent: a larger limit leaves more, a smaller one less. Nobody is put into debt.
+    Spent,
     /// Start afresh.
     Reset,
 }
@@ -32,6 +38,7 @@ impl Carry {
             Carry::Proportional if left > 0 => left.saturating_mul(new) / old.max(1),
             Carry::Proportional => left,
             Carry::Additive => left + (new - old).max(0),
+            Carry::Spent => (left + new - old).max(left.min(0)),
             Carry::Reset => new,
         };
         carried.min(new)

@@ -105,7 +105,7 @@ fn of_many_findings_a_hundred_are_shown_and_the_rest_counted() {
     let found = Rules::read([Source::new("many.yaml", text)]).unwrap_err();
     let said = found.to_string();
     assert_eq!(said.matches("error[unknown-field]").count(), 100);
-    assert!(said.ends_with("\n\nand at least 900 more"), "{}", &said[said.len() - 100..]);
+    assert!(said.ends_with("\n\nand at least 901 more"), "{}", &said[said.len() - 100..]);
     assert_eq!(found.iter().count(), 1_000);
     let two = "a: 1\n".repeat(2);
     let found = Rules::read([Source::new("two.yaml", two)]).unwrap_err();

@@ -32,7 +32,11 @@ impl Meter {
             Carry::Proportional if old.pays_later => {
                 rescale(left, i128::from(old.plain.rate), i128::from(self.plain.rate))
             }
-            Carry::Additive => in_tokens() + self.grown_units(old),
+            Carry::Additive => in_tokens() + self.grown_units(old).max(0),
+            Carry::Spent => {
+                let left = in_tokens();
+                (left + self.grown_units(old)).max(left.min(0))
+            }
             _ => in_tokens(),
         };
         let owed = full.saturating_sub(carried.min(full)).unsigned_abs();
@@ -44,8 +48,9 @@ impl Meter {
         self.plain.depth.units(self.plain.rate) as i128
     }
 
-    /// What this meter holds more than `old`.
+    /// What this meter holds more than `old`, or less.
     fn grown_units(&self, old: &Meter) -> i128 {
-        i128::from(self.plain.burst.saturating_sub(old.plain.burst)) * i128::from(self.plain.period)
+        let grown = i128::from(self.plain.burst) - i128::from(old.plain.burst);
+        grown * i128::from(self.plain.period)
     }
 }

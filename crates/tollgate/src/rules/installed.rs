@@ -48,12 +48,13 @@ impl Installed {
                 }
                 for (limit, old) in edited(&limits, &before) {
                     let older = self.formers.get(&old.bucket.number()).cloned();
+                    let older = older.and_then(|older| still_of_use(older, now, 1));
                     let former = Former {
                         bucket: old.bucket,
                         limit: old.limit.clone(),
-                        carry: Carry::Additive,
+                        carry: Carry::Spent,
                         until: now,
-                        former: older.and_then(|older| still_of_use(older, now, 1)).map(Box::new),
+                        former: older.and_then(|older| up_to(older, limit.bucket)).map(Box::new),
                     };
                     keep(limit.bucket, former);
                 }
@@ -137,6 +138,16 @@ fn edited<'b>(now: &[&'b Bound], before: &[&'b Bound]) -> Vec<(&'b Bound, &'b Bo
 /// Whether any key may still owe something under a limit that was replaced.
 fn is_of_use(former: &Former, now: Time) -> bool {
     former.until + former.limit.fill_time().times(2) >= now
+}
+
+/// The chain of formers up to `bucket`: what a limit that comes back left there earlier is found
+/// without one.
+fn up_to(former: Former, bucket: Bucket) -> Option<Former> {
+    if former.bucket == bucket {
+        return None;
+    }
+    let older = former.former.and_then(|older| up_to(*older, bucket));
+    Some(Former { former: older.map(Box::new), ..former })
 }
 
 fn still_of_use(former: Former, now: Time, depth: usize) -> Option<Former> {

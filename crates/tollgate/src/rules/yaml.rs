@@ -23,6 +23,9 @@ pub(crate) const MAX_DEPTH: usize = 32;
 /// The most nodes, each alias counted as what it stands for.
 pub(crate) const MAX_NODES: usize = 200_000;
 
+/// The most anchors: each is remembered to the end.
+pub(crate) const MAX_ANCHORS: usize = 1_000;
+
 /// A node and where it stands. An alias stands where it is written.
 #[derive(Clone, Debug)]
 pub(crate) struct Node<'a> {

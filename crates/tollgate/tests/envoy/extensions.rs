@@ -112,7 +112,7 @@ fn several_limits_all_apply_and_the_worst_is_shown() {
     assert_eq!(shown(Descriptor::new(ANN)), (Code::Ok, 0, 2));
     assert_eq!(shown(Descriptor::new(ANN)), (Code::OverLimit, 0, 2));
     service.advance(60);
-    assert_eq!(shown(Descriptor::new(ANN)), (Code::Ok, 1, 2)); // 4 of 5: refusals count
+    assert_eq!(shown(Descriptor::new(ANN)), (Code::Ok, 1, 5)); // 4 of 5: refusals count
     assert_eq!(shown(Descriptor::new(ANN)), (Code::Ok, 0, 5)); // both have none left: the first
     assert_eq!(shown(Descriptor::new(ANN)), (Code::OverLimit, 0, 2)); // both over: the last
 }

@@ -94,7 +94,7 @@ fn counters_have_the_same_name_for_ever() {
     let domains = read(&[JOINED]).unwrap();
     let (bucket, key) = counter(&domains, "d", &[("foo", "x|y")]).unwrap();
     assert_eq!(key, b"foo|x%7Cy");
-    assert_eq!(bucket.number(), 0);
+    assert_eq!(bucket.number(), 17_948_369_076_287_707_030);
 }
 
 proptest! {

@@ -149,7 +149,7 @@ impl<'n> Fields<'n> {
             return;
         }
         if let Some((_, earlier)) = self.list.iter_mut().find(|(known, _)| *known == name) {
-            let message = format!("{name} is written twice: what is written here counts");
+            let message = format!("`{name}` is written twice: what is written here counts");
             let first = "written first here";
             found.push(
                 Diagnostic::warning("duplicate-field", key.place, message)
@@ -192,7 +192,7 @@ impl<'n> Fields<'n> {
             _ => None,
         };
         if flag.is_none() {
-            let message = format!("{name} is true or false");
+            let message = format!("`{name}` is true or false");
             found.push(Diagnostic::error("wrong-type", node.place, message));
         }
         flag.unwrap_or(false)
@@ -207,14 +207,14 @@ impl<'n> Fields<'n> {
         };
         match integer(text).map(u32::try_from) {
             Some(Ok(number)) if *plain => Some(Some(number)),
-            Some(Ok(number)) => {
-                let message = format!("{name} is a number, this is a text");
+            Some(Ok(_)) => {
+                let message = format!("`{name}` is a number, this is a text");
                 let error = Diagnostic::error("wrong-type", node.place, message);
-                found.push(error.help("leave out the quotes").fix(number.to_string()));
+                found.push(error.help("leave out the quotes"));
                 None
             }
             Some(Err(_)) => {
-                let message = format!("{name} is between 0 and {}", u32::MAX);
+                let message = format!("`{name}` is between 0 and {}", u32::MAX);
                 found.push(Diagnostic::error("out-of-range", node.place, message));
                 None
             }
@@ -243,12 +243,12 @@ fn wrong(node: &Node<'_>, name: &str, what: &str) -> Diagnostic {
         Value::Scalar { text, .. } if !node.is_null() => format!("{text:?}"),
         _ => node.kind().to_owned(),
     };
-    Diagnostic::error("wrong-type", node.place, format!("{name} is {what}, this is {this}"))
+    Diagnostic::error("wrong-type", node.place, format!("`{name}` is {what}, this is {this}"))
 }
 
 fn stranger(name: &str, place: Place, kind: &Kind) -> Diagnostic {
     if ORIGINAL.contains(&name) {
-        let message = format!("{name} means nothing in {} and is ignored", kind.what);
+        let message = format!("`{name}` means nothing in {} and is ignored", kind.what);
         let home = match name {
             "domain" => FILE.what,
             "unit" | "requests_per_unit" | "unlimited" | "name" | "replaces" => RATE_LIMIT.what,
@@ -257,15 +257,18 @@ fn stranger(name: &str, place: Place, kind: &Kind) -> Diagnostic {
         return Diagnostic::warning("misplaced-field", place, message)
             .help(format!("it belongs into {home}"));
     }
-    let error = Diagnostic::error("unknown-field", place, format!("{} has no {name:?}", kind.what));
+    let error =
+        Diagnostic::error("unknown-field", place, format!("{} has no field {name:?}", kind.what));
     let meant = match name {
         "requests" | "limit" | "count" => Some("requests_per_unit"),
         "per" | "period" => Some("unit"),
         _ => suggest::closest(name, kind.fields.iter().copied()),
     };
     match meant.filter(|meant| kind.fields.contains(meant)) {
-        Some(meant) => error.help(format!("did you mean {meant}?")).fix(meant),
-        None => error.help(format!("it may have {}", kind.fields.join(", "))),
+        Some(meant) => error.fix(meant),
+        None => {
+            error.help(format!("the fields are {}", suggest::listed(kind.fields.iter().copied())))
+        }
     }
 }
 
@@ -275,7 +278,7 @@ pub(super) fn text<'n>(node: &'n Node<'n>, name: &str, found: &mut Diagnostics) 
     match &node.value {
         Value::Scalar { text, plain } if !*plain || !is_float(text) => Some(text),
         Value::Scalar { text, .. } => {
-            let message = format!("{name} is a text, {text} is a number");
+            let message = format!("`{name}` is a text, {text} is a number");
             let error = Diagnostic::error("wrong-type", node.place, message);
             found.push(error.help("put it in quotes").fix(format!("\"{text}\"")));
             None

@@ -170,10 +170,8 @@ fn not_a_limit(
     let names = algorithms.map(AlgorithmName::as_str);
     let found = Diagnostic::error("bad-limit", place, error.message);
     match suggest::closest(options, names) {
-        Some(meant) if error.at > rate.len() && meant != options => {
-            found.help(format!("did you mean {meant}?")).fix(meant)
-        }
-        _ => found.help(format!("an algorithm is one of {}", names.join(", "))),
+        Some(meant) if error.at > rate.len() && meant != options => found.fix(meant),
+        _ => found.help(format!("an algorithm is one of {}", suggest::listed(names))),
     }
 }
 
@@ -181,7 +179,7 @@ fn amount<'n>(fields: &Fields<'n>, found: &mut Diagnostics) -> Option<Amount<'n>
     let unit = unit(fields, found);
     let requests = match (fields.get("requests"), fields.get("requests_per_unit")) {
         (Some(_), Some(node)) => {
-            let message = "requests and requests_per_unit are the same: keep one";
+            let message = "`requests` and `requests_per_unit` are the same: keep one";
             found.push(Diagnostic::error("duplicate-field", node.place, message));
             return None;
         }
@@ -189,13 +187,13 @@ fn amount<'n>(fields: &Fields<'n>, found: &mut Diagnostics) -> Option<Amount<'n>
         _ => fields.number("requests_per_unit", found)?,
     };
     if requests.is_none() {
-        let message = "no requests_per_unit: nothing will pass";
+        let message = "without `requests_per_unit` nothing passes";
         let warning = Diagnostic::warning("no-requests", fields.place, message);
-        found.push(warning.help("write requests_per_unit: 0 if that is meant"));
+        found.push(warning.help("write `requests_per_unit: 0` if that is meant"));
     }
     let multiplier = fields.number("unit_multiplier", found)?.unwrap_or(1);
     if let (0, Some(node)) = (multiplier, fields.get("unit_multiplier")) {
-        let message = "unit_multiplier is at least 1";
+        let message = "`unit_multiplier` is at least 1";
         found.push(Diagnostic::error("out-of-range", node.place, message));
         return None;
     }
@@ -209,10 +207,10 @@ fn amount<'n>(fields: &Fields<'n>, found: &mut Diagnostics) -> Option<Amount<'n>
 
 fn unit(fields: &Fields<'_>, found: &mut Diagnostics) -> Option<Unit> {
     let Some(node) = fields.get("unit") else {
-        let message = "this rate limit has no unit";
-        let names = Unit::names().collect::<Vec<_>>().join(", ");
+        let message = "this rate limit has no `unit`";
+        let names = suggest::listed(Unit::names());
         let error = Diagnostic::error("missing-field", fields.place, message);
-        found.push(error.help(format!("add unit: one of {names}")));
+        found.push(error.help(format!("add `unit`: one of {names}")));
         return None;
     };
     let name = text(node, "unit", found)?;
@@ -228,8 +226,8 @@ fn unit(fields: &Fields<'_>, found: &mut Diagnostics) -> Option<Unit> {
         _ => suggest::closest(name, Unit::names()),
     };
     found.push(match meant {
-        Some(meant) => error.help(format!("did you mean {meant}?")).fix(meant),
-        None => error.help(format!("use {}", Unit::names().collect::<Vec<_>>().join(", "))),
+        Some(meant) => error.fix(meant),
+        None => error.help(format!("use one of {}", suggest::listed(Unit::names()))),
     });
     None
 }
@@ -238,9 +236,9 @@ fn unit(fields: &Fields<'_>, found: &mut Diagnostics) -> Option<Unit> {
 fn no_unit(fields: &Fields<'_>, found: &mut Diagnostics) {
     for name in ["unit", "algorithm", "unit_multiplier", "burst"] {
         if let Some(node) = fields.get(name).filter(|node| node.text() != Some("")) {
-            let message = format!("what is unlimited has no {name}");
+            let message = format!("what is unlimited has no `{name}`");
             let error = Diagnostic::error("unlimited-with-unit", node.place, message);
-            found.push(error.help(format!("leave out {name}, or unlimited")));
+            found.push(error.help(format!("leave out `{name}`, or `unlimited`")));
         }
     }
 }
@@ -257,7 +255,7 @@ fn replaces(
         let place = entry.get("name").map_or(node.place, |node| node.place);
         let error = |message: &str| Diagnostic::error("bad-replaces", place, message);
         match name {
-            "" => found.push(error("an entry of replaces has a name")),
+            "" => found.push(error("an entry of `replaces` has a `name`")),
             name if own.is_some_and(|own| **own == *name) => {
                 found.push(error("a limit cannot replace itself"));
             }

@@ -34,8 +34,8 @@ pub(crate) fn read(root: &yaml::Node<'_>, found: &mut Diagnostics) -> Option<Tre
     let domain = fields.text("domain", found).unwrap_or_default();
     let place = fields.get("domain").map_or(root.place.part(0..0), |node| node.place);
     if domain.is_empty() {
-        let error = Diagnostic::error("missing-field", place, "this file names no domain");
-        found.push(error.help("add domain: a name that no other file has"));
+        let error = Diagnostic::error("missing-field", place, "this file has no `domain`");
+        found.push(error.help("add `domain`: a name that no other file has"));
     }
     let joint = match fields.flag("strict", found) {
         true => Joint::Strict,
@@ -78,6 +78,9 @@ impl<'n> Reader<'n, '_> {
     fn level(&mut self, fields: &Fields<'n>, path: &str) -> Level {
         let mut level = Level::default();
         for node in fields.list("descriptors", self.found) {
+            if self.found.is_full() {
+                break;
+            }
             if let Some(fields) = Fields::read(node, &DESCRIPTOR, self.found) {
                 self.descriptor(&fields, &mut level, path);
             }
@@ -93,8 +96,8 @@ impl<'n> Reader<'n, '_> {
             fields.get("value").or(fields.get("key")).map_or(fields.place, |node| node.place);
         if key == Some("") {
             let place = fields.get("key").map_or(fields.place, |node| node.place);
-            let error = Diagnostic::error("empty-key", place, "this descriptor has no key");
-            self.found.push(error.help("add key: the name of what is limited by"));
+            let error = Diagnostic::error("empty-key", place, "this descriptor has no `key`");
+            self.found.push(error.help("add `key`: what the descriptors of requests call it"));
         }
         let (key, value) = (key.unwrap_or_default(), value.unwrap_or_default());
         let path = match value {
@@ -106,7 +109,7 @@ impl<'n> Reader<'n, '_> {
         if let (true, false, Some(node)) =
             (shared, key.contains('*') || value.contains('*'), fields.get("share_threshold"))
         {
-            let message = "share_threshold needs a value with a *";
+            let message = "`share_threshold` needs a value with a `*`";
             let error = Diagnostic::error("share-threshold", node.place, message);
             self.found.push(error.help("a value without one has a counter of its own anyway"));
         }
@@ -114,7 +117,7 @@ impl<'n> Reader<'n, '_> {
         if let (Some(node), Some(metadata)) = (fields.get("metadata"), &metadata)
             && !matches!(metadata, Metadata::Map(_))
         {
-            let message = format!("metadata is a mapping, this is {}", node.kind());
+            let message = format!("`metadata` is a mapping, this is {}", node.kind());
             self.found.push(Diagnostic::error("wrong-type", node.place, message));
         }
         let node = Node {
@@ -165,7 +168,7 @@ impl<'n> Reader<'n, '_> {
             let warning = Diagnostic::warning("unknown-name", *place, message);
             let names = self.names.iter().take(MAX_COMPARED).map(|name| &**name);
             self.found.push(match suggest::closest(name, names) {
-                Some(meant) => warning.help(format!("did you mean {meant}?")).fix(meant),
+                Some(meant) => warning.fix(meant),
                 None => warning.help("give the limit to be replaced that name"),
             });
         }

@@ -27,7 +27,7 @@ use crate::rules::source::Place;
 pub struct Tree {
     pub(super) domain: Box<str>,
     /// Where the domain is named.
-    pub(super) place: Place,
+    pub(crate) place: Place,
     pub(super) joint: Joint,
     /// Whether it was written in the short form, of which several make one domain.
     pub(super) is_short: bool,

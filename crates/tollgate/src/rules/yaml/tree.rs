@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use granit_parser::{Event, ScalarStyle, Tag};
 
-use super::{MAX_DEPTH, MAX_NODES, Node, Value, trouble};
+use super::{MAX_ANCHORS, MAX_DEPTH, MAX_NODES, Node, Value, trouble};
 use crate::rules::diagnostic::Diagnostic;
 use crate::rules::source::Place;
 
@@ -160,6 +160,10 @@ impl<'a> Tree<'a> {
             return Err(trouble::too_deep(node.place));
         }
         if anchor != 0 {
+            if self.anchors.len() >= MAX_ANCHORS {
+                let message = format!("a rules file has at most {MAX_ANCHORS} anchors");
+                return Err(Diagnostic::error("too-many", node.place, message));
+            }
             self.anchors.insert(anchor, node.clone());
         }
         let Some(open) = self.open.last_mut() else {

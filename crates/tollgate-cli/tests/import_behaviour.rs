@@ -1,0 +1,265 @@
+//! What is imported decides as the original does: nginx by the traces of a real one, the others
+//! by what their documentation promises.
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::net::IpAddr;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+use tollgate::rules::{Decision, RuleLimiter, Rules, Source};
+use tollgate::testing::ManualClock;
+use tollgate::{Limiter, Request, Span, Time};
+
+/// Imports a configuration given as text.
+fn import(from: &str, config: &str) -> Rules {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("TOLLGATE_") {
+            command.env_remove(name);
+        }
+    }
+    command.args(["import", from, "-", "--json"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().expect("the binary runs");
+    child.stdin.take().expect("stdin is piped").write_all(config.as_bytes()).expect("it reads");
+    let output = child.wait_with_output().expect("the binary ends");
+    let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let rules = answer["rules"].as_str().expect("rules");
+    Rules::read([Source::new("imported", rules)]).unwrap_or_else(|found| panic!("{found}\n{rules}"))
+}
+
+fn file(name: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/import");
+    std::fs::read_to_string(folder.join(name)).expect("the file is there")
+}
+
+/// A limiter under a clock that is moved by hand.
+fn limiter(rules: Rules) -> (RuleLimiter, ManualClock) {
+    let clock = ManualClock::new();
+    (Limiter::builder().clock(&clock).build_rules(rules), clock)
+}
+
+fn client() -> IpAddr {
+    IpAddr::from([203, 0, 113, 7])
+}
+
+/// The names of the rules whose limits were asked.
+fn asked(decision: &Decision) -> Vec<String> {
+    let mut names: Vec<String> = decision.limits().map(|limit| limit.rule.to_owned()).collect();
+    names.dedup();
+    names
+}
+
+#[test]
+fn every_trace_of_nginx_is_answered_alike() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../spec/vectors/nginx.json");
+    let text = std::fs::read_to_string(path).expect("the traces are there");
+    let traces: Vec<Value> = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(traces.len(), 8);
+    for trace in &traces {
+        match trace["id"].as_str().is_some_and(|id| id.contains("/limit_conn/")) {
+            true => connections(trace),
+            false => requests(trace),
+        }
+    }
+}
+
+/// The configuration a trace was made with. Its rates are in thousandths a second.
+fn config(trace: &Value, key: &str) -> String {
+    let mut config = String::new();
+    for limit in trace["config"]["limits"].as_array().expect("limits") {
+        let (zone, milli) = (limit["zone"].as_str().unwrap(), limit["rate_milli_per_s"].as_u64());
+        let rate = match milli.expect("a rate") {
+            milli if milli % 1000 == 0 => format!("{}r/s", milli / 1000),
+            milli => format!("{}r/m", (milli * 60).div_ceil(1000)),
+        };
+        config += &format!("limit_req_zone {key} zone={zone}:10m rate={rate};\n");
+    }
+    config + &format!("server {{ {} }}\n", trace["config"]["directive"].as_str().unwrap())
+}
+
+fn requests(trace: &Value) {
+    let id = trace["id"].as_str().unwrap();
+    // The key of this trace was empty, though its steps do not show it.
+    let key = if id.ends_with("empty_key_not_limited") { "$http_x_key" } else { "$remote_addr" };
+    let (limiter, clock) = limiter(import("nginx", &config(trace, key)));
+    let start = clock.now();
+    for (n, step) in trace["steps"].as_array().unwrap().iter().enumerate() {
+        clock.set(start + Span::from_millis(step["at"].as_u64().unwrap()));
+        let decision = limiter.decide(&Request::new("GET", "/").peer(client()));
+        let status = match (decision.allowed, decision.wait) {
+            (true, _) if decision.limits().next().is_none() => "NONE",
+            (true, Duration::ZERO) => "PASSED",
+            (true, _) => "DELAYED",
+            (false, _) => "REJECTED",
+        };
+        let expect = &step["expect"];
+        assert_eq!(expect["status"], status, "{id} step {n}");
+        let wait = u64::try_from(decision.wait.as_millis()).unwrap();
+        assert_eq!(expect["delay_ms"].as_u64().unwrap_or(0), wait, "{id} step {n}");
+    }
+}
+
+fn connections(trace: &Value) {
+    let directive = trace["config"]["directive"].as_str().unwrap();
+    let zone = "limit_conn_zone $binary_remote_addr zone=c:10m;";
+    let (limiter, clock) = limiter(import("nginx", &format!("{zone} server {{ {directive} }}")));
+    let mut open: HashMap<u64, Decision> = HashMap::new();
+    for (n, step) in trace["steps"].as_array().unwrap().iter().enumerate() {
+        clock.advance(Duration::from_secs(60));
+        let connection = step["args"]["conn"].as_u64().unwrap();
+        match step["op"].as_str() {
+            Some("open") => {
+                let decision = limiter.decide(&Request::new("GET", "/").peer(client()));
+                let code = if decision.allowed { 200 } else { u64::from(decision.code) };
+                assert_eq!(step["expect"]["http"], code, "step {n}");
+                open.insert(connection, decision);
+            }
+            _ => limiter.release(&open[&connection], Duration::from_secs(1)),
+        }
+    }
+}
+
+#[test]
+fn the_location_that_nginx_would_choose_decides() {
+    let (limiter, _clock) = limiter(import("nginx", &file("nginx/basic.conf")));
+    for (path, expected) in [
+        ("/", vec!["perip", "addr"]),
+        ("/searching", vec!["perip", "addr"]),
+        ("/search/shoes", vec!["perip-2", "page", "addr"]),
+        ("/login", vec!["perkey", "addr"]),
+        ("/login/help", vec!["perip", "addr"]),
+        ("/health", vec![]),
+    ] {
+        let request = Request::new("GET", path).peer(client()).header("X-Api-Key", "k");
+        assert_eq!(asked(&limiter.decide(&request)), expected, "{path}");
+    }
+    // Without the header there is no key, and nothing to count by.
+    let nameless = Request::new("GET", "/login").peer(client());
+    assert_eq!(asked(&limiter.decide(&nameless)), ["addr"]);
+}
+
+#[test]
+fn the_server_that_nginx_would_choose_decides() {
+    let (limiter, _clock) = limiter(import("nginx", &file("nginx/servers.conf")));
+    for (host, path, expected) in [
+        ("example.com", "/", vec!["all"]),
+        ("whatever.test", "/", vec!["all"]),
+        ("api.example.com", "/", vec!["api"]),
+        ("eu.api.example.com", "/v1", vec!["api"]),
+        ("api.example.com", "/v1/upload/x", vec!["api-2"]),
+        ("api.example.com", "/v1/upload/x.PNG", vec!["all-2"]),
+        ("api.example.com", "/v1/admin/x.png", vec![]),
+    ] {
+        let request = Request::new("GET", path).host(host).peer(client());
+        assert_eq!(asked(&limiter.decide(&request)), expected, "{host}{path}");
+    }
+}
+
+#[test]
+fn a_zone_has_one_counter_wherever_it_is_used() {
+    let (limiter, _clock) = limiter(import("nginx", &file("nginx/many.conf")));
+    let allowed = |path: &str| limiter.decide(&Request::new("GET", path).peer(client())).allowed;
+    assert!(allowed("/a"));
+    assert!(!allowed("/b"));
+    assert!(!allowed("/e/x"));
+    assert!(allowed("/other"));
+}
+
+#[test]
+fn envoy_takes_the_exact_value_then_a_pattern_then_the_key() {
+    let (limiter, _clock) = limiter(import("envoy", &file("envoy/tree.yaml")));
+    for (attributes, expected) in [
+        (vec![("user", "ann")], vec!["user"]),
+        (vec![("user", "svc-mail")], vec!["user-svc"]),
+        (vec![("user", "svc-batch")], vec!["user-svc-batch"]),
+        (vec![("to_number", "1")], vec!["numbers"]),
+        (vec![("message_type", "marketing")], vec![]),
+        (vec![("tenant", "eu-1")], vec!["tenant-eu"]),
+        (vec![("tenant", "us-1")], vec![]),
+        (vec![("other", "x")], vec![]),
+    ] {
+        let decision = limiter.decide(&with(&attributes));
+        assert_eq!((decision.allowed, asked(&decision)), (true, to_owned(&expected)), "{attributes:?}");
+    }
+    assert!(!limiter.decide(&with(&[("blocked", "x")])).allowed);
+}
+
+fn with<'a>(attributes: &[(&'a str, &'a str)]) -> Request<'a> {
+    let all = attributes.iter();
+    all.fold(Request::empty(), |request, (name, value)| request.attribute(name, *value))
+}
+
+fn to_owned(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| name.to_string()).collect()
+}
+
+#[test]
+fn envoy_counts_by_value_in_windows_of_the_clock() {
+    let (limiter, clock) = limiter(import("envoy", &file("envoy/tree.yaml")));
+    clock.set(Time::from_nanos(0) + Span::from_secs(86_400 * 20_000));
+    let text = |number: &'static str| {
+        limiter.decide(&with(&[("message_type", "marketing"), ("to_number", number)])).allowed
+    };
+    assert_eq!((0..7).filter(|_| text("1")).count(), 5);
+    assert!(text("2"));
+    clock.advance(Duration::from_secs(86_399));
+    assert!(!text("1"));
+    clock.advance(Duration::from_secs(1));
+    assert!(text("1"));
+    // All tenants of a shared threshold have one counter.
+    let tenant = |name: &'static str| limiter.decide(&with(&[("tenant", name)])).allowed;
+    let names = ["eu-1", "eu-2", "eu-3"];
+    assert_eq!(names.iter().cycle().take(9).filter(|name| tenant(name)).count(), 7);
+}
+
+#[test]
+fn limitador_counts_from_the_first_hit() {
+    let (limiter, clock) = limiter(import("limitador", &file("limitador/limits.yaml")));
+    let free = || limiter.decide(&with(&[("plan", "free")])).allowed;
+    assert_eq!((0..7).filter(|_| free()).count(), 5);
+    clock.advance(Duration::from_millis(89_999));
+    assert!(!free());
+    clock.advance(Duration::from_millis(1));
+    assert!(free());
+    let read = [("req.method", "GET"), ("req.path", "/x"), ("user_id", "7")];
+    assert_eq!(asked(&limiter.decide(&with(&read))), ["reads-per-user"]);
+    assert_eq!(asked(&limiter.decide(&with(&read[..2]))), Vec::<String>::new());
+    assert!(limiter.decide(&with(&[("banned", "yes")])).allowed, "its variable is missing");
+    assert!(!limiter.decide(&with(&[("banned", "yes"), ("user_id", "7")])).allowed);
+}
+
+#[test]
+fn kong_runs_the_most_specific_plugin() {
+    let (limiter, _clock) = limiter(import("kong", &file("kong/shop.yaml")));
+    for (method, path, consumer, expected) in [
+        ("GET", "/cart", None, vec!["shop"]),
+        ("GET", "/cart/checkout", None, vec!["shop"]),
+        ("POST", "/cart/checkout", None, vec!["checkout"]),
+        ("POST", "/cart/checkout", Some("bob"), vec!["checkout"]),
+        ("POST", "/cart/checkout", Some("ann"), vec!["ann"]),
+        ("GET", "/elsewhere", None, vec!["global"]),
+        ("GET", "/elsewhere", Some("ann"), vec!["ann"]),
+        ("GET", "/hooks/12", None, vec!["shop-2", "webhooks"]),
+    ] {
+        let request = Request::new(method, path).peer(client());
+        let request = match consumer {
+            Some(consumer) => request.attribute("consumer", consumer),
+            None => request,
+        };
+        assert_eq!(asked(&limiter.decide(&request)), expected, "{method} {path} {consumer:?}");
+    }
+}
+
+#[test]
+fn kong_counts_who_is_no_consumer_by_address() {
+    let (limiter, _clock) = limiter(import("kong", &file("kong/shop.yaml")));
+    let allowed = |request: Request<'_>| limiter.decide(&request).allowed;
+    let checkout = || Request::new("POST", "/cart/checkout").peer(client());
+    assert_eq!((0..8).filter(|_| allowed(checkout())).count(), 6);
+    assert!(allowed(checkout().attribute("consumer", "bob")));
+    assert!(allowed(checkout().peer(IpAddr::from([203, 0, 113, 8]))));
+}
