@@ -6,6 +6,7 @@ use clap::{Parser, Subcommand};
 use crate::explain::ExplainArgs;
 use crate::import::ImportArgs;
 use crate::init::InitArgs;
+use crate::rules_cmd::{ListsCommand, OverrideCommand, RulesCommand};
 use crate::simulate::{SIMULATE_ABOUT, SimulateArgs};
 use crate::test_cmd::TestArgs;
 use crate::validate::ValidateArgs;
@@ -45,6 +46,12 @@ pub(crate) enum Command {
     /// Run limits on a timeline, or rules on an access log, under virtual time
     #[command(long_about = SIMULATE_ABOUT)]
     Simulate(SimulateArgs),
+    /// Rules in a rules service, and the service itself
+    Rules(RulesCommand),
+    /// Other limits for some, in a rules service
+    Override(OverrideCommand),
+    /// Lists of addresses and names, in a rules service
+    Lists(ListsCommand),
 }
 
 #[cfg(test)]
@@ -54,5 +61,20 @@ mod tests {
     #[test]
     fn the_command_line_is_sound() {
         <Cli as clap::CommandFactory>::command().debug_assert();
+    }
+
+    #[test]
+    fn every_flag_is_also_a_variable() {
+        fn check(command: &clap::Command) {
+            let own = |arg: &&clap::Arg| !matches!(arg.get_id().as_str(), "help" | "version");
+            let flags = command.get_arguments().filter(|arg| arg.get_long().is_some());
+            for arg in flags.filter(own) {
+                let variable = arg.get_env().map(|name| name.to_string_lossy().into_owned());
+                let named = variable.is_some_and(|name| name.starts_with("TOLLGATE_"));
+                assert!(named, "{} {}", command.get_name(), arg.get_id());
+            }
+            command.get_subcommands().for_each(check);
+        }
+        check(&<Cli as clap::CommandFactory>::command());
     }
 }

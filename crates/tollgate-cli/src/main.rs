@@ -10,6 +10,7 @@ mod init;
 mod lines;
 mod load;
 mod log;
+mod rules_cmd;
 mod simulate;
 mod style;
 mod table;
@@ -47,6 +48,9 @@ fn main() -> ExitCode {
         Some(Command::Explain(args)) => explain::run(&args),
         Some(Command::Test(args)) => test_cmd::run(&args),
         Some(Command::Simulate(args)) => simulate::run(&args),
+        Some(Command::Rules(command)) => rules_cmd::run(&command),
+        Some(Command::Override(command)) => rules_cmd::run_override(&command),
+        Some(Command::Lists(command)) => rules_cmd::run_lists(&command),
         None => demonstrate(),
     };
     match outcome {

@@ -12,10 +12,13 @@ fn good_rules_are_summed_up() {
     let folder = folder(&[("shop.yaml", GOOD)]);
     let file = path(&folder, "shop.yaml");
     let run = tollgate(&["validate", &file], "");
-    let expected = format!("✓ {file}: 1 domain, 1 rule, 0 warnings\n");
+    let expected = format!("✓ {file}: 1 domain, 1 rule, 1 limit, 0 warnings\n");
     assert_eq!((run.code, run.stdout, run.stderr.as_str()), (0, expected, ""));
     let run = tollgate(&["validate", "-"], GOOD);
-    assert_eq!((run.code, run.stdout.as_str()), (0, "✓ stdin: 1 domain, 1 rule, 0 warnings\n"));
+    assert_eq!(
+        (run.code, run.stdout.as_str()),
+        (0, "✓ stdin: 1 domain, 1 rule, 1 limit, 0 warnings\n")
+    );
     let (code, report) = json(&["validate", &file, "--json"], "");
     assert_eq!(code, 0);
     assert_eq!(report["ok"], true);
@@ -47,6 +50,31 @@ fn every_mistake_is_shown_with_its_place() {
 }
 
 #[test]
+fn what_a_door_does_not_honour_is_told() {
+    let rules = "rules: [{ name: edge, per: ip, limit: 10/s, then: delay up to 1s }]";
+    let run = tollgate(&["validate", "-", "--strict"], rules);
+    let expected = "✓ stdin: 1 domain, 1 rule, 1 limit, 0 warnings\n  \
+                    the door grpc does not honour 1 thing: --door grpc says which\n  \
+                    the door resp does not honour 1 thing: --door resp says which\n";
+    assert_eq!((run.code, run.stdout.as_str()), (0, expected));
+
+    let run = tollgate(&["validate", "-", "--door", "grpc"], rules);
+    assert_eq!(run.code, 0);
+    for text in ["does not honour `then: delay` of \"edge\"", "stdin:1:", "1 limit, 1 warning\n"] {
+        assert!(run.stdout.contains(text), "{text}: {}", run.stdout);
+    }
+    assert_eq!(tollgate(&["validate", "-", "--door", "grpc", "--strict"], rules).code, 1);
+    assert_eq!(tollgate(&["validate", "-", "--door", "library", "--strict"], rules).code, 0);
+
+    let (_, report) = json(&["validate", "-", "--json"], rules);
+    assert_eq!(report["not_honoured"]["grpc"][0]["code"], "not-honoured");
+    assert_eq!(report["not_honoured"]["http"], serde_json::json!([]));
+    let (_, report) = json(&["validate", "-", "--json", "--door", "resp,http"], rules);
+    assert_eq!(report["not_honoured"].as_object().unwrap().len(), 2);
+    assert_eq!(tollgate(&["validate", "-", "--door", "window"], rules).code, 2);
+}
+
+#[test]
 fn colours_can_be_forced_and_refused() {
     let args = ["validate", "-"];
     let coloured = |env: &[(&str, &str)]| tollgate_in(env, &args, BAD).stdout.contains('\x1b');
@@ -61,7 +89,10 @@ fn a_directory_is_all_its_files() {
     let files = [("shop.yaml", GOOD), ("blog.yml", &other), ("notes.txt", "{"), (".x.yaml", "{")];
     let folder = folder(&files);
     let run = tollgate(&["validate", folder.path().to_str().unwrap()], "");
-    assert_eq!((run.code, run.stdout.as_str()), (0, "✓ 2 files: 2 domains, 2 rules, 0 warnings\n"));
+    assert_eq!(
+        (run.code, run.stdout.as_str()),
+        (0, "✓ 2 files: 2 domains, 2 rules, 2 limits, 0 warnings\n")
+    );
     let twice = [path(&folder, "shop.yaml"), path(&folder, "shop.yaml")];
     let run = tollgate(&["validate", &twice[0], &twice[1]], "");
     assert_eq!(run.code, 1);

@@ -5,22 +5,24 @@ mod report;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::PathBuf;
 
-use clap::Args;
 use clap::builder::BoolishValueParser;
+use clap::{Args, ValueEnum};
 use tollgate::Rules;
+use tollgate::rules::Door;
 
 use crate::style::Style;
 use crate::{Outcome, load};
-use report::Report;
+use report::{Checked, Report};
 
 const VALIDATE_HELP: &str = "\
 Examples:
   tollgate validate tollgate.yaml
   tollgate validate rules/ --strict
+  tollgate validate tollgate.yaml --door grpc
   tollgate validate tollgate.yaml --json
 
 Exit codes: 0 the rules can be used, 1 they cannot (or there are warnings, with --strict), 2 they
-cannot be read.";
+cannot be read. What a door named by --door does not honour is a warning.";
 
 #[derive(Args, Debug)]
 #[command(after_help = VALIDATE_HELP)]
@@ -28,6 +30,10 @@ pub(crate) struct ValidateArgs {
     /// Files or directories of rules; "-" is standard input
     #[arg(value_name = "FILE|DIR", required = true)]
     paths: Vec<PathBuf>,
+
+    /// A way requests come in: says what of the rules it does not honour
+    #[arg(long, env = "TOLLGATE_DOOR", value_enum, value_delimiter = ',')]
+    door: Vec<DoorName>,
 
     /// Take warnings for errors
     #[arg(long, env = "TOLLGATE_STRICT", value_parser = BoolishValueParser::new())]
@@ -38,11 +44,40 @@ pub(crate) struct ValidateArgs {
     json: bool,
 }
 
+/// What `--door` takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum DoorName {
+    /// Decisions asked for by HTTP
+    Http,
+    /// Envoy's rate limit service
+    Grpc,
+    /// The Redis protocol
+    Resp,
+    /// The reverse proxy
+    Gateway,
+    /// A Rust program
+    Library,
+}
+
+impl From<DoorName> for Door {
+    fn from(name: DoorName) -> Door {
+        match name {
+            DoorName::Http => Door::Http,
+            DoorName::Grpc => Door::Grpc,
+            DoorName::Resp => Door::Resp,
+            DoorName::Gateway => Door::Gateway,
+            DoorName::Library => Door::Library,
+        }
+    }
+}
+
 pub(crate) fn run(args: &ValidateArgs) -> anyhow::Result<Outcome> {
     let sources = load::sources(&args.paths)?;
     let names: Vec<String> = sources.iter().map(|source| source.name.clone()).collect();
     let read = Rules::read(sources);
-    let report = Report::of(&read, args.strict);
+    let doors: Vec<Door> = args.door.iter().copied().map(Door::from).collect();
+    let checked = Checked::new(read, &doors);
+    let report = Report::of(&checked, args.strict);
     let mut out = BufWriter::new(io::stdout().lock());
     match args.json {
         true => {
@@ -51,7 +86,7 @@ pub(crate) fn run(args: &ValidateArgs) -> anyhow::Result<Outcome> {
         }
         false => {
             let style = Style::when(io::stdout().is_terminal());
-            report.write(&mut out, style, &names, &read)?;
+            report.write(&mut out, style, &names, &checked)?;
         }
     }
     out.flush()?;

@@ -23,16 +23,13 @@ pub enum SourceError {
         /// Why.
         error: io::Error,
     },
-    /// A folder has no rules in it.
-    #[error("{path}: no rules there; their files end in .yaml or .yml", path = .0.display())]
-    Empty(PathBuf),
     /// More than can be rules.
     #[error("{path}: more than {max} bytes", path = path.display())]
     TooLarge {
         /// The file, or the folder.
         path: PathBuf,
         /// What is allowed.
-        max: u64,
+        max: usize,
     },
     /// It changed while it was read, again and again.
     #[error("{path}: changes faster than it can be read", path = .0.display())]

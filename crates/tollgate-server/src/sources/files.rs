@@ -1,25 +1,23 @@
 //! Rules files on a disk, read so that a half-written state is not taken for a whole one.
 
-use std::fs::{self, File};
-use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use tollgate::rules::Source;
+use tollgate::rules::{LoadError, Source};
 
 use super::SourceError;
 
 /// What all files of a source may have together.
-const MAX_BYTES: u64 = 32 << 20;
+const MAX_BYTES: usize = 32 << 20;
 /// How often files may change while they are read.
 const TRIES: usize = 8;
 
-/// Reads a file, or every `.yaml` and `.yml` of a folder in the order of their names.
+/// Reads a file, or every rules file of a folder in the order of their names.
 ///
 /// A folder may be exchanged between two of its files: what is returned was read twice and was the
 /// same both times.
 pub(crate) fn read(path: &Path) -> Result<Vec<Source>, SourceError> {
     let mut last = read_once(path)?;
-    if last.len() == 1 && !path.is_dir() {
+    if !path.is_dir() {
         return Ok(last);
     }
     for _ in 0..TRIES {
@@ -33,50 +31,24 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Source>, SourceError> {
 }
 
 fn read_once(path: &Path) -> Result<Vec<Source>, SourceError> {
-    let unreadable = |error| SourceError::Unreadable { path: path.to_owned(), error };
-    if !fs::metadata(path).map_err(unreadable)?.is_dir() {
-        let mut left = MAX_BYTES;
-        return Ok(vec![read_file(path, &mut left)?]);
-    }
-    let files = rules_files(path).map_err(unreadable)?;
-    if files.is_empty() {
-        return Err(SourceError::Empty(path.to_owned()));
-    }
-    let mut left = MAX_BYTES;
-    files.iter().map(|file| read_file(file, &mut left)).collect()
-}
-
-/// The rules files in a folder; hidden ones are somebody's work in progress.
-fn rules_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        let hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
-        let yaml = path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml");
-        // Follows links: in a ConfigMap every file is one.
-        if yaml && !hidden && path.is_file() {
-            files.push(path);
+    let sources = Source::load(path).map_err(|error| match error {
+        LoadError::Unreadable { path, error } => SourceError::Unreadable { path, error },
+        LoadError::Invalid(found) => SourceError::Invalid(found.into()),
+        other => {
+            let error = std::io::Error::other(other);
+            SourceError::Unreadable { path: path.to_owned(), error }
         }
+    })?;
+    if sources.iter().map(|source| source.text.len()).sum::<usize>() > MAX_BYTES {
+        return Err(SourceError::TooLarge { path: path.to_owned(), max: MAX_BYTES });
     }
-    files.sort();
-    Ok(files)
-}
-
-fn read_file(path: &Path, left: &mut u64) -> Result<Source, SourceError> {
-    let unreadable = |error| SourceError::Unreadable { path: path.to_owned(), error };
-    let mut text = String::new();
-    let read = File::open(path)
-        .and_then(|file| file.take(*left + 1).read_to_string(&mut text))
-        .map_err(unreadable)?;
-    match left.checked_sub(read as u64) {
-        Some(rest) => *left = rest,
-        None => return Err(SourceError::TooLarge { path: path.to_owned(), max: MAX_BYTES }),
-    }
-    Ok(Source::new(path.display().to_string(), text))
+    Ok(sources)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -92,18 +64,10 @@ mod tests {
     }
 
     #[test]
-    fn nothing_there_is_an_error_that_says_so() {
+    fn nothing_there_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
-        assert!(matches!(read(folder.path()), Err(SourceError::Empty(_))));
-        let missing = folder.path().join("missing.yaml");
-        assert!(matches!(read(&missing), Err(SourceError::Unreadable { .. })));
-    }
-
-    #[test]
-    fn a_file_without_end_is_not_read_to_its_end() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("big.yaml");
-        File::create(&path).unwrap().set_len(MAX_BYTES + 1).unwrap();
-        assert!(matches!(read(&path), Err(SourceError::TooLarge { .. })));
+        for path in [folder.path().to_owned(), folder.path().join("missing.yaml")] {
+            assert!(matches!(read(&path), Err(SourceError::Unreadable { .. })));
+        }
     }
 }

@@ -25,7 +25,7 @@ pub use status::Status;
 
 pub(crate) use files::read as read_path;
 
-use tollgate::rules::Rules;
+use tollgate::rules::{RuleLimiter, Rules};
 
 /// Who is given new rules. Must install them at once and whole.
 pub trait Target: Send + 'static {
@@ -36,5 +36,11 @@ pub trait Target: Send + 'static {
 impl<F: Fn(Rules) + Send + 'static> Target for F {
     fn install(&self, rules: Rules) {
         self(rules);
+    }
+}
+
+impl<S: Send + Sync + 'static> Target for RuleLimiter<S> {
+    fn install(&self, rules: Rules) {
+        self.replace(rules);
     }
 }

@@ -152,7 +152,8 @@ fn differs(
     };
     let text = |got: String| (got != expected).then_some(got);
     let span = |got: Option<Duration>| {
-        let wanted = grammar::span(expected).ok().map(Duration::from);
+        let zero = expected.starts_with('0').then_some(Duration::ZERO);
+        let wanted = grammar::span(expected).ok().map(Duration::from).or(zero);
         let shown = got.map_or_else(|| "none".to_owned(), |got| format!("{got:?}"));
         (got != wanted).then_some(shown)
     };

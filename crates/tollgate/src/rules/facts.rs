@@ -74,16 +74,36 @@ impl<'r> Facts<'r> {
                 text(format!("{method} {pattern}").into())
             }
             Attribute::Cost => Some(Value::Number(i64::try_from(self.cost).unwrap_or(i64::MAX))),
-            Attribute::Header(name) => text(self.header(name)?),
-            Attribute::Query(name) => text(path::query(self.target?, name)?),
-            Attribute::Cookie(name) => text(self.cookie(name)?.into()),
-            Attribute::Param(name) => text(route?.param(self.path()?, name)?.into()),
+            Attribute::Header(name) => {
+                self.header(name).map(Value::Text).or_else(|| self.entry("header", name))
+            }
+            Attribute::Query(name) => {
+                let query = self.target.and_then(|target| path::query(target, name));
+                query.map(Value::Text).or_else(|| self.entry("query", name))
+            }
+            Attribute::Cookie(name) => {
+                self.cookie(name).map(Value::from).or_else(|| self.entry("cookie", name))
+            }
+            Attribute::Param(name) => {
+                let param = || route?.param(self.path()?, name);
+                param().map(Value::from).or_else(|| self.entry("param", name))
+            }
             Attribute::Named(name) => self.named(name),
         }
     }
 
     fn named(&self, name: &str) -> Option<Value<'r>> {
         let known = self.attributes.iter().find(|(known, _)| *known == name);
+        known.map(|(_, value)| value.clone())
+    }
+
+    /// An entry of a map that came as an attribute: `header.x-org`.
+    fn entry(&self, map: &str, key: &str) -> Option<Value<'r>> {
+        let is_entry = |name: &str| {
+            let rest = name.strip_prefix(map).and_then(|rest| rest.strip_prefix('.'));
+            rest.is_some_and(|rest| rest.eq_ignore_ascii_case(key))
+        };
+        let known = self.attributes.iter().find(|(known, _)| is_entry(known));
         known.map(|(_, value)| value.clone())
     }
 

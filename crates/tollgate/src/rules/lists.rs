@@ -9,7 +9,7 @@ mod patterns;
 
 use std::sync::Arc;
 
-pub(crate) use patterns::Patterns;
+pub(crate) use patterns::{Entry, Patterns};
 
 use super::Value;
 use super::fault::Fault;

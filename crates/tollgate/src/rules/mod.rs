@@ -11,6 +11,7 @@ mod decision;
 mod demand;
 mod diagnostic;
 mod door;
+pub mod envoy;
 mod explain;
 mod expr;
 mod facts;
@@ -101,6 +102,7 @@ impl Rules {
                 }
             };
             let document = read::document(&root, &mut found);
+            drop(root); // What is compiled needs the room.
             let domain = compile::domain(&document, &mut found);
             if by_name.insert(domain.name.clone(), domains.len()).is_some() {
                 let place = document.domain.as_ref().map_or(document.place, |name| name.place);
@@ -148,6 +150,12 @@ impl Rules {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// How many limits their rules name; one that depends on the plan counts once.
+    pub fn limit_count(&self) -> usize {
+        let rules = self.0.domains.iter().flat_map(|domain| &domain.compiled.rules);
+        rules.map(|rule| rule.limits.len()).sum()
     }
 
     fn cases(&self) -> &[DomainCase] {

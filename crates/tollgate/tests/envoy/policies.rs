@@ -109,7 +109,7 @@ descriptors:
   - { key: nothing }
 ");
     let tree = service.domains.get("d").unwrap();
-    let cases: [(&[(&str, &str)], Option<&str>); 9] = [
+    let cases: [(&[_], _); 9] = [
         (&[("route", "api"), ("user", "ann")], Some("d.route_api.user")),
         (&[("all", "api"), ("user", "ann")], Some("d.all_api.user_ann")),
         (&[("exact", "v")], Some("d.exact_v")),

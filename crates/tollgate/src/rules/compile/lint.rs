@@ -7,7 +7,6 @@ use super::super::compiled::{Compiled, CostOf, KeyPart, Rule, RuleLimit};
 use super::super::diagnostic::{Diagnostic, Diagnostics};
 use super::super::expr::Expr;
 use super::super::policy::{Mode, Then};
-use super::super::suggest::closest;
 use super::super::written::{self, Document};
 
 /// Warns of what is risky in rules that are otherwise in order.
@@ -131,14 +130,16 @@ fn names(written: &written::Rule, rule: &Rule, document: &Document, found: &mut 
         if name.contains('.') || known.contains(&&**name) {
             continue;
         }
-        let Some(meant) = closest(name, known.iter().copied()) else { continue };
+        // One slip of the finger: `user` is not a misspelled `peer`.
+        let is_slip = |known: &&&str| strsim::damerau_levenshtein(name, known) == 1 && name.len() > 3;
+        let Some(meant) = known.iter().find(is_slip) else { continue };
         let place = written.per.iter().find(|part| *part.value == **name);
         let place = place.map_or(written.name.place, |part| part.place);
         let message = format!("nothing here declares `{name}`; requests must bring it as an attribute");
         found.push(
             Diagnostic::warning("undeclared-name", place, message)
                 .help(format!("did you mean `{meant}`?"))
-                .fix(meant),
+                .fix(*meant),
         );
     }
 }

@@ -57,7 +57,7 @@ pub struct DescriptorStatus {
     pub code: Code,
     /// The limit that applied; of several the one that was over, or else has the least left.
     pub current_limit: Option<CurrentLimit>,
-    /// What is left: nothing once over, and where no limit applies; `u32::MAX` of what is unlimited.
+    /// What is left: nothing once over or where no limit applies, `u32::MAX` where unlimited.
     pub limit_remaining: u32,
     /// How long until the window ends, in whole seconds.
     pub duration_until_reset: Option<Duration>,

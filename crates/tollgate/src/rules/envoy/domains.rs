@@ -14,11 +14,11 @@ use crate::rules::{Source, yaml};
 /// ```
 /// use tollgate::rules::{Source, envoy::Domains};
 /// let files = [
-///     Source::new("auth.yaml", "{ domain: auth, key: login, rate_limit: { unit: minute, requests: 10 } }"),
-///     Source::new("mail.yaml", "{ domain: messaging, key: email, rate_limit: { unit: day, requests: 5 } }"),
+///     ("auth.yaml", "{ domain: auth, key: login, rate_limit: { unit: minute, requests: 10 } }"),
+///     ("mail.yaml", "{ domain: mail, key: email, rate_limit: { unit: day, requests: 5 } }"),
 /// ];
-/// let domains = Domains::read(files)?;
-/// assert!(domains.get("auth").is_some() && domains.get("messaging").is_some());
+/// let domains = Domains::read(files.map(|(name, text)| Source::new(name, text)))?;
+/// assert!(domains.get("auth").is_some() && domains.get("mail").is_some());
 /// # Ok::<(), tollgate::rules::Diagnostics>(())
 /// ```
 #[derive(Clone, Debug)]

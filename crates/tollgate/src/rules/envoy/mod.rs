@@ -14,10 +14,10 @@
 //!         rate_limit: { unit: day, requests_per_unit: 5 }
 //! ```
 //!
-//! [`Domains`] answers as the original does: what is matched, what is counted, and when. So refused
-//! requests count, `a_b` finds what is configured for `a` and `b`, and `*` may match part of a
-//! key. One thing differs: counters are told apart by all keys and values, where in the original the
-//! key `a_b` and the entry `a`, `b` could share one.
+//! [`Domains`] answers as the original does: what is matched, what is counted, and when. So
+//! refused requests count, `a_b` finds what is configured for `a` and `b`, and `*` may match part
+//! of a key. One thing differs: counters are told apart by all keys and values, where in the
+//! original the key `a_b` and the entry `a`, `b` could share one.
 //!
 //! # What may be written besides
 //!
@@ -26,11 +26,11 @@
 //! | `strict: true` | file | a key only matches a key, a value only a value |
 //! | `rate_limits: […]` | descriptor | several limits, all of which apply |
 //! | `unit_multiplier: 15` | limit | windows of 15 units |
-//! | `algorithm: sliding_window` | limit | any algorithm of [`limit`](crate::limit), with its options |
+//! | `algorithm: sliding_window` | limit | any of [`limit`](crate::limit), with its options |
 //! | `burst: 20` | limit | a token bucket of that size |
 //!
-//! A descriptor with an `algorithm` or a `burst` is decided as limits are elsewhere in this crate: all
-//! its limits or none, and what is refused costs nothing. `algorithm: fixed_window` is the
+//! A descriptor with an `algorithm` or a `burst` is decided as limits are elsewhere in this crate:
+//! all its limits or none, and what is refused costs nothing. `algorithm: fixed_window` is the
 //! original's window without its habit of counting refusals.
 //!
 //! There is a short form for one key:

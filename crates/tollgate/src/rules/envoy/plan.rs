@@ -8,7 +8,7 @@ use tollgate_core::Span;
 
 use super::limit::{Counted, RateLimit};
 use super::tree::{Node, Tree};
-use super::{Descriptor, Entries, Metadata, RateLimitRequest};
+use super::{Descriptor, Entries, LimitOverride, Metadata, RateLimitRequest};
 use crate::rules::Request;
 use crate::rules::key::{KeyBytes, KeyWriter};
 use crate::{Action, Call, Check, Limit};
@@ -111,14 +111,21 @@ impl Tree {
         if *request.domain != *self.domain {
             return plan;
         }
-        let found: SmallVec<[_; 4]> =
-            request.descriptors.iter().map(|descriptor| self.find(descriptor)).collect();
+        let found: SmallVec<[_; 4]> = request
+            .descriptors
+            .iter()
+            .map(|descriptor| self.find(descriptor, &mut plan.keys))
+            .collect();
         // Replaced limits replace others all the same.
-        let limits = found.iter().flat_map(|node| node.iter().flat_map(|node| &node.limits));
+        let limits = found.iter().flat_map(|(node, _)| node.iter().flat_map(|node| &node.limits));
         let replaced: SmallVec<[&Arc<str>; 4]> = limits.flat_map(|limit| &limit.replaces).collect();
-        for (item, (descriptor, node)) in request.descriptors.iter().zip(found).enumerate() {
+        for (item, (descriptor, (node, key))) in request.descriptors.iter().zip(found).enumerate() {
             let cost = descriptor.hits.unwrap_or(u64::from(request.hits_addend.max(1)));
-            plan.add(self, item, descriptor, cost, node, &replaced);
+            let asked = Asked { item, key, cost, negative: descriptor.negative };
+            match descriptor.limit {
+                Some(limit) => plan.add_own(&asked, &self.domain, limit),
+                None => plan.add(&asked, node, &replaced),
+            }
         }
         plan
     }
@@ -158,38 +165,55 @@ impl Tree {
         Entries::of(request)
     }
 
-    /// The descriptor of the file that limits; one that brings its own limit needs none.
-    fn find(&self, descriptor: &Descriptor<'_>) -> Option<&Node> {
-        match descriptor.limit {
-            Some(_) => None,
-            None => self.walk(descriptor.entries, |_, _, _| ()),
-        }
-    }
-
-    /// Writes whose counter it is: the entries, so that nobody can pose as another. A shared
-    /// entry is what is written in the file instead of the value, behind a mark no value has.
-    fn write_key(&self, keys: &mut KeyBytes, descriptor: &Descriptor<'_>) -> Range<usize> {
+    /// The descriptor of the file that limits; one that brings its own limit needs none. Writes
+    /// whose counter it is: all entries, so that nobody can pose as another. A shared entry is what
+    /// is written in the file instead of the value, behind a mark no value has.
+    fn find(
+        &self,
+        descriptor: &Descriptor<'_>,
+        keys: &mut KeyBytes,
+    ) -> (Option<&Node>, Range<usize>) {
         let start = keys.len();
         let mut writer = KeyWriter::new(keys);
-        let entry =
-            |writer: &mut KeyWriter<'_>, node: Option<&Node>, (key, value): (&str, &str)| {
+        if descriptor.limit.is_some() {
+            descriptor.entries.iter().for_each(|(key, value)| {
                 writer.text(&[key]);
-                match node.filter(|node| node.shared) {
-                    Some(node) => {
-                        writer.missing();
-                        writer.text(&[&node.key]);
-                        writer.text(&[&node.value]);
-                    }
-                    None => writer.text(&[value]),
-                }
-            };
-        match descriptor.limit {
-            Some(_) => descriptor.entries.iter().for_each(|pair| entry(&mut writer, None, *pair)),
-            None => {
-                self.walk(descriptor.entries, |node, _, pair| entry(&mut writer, Some(node), pair));
-            }
+                writer.text(&[value]);
+            });
+            return (None, start..keys.len());
         }
-        start..keys.len()
+        let node = self.walk(descriptor.entries, |node, _, (key, value)| {
+            writer.text(&[key]);
+            match node.shared {
+                true => {
+                    writer.missing();
+                    writer.text(&[&node.key]);
+                    writer.text(&[&node.value]);
+                }
+                false => writer.text(&[value]),
+            }
+        });
+        (node, start..keys.len())
+    }
+}
+
+/// What one descriptor asks for.
+struct Asked {
+    /// Its number.
+    item: usize,
+    key: Range<usize>,
+    cost: u64,
+    negative: bool,
+}
+
+impl Asked {
+    fn action(&self, extended: bool) -> Action {
+        match (self.cost, self.negative) {
+            (0, _) => Action::Peek,
+            (_, true) => Action::Refund,
+            _ if extended => Action::Take { max_wait: Span::ZERO },
+            _ => Action::Spend,
+        }
     }
 }
 
@@ -200,53 +224,48 @@ impl<'t> Plan<'t> {
         Plan { items, steps: SmallVec::new(), keys: KeyBytes::new() }
     }
 
-    fn add(
-        &mut self,
-        tree: &Tree,
-        item: usize,
-        descriptor: &Descriptor<'_>,
-        cost: u64,
-        node: Option<&'t Node>,
-        replaced: &[&Arc<str>],
-    ) {
+    /// Adds the limits of the file.
+    fn add(&mut self, asked: &Asked, node: Option<&'t Node>, replaced: &[&Arc<str>]) {
+        let Some(node) = node else { return };
         let first = self.steps.len();
-        let extended = node.is_some_and(|node| node.extended);
-        let action = match (cost, descriptor.negative) {
-            (0, _) => Action::Peek,
-            (_, true) => Action::Refund,
-            _ if extended => Action::Take { max_wait: Span::ZERO },
-            _ => Action::Spend,
-        };
-        let mut limits: SmallVec<[(Limited<'t>, Option<&'t Arc<str>>); 2]> = SmallVec::new();
-        if let Some(limit) = descriptor.limit {
-            // No length of any unit and no amount of 32 bits is refused.
-            let counted = Counted::plain(&tree.domain, limit.requests_per_unit, limit.unit);
-            limits.extend(counted.ok().map(|counted| (Limited::Request(Box::new(counted)), None)));
-        }
-        let is_replaced = |limit: &RateLimit| {
-            limit.name.as_ref().is_some_and(|name| replaced.iter().any(|other| *other == name))
-        };
-        for limit in node.iter().flat_map(|node| &node.limits) {
+        let is_replaced =
+            |limit: &RateLimit| limit.name.as_ref().is_some_and(|name| replaced.contains(&name));
+        for limit in &node.limits {
             match &limit.counted {
-                None => self.items[item] = Item::Unlimited,
+                None => self.items[asked.item] = Item::Unlimited,
                 Some(_) if is_replaced(limit) => {}
-                Some(counted) => limits.push((Limited::File(counted), limit.name.as_ref())),
+                Some(counted) => {
+                    let name = limit.name.as_ref();
+                    self.push(asked, Limited::File(counted), name, asked.action(node.extended));
+                }
             }
         }
-        if limits.is_empty() {
-            return;
+        if self.steps.len() > first {
+            let steps = first..self.steps.len();
+            self.items[asked.item] = Item::Limited { steps, of: Some(node) };
         }
-        let key = tree.write_key(&mut self.keys, descriptor);
-        let steps = limits.into_iter().map(|(counted, name)| Step {
-            key: key.clone(),
-            counted,
-            name,
-            cost,
-            action,
-            item,
-        });
-        self.steps.extend(steps);
-        self.items[item] = Item::Limited { steps: first..self.steps.len(), of: node };
+    }
+
+    /// Adds the limit that the request brought along.
+    fn add_own(&mut self, asked: &Asked, domain: &str, limit: LimitOverride) {
+        // Every unit and every amount of 32 bits makes a limit.
+        let Ok(counted) = Counted::plain(domain, limit.requests_per_unit, limit.unit) else {
+            return;
+        };
+        let step = self.steps.len();
+        self.push(asked, Limited::Request(Box::new(counted)), None, asked.action(false));
+        self.items[asked.item] = Item::Limited { steps: step..step + 1, of: None };
+    }
+
+    fn push(
+        &mut self,
+        asked: &Asked,
+        counted: Limited<'t>,
+        name: Option<&'t Arc<str>>,
+        action: Action,
+    ) {
+        let Asked { item, cost, .. } = *asked;
+        self.steps.push(Step { key: asked.key.clone(), counted, name, cost, action, item });
     }
 
     /// The calls to run, in order. Each answers its checks in order; all answers, one after the

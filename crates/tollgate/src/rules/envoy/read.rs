@@ -174,3 +174,28 @@ impl<'n> Reader<'n, '_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::is_envoy;
+    use crate::rules::yaml;
+
+    #[test]
+    fn the_formats_are_told_apart() {
+        for (file, expected) in [
+            ("{ domain: d, descriptors: [] }", true),
+            ("{ descriptors: }", true),
+            ("{ domain: d, key: k, rate_limit: { unit: day, requests: 1 } }", true),
+            ("{ key: k, rate_limits: [] }", true),
+            ("{ domain: d, rules: [] }", false),
+            ("{ version: 1, descriptors: [] }", false),
+            ("{ domain: d }", false),
+            ("{ key: k }", false),
+            ("[descriptors]", false),
+            ("", false),
+        ] {
+            let root = yaml::parse(file, 0).unwrap();
+            assert_eq!(is_envoy(&root), expected, "{file}");
+        }
+    }
+}

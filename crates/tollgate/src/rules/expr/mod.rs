@@ -47,7 +47,7 @@ mod tests;
 use std::sync::Arc;
 
 pub(crate) use spelling::Spelling;
-pub(crate) use tree::{Literal, Node, Set};
+pub(crate) use tree::{Literal, Node, Set, TextTest};
 
 use super::Value;
 use super::attribute::Attribute;

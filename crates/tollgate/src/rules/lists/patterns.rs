@@ -66,8 +66,8 @@ impl<T: Clone> Patterns<T> {
     /// Adds an entry as it is written in a list.
     pub(crate) fn insert(&mut self, entry: &str, attached: T) -> Result<(), Fault> {
         match Entry::read(entry)? {
-            Entry::Network(network) => self.networks.insert(network, attached),
-            Entry::Glob => self.globs.insert(entry, attached),
+            Entry::Network(network) => self.insert_network(network, attached),
+            Entry::Glob => self.insert_glob(entry, attached),
             Entry::Text => self.insert_text(entry, attached),
         }
         Ok(())
@@ -80,6 +80,15 @@ impl<T: Clone> Patterns<T> {
 
     pub(crate) fn insert_number(&mut self, number: i64, attached: T) {
         add(&mut self.numbers, number, attached);
+    }
+
+    /// Adds a pattern with `*`.
+    pub(crate) fn insert_glob(&mut self, pattern: &str, attached: T) {
+        self.globs.insert(pattern, attached);
+    }
+
+    pub(crate) fn insert_network(&mut self, network: IpNet, attached: T) {
+        self.networks.insert(network, attached);
     }
 
     /// What is attached to everything that describes a value; the same twice if two do.

@@ -1,6 +1,6 @@
 //! Test cases beside the rules: a request, when, and what is expected of it.
 
-use super::Reader;
+use super::{MAX_ENTRIES, Reader};
 use crate::rules::diagnostic::Diagnostic;
 use crate::rules::source::At;
 use crate::rules::written::{Case, Document, Step};
@@ -25,7 +25,7 @@ impl Reader<'_> {
     }
 
     pub(super) fn cases(&mut self, node: &Node<'_>) -> Vec<Case> {
-        let nodes = self.list(node, "a list of test cases");
+        let nodes = self.list(node, "a list of test cases", MAX_ENTRIES);
         self.each(nodes, Self::case)
     }
 
@@ -41,7 +41,7 @@ impl Reader<'_> {
         let starts = fields.get("starts").and_then(|node| self.until(node));
         let starts = starts.map(|starts| starts.value);
         let steps = fields.get("steps")?;
-        let nodes = self.several(steps, "a list of steps", 10_000);
+        let nodes = self.several(steps, "a list of steps", MAX_ENTRIES);
         let steps = self.each(nodes, |reader, node| reader.step(node).map(|(step, _)| step));
         Some(Case { place: fields.place, name: name.map(|name| name.value), starts, steps })
     }

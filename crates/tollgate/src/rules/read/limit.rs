@@ -1,6 +1,6 @@
 //! A limit as a rule names it: `10/s burst 20`, `plan.api`, `3 distinct user/h`.
 
-use super::Reader;
+use super::{MAX_LIMITS_IN_ALL, Reader};
 use crate::Limit;
 use crate::limit::grammar::{self, Mistake};
 use crate::rules::diagnostic::Diagnostic;
@@ -12,6 +12,14 @@ const WHAT: &str = "a limit such as 10/s, or a mapping such as { requests: 10, p
 
 impl Reader<'_> {
     pub(super) fn written_limit(&mut self, node: &Node<'_>) -> Option<At<Written>> {
+        self.limits += 1;
+        if self.limits > MAX_LIMITS_IN_ALL {
+            if self.limits == MAX_LIMITS_IN_ALL + 1 {
+                let message = format!("a rules file has at most {MAX_LIMITS_IN_ALL} limits");
+                self.found.push(Diagnostic::error("too-many", node.place, message));
+            }
+            return None;
+        }
         if matches!(node.value, Value::Map(_)) {
             return self.long_limit(node).map(|limit| At::new(Written::Limit(limit), node.place));
         }

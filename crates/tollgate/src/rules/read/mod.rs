@@ -21,12 +21,12 @@ use super::yaml::Node;
 
 /// Reads one file; what is wrong with it goes to `found`.
 pub(crate) fn document(root: &Node<'_>, found: &mut Diagnostics) -> Document {
-    Reader { found, zone: TimeZone::UTC }.document(root)
+    Reader { found, zone: TimeZone::UTC, limits: 0 }.document(root)
 }
 
 /// Reads a file that holds nothing but test cases.
 pub(crate) fn cases_only(root: &Node<'_>, found: &mut Diagnostics) -> Document {
-    Reader { found, zone: TimeZone::UTC }.cases_only(root)
+    Reader { found, zone: TimeZone::UTC, limits: 0 }.cases_only(root)
 }
 
 /// What the parts of a file are read with.
@@ -34,7 +34,14 @@ struct Reader<'d> {
     found: &'d mut Diagnostics,
     /// The file's default, for dates without a time.
     zone: TimeZone,
+    /// Limits so far: they are the largest part of what is kept.
+    limits: usize,
 }
+
+/// The most rules of a file, and the most overrides, and test cases.
+const MAX_ENTRIES: usize = 10_000;
+/// The most limits of a file.
+const MAX_LIMITS_IN_ALL: usize = 30_000;
 
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
 
-use super::Reader;
+use super::{MAX_ENTRIES, Reader};
 use super::scalar::shown;
 use crate::rules::diagnostic::Diagnostic;
 use crate::rules::source::At;
@@ -14,7 +14,7 @@ const FIELDS: [&str; 6] = ["match", "rule", "limit", "plan", "until", "reason"];
 
 impl Reader<'_> {
     pub(super) fn overrides(&mut self, node: &Node<'_>) -> Vec<Override> {
-        let nodes = self.list(node, "a list of overrides");
+        let nodes = self.list(node, "a list of overrides", MAX_ENTRIES);
         self.each(nodes, Self::one_override)
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::Reader;
+use super::{MAX_ENTRIES, Reader};
 use super::fields::Fields;
 use super::scalar::shown;
 use super::tables::MAX_LIMITS;
@@ -31,7 +31,7 @@ const MAX_ROUTES: usize = 1_000;
 
 impl Reader<'_> {
     pub(super) fn rules(&mut self, node: &Node<'_>) -> Vec<Rule> {
-        let nodes = self.list(node, "a list of rules");
+        let nodes = self.list(node, "a list of rules", MAX_ENTRIES);
         let mut names: HashMap<String, Place> = HashMap::with_capacity(nodes.len());
         let mut rules = Vec::with_capacity(nodes.len());
         for (index, node) in nodes.iter().enumerate() {

@@ -83,13 +83,22 @@ impl Reader<'_> {
         most: usize,
     ) -> &'n [Node<'a>] {
         let Value::List(items) = &node.value else { return std::slice::from_ref(node) };
-        self.bounded(node, items, what, most)
+        if items.is_empty() {
+            let message = format!("expected {what}, found an empty list");
+            self.found.push(Diagnostic::error("empty", node.place, message));
+        }
+        self.bounded(items, most)
     }
 
     /// A list and nothing else.
-    pub(super) fn list<'n, 'a>(&mut self, node: &'n Node<'a>, what: &str) -> &'n [Node<'a>] {
+    pub(super) fn list<'n, 'a>(
+        &mut self,
+        node: &'n Node<'a>,
+        what: &str,
+        most: usize,
+    ) -> &'n [Node<'a>] {
         match &node.value {
-            Value::List(items) => items,
+            Value::List(items) => self.bounded(items, most),
             Value::Map(_) => {
                 self.wrong_kind(node, what);
                 self.help("begin each entry of a list with `- `");
@@ -121,17 +130,7 @@ impl Reader<'_> {
         all
     }
 
-    fn bounded<'n, 'a>(
-        &mut self,
-        node: &'n Node<'a>,
-        items: &'n [Node<'a>],
-        what: &str,
-        most: usize,
-    ) -> &'n [Node<'a>] {
-        if items.is_empty() {
-            let message = format!("expected {what}, found an empty list");
-            self.found.push(Diagnostic::error("empty", node.place, message));
-        }
+    fn bounded<'n, 'a>(&mut self, items: &'n [Node<'a>], most: usize) -> &'n [Node<'a>] {
         if let Some(first) = items.get(most) {
             let message = format!("at most {most} are allowed here, there are {}", items.len());
             self.found.push(Diagnostic::error("too-many", first.place, message));

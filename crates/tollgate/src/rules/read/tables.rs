@@ -10,7 +10,7 @@ use crate::rules::attribute::BUILT_IN;
 use crate::rules::diagnostic::Diagnostic;
 use crate::rules::source::At;
 use crate::rules::written::{List, Plan};
-use crate::rules::yaml::{Node, Value};
+use crate::rules::yaml::{MAX_NODES, Node, Value};
 
 /// Words of the expression language: no attribute can have their name.
 const RESERVED: [&str; 6] = ["lists", "plans", "true", "false", "null", "in"];
@@ -20,7 +20,7 @@ pub(super) const MAX_LIMITS: usize = 16;
 
 impl Reader<'_> {
     pub(super) fn proxies(&mut self, node: &Node<'_>) -> Vec<At<IpNet>> {
-        let nodes = self.list(node, "a list of addresses and networks, as in [10.0.0.0/8]");
+        let nodes = self.list(node, "a list of addresses and networks, as in [10.0.0.0/8]", MAX_NODES);
         self.each(nodes, Self::network)
     }
 
@@ -90,7 +90,7 @@ impl Reader<'_> {
         let mut lists = Vec::new();
         for (name, node) in self.entries(node, what) {
             let good = self.check_name(&name, "a list");
-            let nodes = self.list(node, "a list of addresses, names and patterns");
+            let nodes = self.list(node, "a list of addresses, names and patterns", MAX_NODES);
             let what = "an address, a name or a pattern";
             let entries = self.each(nodes, |reader, node| reader.owned(node, what));
             if good {

@@ -279,9 +279,3 @@ fn a_finding_points_into_quotes_but_not_into_escapes() {
     assert_eq!(column("'10/m'"), (31, 30, 31, min));
     assert_eq!(column("\"10\\x2Fm\""), (27, 26, 35, "10/min".into()));
 }
-
-#[test]
-fn sizes() {
-    eprintln!("rule {} limit {} written {} node {} diag {}", size_of::<crate::rules::written::Rule>(), size_of::<crate::Limit>(), size_of::<crate::rules::source::At<Written>>(), size_of::<yaml::Node<'_>>(), size_of::<crate::rules::Diagnostic>());
-    eprintln!("engine {} step {}", size_of::<crate::Engine>(), size_of::<crate::rules::written::Step>());
-}

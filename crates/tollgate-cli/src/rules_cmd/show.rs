@@ -1,0 +1,124 @@
+//! Answers of a rules service, as people read them.
+
+use std::io::{self, BufWriter, IsTerminal, Write};
+
+use serde_json::Value;
+
+use super::ask::{Ask, Reply, Service};
+use crate::Outcome;
+use crate::style::{Style, Tone};
+use crate::table::{Align, Cell, Table};
+
+pub(crate) fn style() -> Style {
+    Style::when(io::stdout().is_terminal())
+}
+
+/// Prints JSON on one line.
+pub(crate) fn json(value: &Value) -> anyhow::Result<Outcome> {
+    writeln!(io::stdout(), "{value}")?;
+    Ok(Outcome::Fine)
+}
+
+/// A field as text that cannot play tricks on a terminal.
+pub(crate) fn text(value: &Value) -> String {
+    match value {
+        Value::Null => "-".to_owned(),
+        Value::String(text) => text.chars().flat_map(shown).collect(),
+        other => other.to_string(),
+    }
+}
+
+fn shown(c: char) -> Vec<char> {
+    if c.is_control() { c.escape_default().collect() } else { vec![c] }
+}
+
+/// `2026-11-16T01:36:02.123Z` to the second.
+pub(crate) fn time(value: &Value) -> String {
+    let text = text(value);
+    match text.split_once('.') {
+        Some((seconds, _)) => format!("{}Z", seconds.replace('T', " ")),
+        None => text,
+    }
+}
+
+/// Prints rows under a head.
+pub(crate) fn table<const N: usize>(
+    head: [(&'static str, Align); N],
+    rows: impl Iterator<Item = [Cell; N]>,
+) -> anyhow::Result<Outcome> {
+    let mut table = Table::new(head);
+    rows.for_each(|row| table.push(row));
+    let mut out = BufWriter::new(io::stdout().lock());
+    table.write(&mut out, style(), 0)?;
+    out.flush()?;
+    Ok(Outcome::Fine)
+}
+
+/// Asks for a change, and says how it went: findings if the rules are wrong, `what` otherwise.
+pub(crate) fn change(
+    service: &Service,
+    ask: Ask<'_>,
+    what: impl FnOnce(&Value) -> String,
+) -> anyhow::Result<Outcome> {
+    match service.ask(ask)? {
+        Reply::Missing(detail) => anyhow::bail!("{detail}"),
+        Reply::Wrong(problem) => wrong(service, &problem),
+        Reply::Fine(answer) => {
+            let body: Value = serde_json::from_slice(&answer.body)?;
+            if service.json {
+                return json(&body);
+            }
+            report(&body, &what(&body))?;
+            Ok(Outcome::Fine)
+        }
+    }
+}
+
+fn wrong(service: &Service, problem: &Value) -> anyhow::Result<Outcome> {
+    if service.json {
+        json(problem)?;
+    } else {
+        let mut out = io::stdout().lock();
+        if let Some(rendered) = problem["rendered"].as_str() {
+            writeln!(out, "{rendered}\n")?;
+        }
+        writeln!(out, "{}", style().bad(text(&problem["detail"])))?;
+    }
+    Ok(Outcome::Found)
+}
+
+fn report(body: &Value, what: &str) -> anyhow::Result<()> {
+    let (style, mut out) = (style(), BufWriter::new(io::stdout().lock()));
+    for line in body["diff"].as_str().unwrap_or_default().lines() {
+        let tone = match line.as_bytes().first() {
+            Some(b'+') => Tone::Allowed,
+            Some(b'-') => Tone::Denied,
+            Some(b'@') => Tone::Dim,
+            _ => Tone::Plain,
+        };
+        writeln!(out, "{}", style.tone(tone, line))?;
+    }
+    for (mark, tone, names) in [
+        ("added", Tone::Allowed, &body["rules"]["added"]),
+        ("removed", Tone::Denied, &body["rules"]["removed"]),
+        ("changed", Tone::Bold, &body["rules"]["changed"]),
+        ("other", Tone::Bold, &body["rules"]["sections"]),
+    ] {
+        let names: Vec<String> = names.as_array().into_iter().flatten().map(text).collect();
+        if !names.is_empty() {
+            writeln!(out, "{mark:>8}  {}", style.tone(tone, names.join(", ")))?;
+        }
+    }
+    for warning in body["warnings"].as_array().into_iter().flatten() {
+        let (file, line) = (text(&warning["file"]), text(&warning["line"]));
+        let message = text(&warning["message"]);
+        writeln!(out, "{} {file}:{line}: {message}", style.denied("warning:"))?;
+    }
+    let revision = text(&body["revision"]);
+    match (body["dry_run"] == true, body["changed"] == true) {
+        (_, false) => writeln!(out, "nothing to change")?,
+        (true, true) => writeln!(out, "{what} could be done; nothing was changed")?,
+        (false, true) => writeln!(out, "{what} {}", style.dim(format!("revision {revision}")))?,
+    }
+    Ok(out.flush()?)
+}
