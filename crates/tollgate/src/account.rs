@@ -1,8 +1,10 @@
-//! A limit with its state: deciding several together, all or none.
+//! A limit with its state.
 //!
 //! Stores differ in where states live. What happens to them is written here, once: an
-//! [`Account`] pairs a limit with the state of one key, and the functions below run a request
-//! over a slice of them.
+//! [`Account`] pairs a limit with the state of one key, and [`together`] runs a request over a
+//! slice of them.
+
+mod together;
 
 use smallvec::SmallVec;
 use tollgate_core::{
@@ -12,7 +14,9 @@ use tollgate_core::{
 
 use crate::adaptive::AdaptiveState;
 use crate::limit::{Engine, Limit};
-use crate::store::Action;
+use crate::store::{Action, Check};
+
+pub(crate) use together::{Accounts, only, run};
 
 /// One verdict for each limit asked, in the order they were given.
 ///
@@ -23,16 +27,17 @@ use crate::store::Action;
 /// ```
 pub type Verdicts = SmallVec<[Verdict; 2]>;
 
-/// What is remembered for one key under one limit.
+/// What is remembered for one key under one limit. Whatever grows is boxed, so that the small
+/// ones, which are most of them, stay cheap to move.
 #[derive(Clone, Debug)]
 pub(crate) enum State {
     Meter(MeterState),
     FixedWindow(FixedWindowState),
     SlidingWindow(SlidingWindowState),
-    SlidingSlots(SlidingSlotsState),
-    SlidingLog(SlidingLogState),
+    SlidingSlots(Box<SlidingSlotsState>),
+    SlidingLog(Box<SlidingLogState>),
     WarmUp(WarmUpState),
-    Leases(ConcurrencyState),
+    Leases(Box<ConcurrencyState>),
     Adaptive(Box<AdaptiveState>),
     /// An unlimited key remembers nothing.
     Nothing,
@@ -90,10 +95,10 @@ impl State {
             Engine::Meter(algorithm) => State::Meter(algorithm.fresh(now)),
             Engine::FixedWindow(algorithm) => State::FixedWindow(algorithm.fresh(now)),
             Engine::SlidingWindow(algorithm) => State::SlidingWindow(algorithm.fresh(now)),
-            Engine::SlidingSlots(algorithm) => State::SlidingSlots(algorithm.fresh(now)),
-            Engine::SlidingLog(algorithm) => State::SlidingLog(algorithm.fresh(now)),
+            Engine::SlidingSlots(algorithm) => State::SlidingSlots(Box::new(algorithm.fresh(now))),
+            Engine::SlidingLog(algorithm) => State::SlidingLog(Box::new(algorithm.fresh(now))),
             Engine::WarmUp(algorithm) => State::WarmUp(algorithm.fresh(now)),
-            Engine::Concurrent(_) => State::Leases(ConcurrencyState::default()),
+            Engine::Concurrent(_) => State::Leases(Box::default()),
             Engine::Adaptive(range) => State::Adaptive(Box::new(AdaptiveState::new(range))),
             Engine::Unlimited => State::Nothing,
         }
@@ -115,16 +120,31 @@ impl State {
         )
     }
 
-    /// Copying costs nothing worth saving.
-    fn is_small(&self) -> bool {
-        use State::{Adaptive, Leases, SlidingLog, SlidingSlots};
-        !matches!(self, SlidingSlots(_) | SlidingLog(_) | Leases(_) | Adaptive(_))
+    /// A copy of a state that costs nothing worth saving to copy.
+    #[inline]
+    fn small(&self) -> Option<State> {
+        Some(match *self {
+            State::Meter(state) => State::Meter(state),
+            State::FixedWindow(state) => State::FixedWindow(state),
+            State::SlidingWindow(state) => State::SlidingWindow(state),
+            State::WarmUp(state) => State::WarmUp(state),
+            State::Nothing => State::Nothing,
+            _ => return None,
+        })
     }
 }
 
 impl<'a> Account<'a> {
     pub(crate) fn new(limit: &'a Limit, state: State, cost: u64) -> Account<'a> {
         Account { limit, state, cost, lease: 0, patience: Span::MAX, same_as: None }
+    }
+
+    /// The account of a check, given what is remembered of its key.
+    #[inline]
+    pub(crate) fn open(check: &Check<'a>, state: Option<State>, now: Time) -> Account<'a> {
+        let Check { limit, cost, lease, patience, .. } = *check;
+        let state = state.unwrap_or_else(|| State::fresh(limit, now));
+        Account { limit, state, cost, lease, patience, same_as: None }
     }
 
     /// What could ever be spent at once.
@@ -137,6 +157,7 @@ impl<'a> Account<'a> {
 
     /// Charges the state and says whether that may be kept. A state on the heap is charged only
     /// if so.
+    #[inline(always)]
     fn attempt(&mut self, now: Time, max_wait: Span) -> Verdict {
         let (cost, lease) = (self.cost, self.lease);
         let max_wait = max_wait.min(self.patience);
@@ -156,18 +177,6 @@ impl<'a> Account<'a> {
             |places, leases| places.acquire(leases, now, cost, lease),
             Verdict::allow(u64::MAX, UNLIMITED)
         )
-    }
-
-    /// What taking would be answered; the state stays as it is.
-    fn try_take(&mut self, now: Time, max_wait: Span) -> Verdict {
-        let before = self.state.clone();
-        let mut verdict = self.attempt(now, max_wait);
-        if !verdict.allowed {
-            self.state = before.clone();
-            verdict = self.refuse(now);
-        }
-        self.state = before;
-        verdict
     }
 
     /// How things stand, with nothing spent.
@@ -236,6 +245,37 @@ impl<'a> Account<'a> {
         }
     }
 
+    /// Charges the state if that is allowed.
+    fn take(&mut self, now: Time, max_wait: Span) -> Verdict {
+        let before = self.state.small();
+        let verdict = self.attempt(now, max_wait);
+        if verdict.allowed {
+            return verdict;
+        }
+        self.restore(&before);
+        self.refuse(now)
+    }
+
+    /// What taking would be answered; the state stays as it is.
+    fn try_take(&mut self, now: Time, max_wait: Span) -> Verdict {
+        let before = self.state.clone();
+        let verdict = self.take(now, max_wait);
+        self.state = before;
+        verdict
+    }
+
+    /// Does what `action` says, with nobody else to ask.
+    pub(crate) fn run(&mut self, action: Action, now: Time) -> Verdict {
+        match action {
+            Action::Take { max_wait } => self.take(now, max_wait),
+            Action::Try { max_wait } => self.try_take(now, max_wait),
+            _ => {
+                self.adjust(action, now);
+                self.look(now)
+            }
+        }
+    }
+
     /// Does what asks nobody.
     fn adjust(&mut self, action: Action, now: Time) {
         let cost = i64::try_from(self.cost).unwrap_or(i64::MAX);
@@ -263,25 +303,25 @@ impl<'a> Account<'a> {
         )
     }
 
+    /// The same, given a verdict that describes the state. It says so unless an earlier account
+    /// of the same request was about the same state.
+    #[inline]
+    pub(crate) fn full_after(&mut self, verdict: &Verdict, now: Time) -> Time {
+        match self.same_as {
+            None => now + verdict.reset_after,
+            Some(_) => self.full_at(),
+        }
+    }
+
     /// What is left to spend, negative if something is owed.
     fn left(&mut self, now: Time) -> i128 {
-        let capacity = i128::from(self.capacity());
         let used = each_algorithm!(
             self,
             |algorithm, state| algorithm.used(state, now),
             |places, leases| places.in_flight(leases, now),
-            return i128::from(u64::MAX)
+            0
         );
-        capacity - i128::from(used)
-    }
-
-    /// How much is spent, in fifteenths; 15 only if nothing is left.
-    pub(crate) fn level(&mut self, now: Time) -> u8 {
-        let (left, capacity) = (self.left(now), i128::from(self.capacity()).max(1));
-        match left {
-            ..=0 => 15,
-            left => ((capacity - left) * 15 / capacity).clamp(0, 14) as u8,
-        }
+        i128::from(self.capacity()) - i128::from(used)
     }
 
     /// Moves on to a changed limit.
@@ -290,10 +330,10 @@ impl<'a> Account<'a> {
             // Holders stay in flight whatever happens to the limit.
             (_, Engine::Concurrent(_), State::Leases(leases)) => State::Leases(leases.clone()),
             (_, Engine::Concurrent(_), State::Adaptive(state)) => {
-                State::Leases(state.leases.clone())
+                State::Leases(Box::new(state.leases.clone()))
             }
             (_, Engine::Adaptive(range), State::Leases(leases)) => {
-                State::Adaptive(Box::new(AdaptiveState::new(range).with(leases.clone())))
+                State::Adaptive(Box::new(AdaptiveState::new(range).with((**leases).clone())))
             }
             (_, Engine::Adaptive(range), State::Adaptive(state)) => {
                 State::Adaptive(Box::new(AdaptiveState::new(range).with(state.leases.clone())))
@@ -319,74 +359,11 @@ fn endowed(limit: &Limit, now: Time, left: i128) -> State {
         Engine::Meter(algorithm) => State::Meter(algorithm.endow(now, left)),
         Engine::FixedWindow(algorithm) => State::FixedWindow(algorithm.endow(now, left)),
         Engine::SlidingWindow(algorithm) => State::SlidingWindow(algorithm.endow(now, left)),
-        Engine::SlidingSlots(algorithm) => State::SlidingSlots(algorithm.endow(now, left)),
-        Engine::SlidingLog(algorithm) => State::SlidingLog(algorithm.endow(now, left)),
+        Engine::SlidingSlots(algorithm) => {
+            State::SlidingSlots(Box::new(algorithm.endow(now, left)))
+        }
+        Engine::SlidingLog(algorithm) => State::SlidingLog(Box::new(algorithm.endow(now, left))),
         Engine::WarmUp(algorithm) => State::WarmUp(algorithm.endow(now, left)),
         Engine::Concurrent(_) | Engine::Adaptive(_) | Engine::Unlimited => State::fresh(limit, now),
     }
-}
-
-/// What an account finds: a state that was named before in the same request is one state.
-fn inherit(accounts: &mut [Account<'_>], i: usize, now: Time) {
-    let Some(earlier) = accounts[i].same_as else { return };
-    let state = accounts[earlier].state.clone();
-    let fits = state.fits(accounts[i].limit);
-    accounts[i].state = if fits { state } else { State::fresh(accounts[i].limit, now) };
-}
-
-/// Charges every account if each of them allows it, and none otherwise.
-fn take(accounts: &mut [Account<'_>], now: Time, max_wait: Span) -> Verdicts {
-    let mut before: SmallVec<[Option<State>; 4]> = SmallVec::new();
-    let mut verdicts = Verdicts::new();
-    let count = accounts.len();
-    for i in 0..count {
-        inherit(accounts, i, now);
-        let account = &mut accounts[i];
-        // After the last nobody can object, unless somebody already has.
-        let last = i + 1 == count && verdicts.iter().all(|verdict| verdict.allowed);
-        let in_place = last && account.same_as.is_none() && !account.state.is_small();
-        let seen = (!in_place).then(|| account.state.clone());
-        let mut verdict = account.attempt(now, max_wait);
-        if !verdict.allowed {
-            account.restore(&seen);
-            verdict = account.refuse(now);
-            account.restore(&seen);
-        }
-        before.push(seen);
-        verdicts.push(verdict);
-    }
-    if verdicts.iter().all(|verdict| verdict.allowed) {
-        return verdicts;
-    }
-    for (account, before) in accounts.iter_mut().zip(&before) {
-        account.restore(before);
-    }
-    for (i, verdict) in verdicts.iter_mut().enumerate() {
-        inherit(accounts, i, now);
-        let account = &mut accounts[i];
-        if verdict.allowed {
-            *verdict = Verdict::allow(account.capacity(), account.peek(now));
-        } else if before[i].is_some() && account.counts_denied() {
-            account.adjust(Action::Spend, now);
-        }
-    }
-    verdicts
-}
-
-/// The accounts of one request.
-pub(crate) type Accounts<'a> = SmallVec<[Account<'a>; 2]>;
-
-/// Does to the accounts what `action` says.
-pub(crate) fn run(action: Action, accounts: &mut [Account<'_>], now: Time) -> Verdicts {
-    match action {
-        Action::Take { max_wait } => return take(accounts, now, max_wait),
-        Action::Try { max_wait } => return accounts.iter_mut().map(|a| a.try_take(now, max_wait)).collect(),
-        _ => {}
-    }
-    let adjusted = (0..accounts.len()).map(|i| {
-        inherit(accounts, i, now);
-        accounts[i].adjust(action, now);
-        accounts[i].look(now)
-    });
-    adjusted.collect()
 }

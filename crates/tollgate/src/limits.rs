@@ -42,19 +42,19 @@ impl Limits {
         Bucket::new(self.family << 32 | (self.generation & 0xff_ffff) << 8 | (index as u64 & 0xff))
     }
 
+    #[inline]
     pub(crate) fn checks<'a>(
         &'a self,
         key: Key<'a>,
         cost: u64,
         lease: u64,
     ) -> SmallVec<[Check<'a>; 2]> {
-        let limits = self.limits.iter().zip(&self.formers).enumerate();
-        let check = |(i, (limit, former)): (usize, (&'a Limit, &'a Option<Former>))| Check {
-            lease,
-            former: former.as_ref(),
-            ..Check::new(self.bucket(i), key, limit, cost)
-        };
-        limits.map(check).collect()
+        let mut checks = SmallVec::new();
+        for (i, (limit, former)) in self.limits.iter().zip(&self.formers).enumerate() {
+            let check = Check::new(self.bucket(i), key, limit, cost);
+            checks.push(Check { lease, former: former.as_ref(), ..check });
+        }
+        checks
     }
 
     /// The limits that come after these.

@@ -89,7 +89,8 @@ fn codes_in(folder: &str) -> BTreeSet<String> {
 
 /// The first argument of what makes a finding, where it is written out.
 fn codes_of(source: &str) -> Vec<String> {
-    let makers = ["Diagnostic::error(", "Diagnostic::warning(", "Diagnostic::note(", ".at(", ".mistake("];
+    let makers =
+        ["Diagnostic::error(", "Diagnostic::warning(", "Diagnostic::note(", ".at(", ".mistake("];
     let calls = makers.iter().flat_map(|maker| source.split(maker).skip(1));
     let code = |rest: &str| -> Option<String> {
         let (code, _) = rest.trim_start().strip_prefix('"')?.split_once('"')?;
@@ -105,8 +106,8 @@ fn of_many_findings_a_hundred_are_shown_and_the_rest_counted() {
     let found = Rules::read([Source::new("many.yaml", text)]).unwrap_err();
     let said = found.to_string();
     assert_eq!(said.matches("error[unknown-field]").count(), 100);
-    assert!(said.ends_with("\n\nand at least 901 more"), "{}", &said[said.len() - 100..]);
-    assert_eq!(found.iter().count(), 1_000);
+    assert!(said.ends_with("\n\nand at least 401 more"), "{}", &said[said.len() - 100..]);
+    assert_eq!(found.iter().count(), 500);
     let two = "a: 1\n".repeat(2);
     let found = Rules::read([Source::new("two.yaml", two)]).unwrap_err();
     assert_eq!(found.len(), 3, "{found}");

@@ -63,3 +63,21 @@ examples! {
     stripe: "stripe.yaml",
     x: "x.yaml",
 }
+
+#[test]
+fn mails_and_logins_by_domain() {
+    use tollgate::{Limiter, Request, testing::ManualClock};
+    let clock = ManualClock::new();
+    let rules = load(&examples().join("by-domain"));
+    let limiter = Limiter::builder().clock(&clock).build_rules(rules);
+    let passes = |domain: &str, key: &str, value: &str| {
+        let request = Request::empty().domain(domain).attribute(key, value);
+        (0..20).filter(|_| limiter.decide(&request).allowed).count()
+    };
+    assert_eq!(passes("auth", "login", "ann"), 10);
+    assert_eq!(passes("auth", "login", "bob"), 10);
+    assert_eq!(passes("messaging", "email", "ann"), 5);
+    clock.advance(std::time::Duration::from_secs(60));
+    assert_eq!(passes("auth", "login", "ann"), 10);
+    assert_eq!(passes("messaging", "email", "ann"), 0);
+}

@@ -202,7 +202,9 @@ pub(crate) fn history(args: &HistoryArgs) -> anyhow::Result<Outcome> {
 pub(crate) fn rollback(args: &RollbackArgs) -> anyhow::Result<Outcome> {
     let ask = Ask::new("POST", format!("{}/rollback", path(&args.name)));
     let ask = ask.dry_run(&args.dry_run).json(&json!({ "to": args.to }));
-    show::change(&args.service, ask, |_| format!("{} says again what version {} said,", args.name, args.to))
+    show::change(&args.service, ask, |_| {
+        format!("{} says again what version {} said,", args.name, args.to)
+    })
 }
 
 pub(crate) fn audit(args: &AuditArgs) -> anyhow::Result<Outcome> {

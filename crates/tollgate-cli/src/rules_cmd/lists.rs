@@ -140,7 +140,8 @@ fn show_all(args: &ShowArgs) -> anyhow::Result<Outcome> {
 }
 
 fn done(body: &Value, verb: &str) -> String {
-    let [name, touched, entries] = ["name", "touched", "entries"].map(|field| show::text(&body[field]));
+    let [name, touched, entries] =
+        ["name", "touched", "entries"].map(|field| show::text(&body[field]));
     format!("{verb} {touched} in {name}, which has {entries} now,")
 }
 

@@ -126,11 +126,20 @@ pub(crate) fn list(args: &ListArgs) -> anyhow::Result<Outcome> {
             Value::Null => limits.join(" and "),
             plan => format!("plan {}", show::text(plan)),
         };
-        let reason = if what["reason"].is_null() { String::new() } else { show::text(&what["reason"]) };
+        let reason =
+            if what["reason"].is_null() { String::new() } else { show::text(&what["reason"]) };
         let [rule, until] = ["rule", "until"].map(|field| show::text(&what[field]).into());
         let who = show::text(&stored["who"]).into();
         let id = show::text(&stored["id"]).into();
-        [id, matches.join(" ").into(), rule, Cell::new(Tone::Bold, gives), until, who, reason.into()]
+        [
+            id,
+            matches.join(" ").into(),
+            rule,
+            Cell::new(Tone::Bold, gives),
+            until,
+            who,
+            reason.into(),
+        ]
     });
     let head = [
         ("id", Align::Right),

@@ -33,6 +33,7 @@ impl RulesService {
             tokens: self.tokens.clone(),
             request_timeout: self.options.request_timeout,
             stopping: seen,
+            probing: Arc::default(),
         };
         let service = TowerToHyperService::new(router(context));
         let mut http = http1::Builder::new();

@@ -9,7 +9,7 @@ use super::options::Options;
 use super::parse::{self, MAX_LEN, Parser};
 use super::spec::{Measure, Spec};
 use super::unit::{Period, Unit};
-use super::{Limit, calendar, hints, number, words};
+use super::{Limit, calendar, hints, number};
 
 /// What is wrong with a text: where, why, and what to put in place of which stretch.
 #[derive(Debug)]
@@ -91,11 +91,6 @@ pub(crate) fn zone(name: &str) -> Result<String, Mistake> {
             .into())
         }
     }
-}
-
-/// The one of `known` that `typed` most likely was meant to be.
-pub(crate) fn nearest<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    words::nearest(typed, known)
 }
 
 /// The unit of time spelled `word`.

@@ -1,8 +1,10 @@
 //! A locked line and the overflow lines chained to it: where entries are found, added and dropped.
 
+use std::ops::Deref;
+
 use smallvec::SmallVec;
 
-use super::line::{self, Entry, SLOTS, Words};
+use super::line::{self, Entry, Lock, SLOTS, Words};
 use super::place::Place;
 use super::table::Table;
 
@@ -12,11 +14,18 @@ pub(super) type Rank = (u8, u64);
 /// Numbers of overflow lines.
 pub(super) type Links = SmallVec<[u64; 8]>;
 
-/// A locked line and its chain.
-#[derive(Debug)]
-pub(super) struct Locked<'a, const W: usize, const N: usize> {
+/// A line and the overflow lines chained to it, to be touched only while it is locked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Chain<'a, const W: usize, const N: usize> {
     pub(super) table: &'a Table<W, N>,
     pub(super) words: &'a Words<W>,
+}
+
+/// A chain, locked until this is dropped.
+#[derive(Debug)]
+pub(super) struct Locked<'a, const W: usize, const N: usize> {
+    chain: Chain<'a, W, N>,
+    _lock: Lock<'a>,
 }
 
 /// Where in a locked chain an entry was found.
@@ -27,9 +36,26 @@ pub(super) struct Slot<'a, const W: usize> {
 }
 
 impl<'a, const W: usize, const N: usize> Locked<'a, W, N> {
+    /// Locks a line and with it its chain.
+    #[inline(always)]
+    pub(super) fn new(table: &'a Table<W, N>, words: &'a Words<W>) -> Locked<'a, W, N> {
+        Locked { _lock: Lock::of(words), chain: Chain { table, words } }
+    }
+}
+
+impl<'a, const W: usize, const N: usize> Deref for Locked<'a, W, N> {
+    type Target = Chain<'a, W, N>;
+
+    #[inline]
+    fn deref(&self) -> &Chain<'a, W, N> {
+        &self.chain
+    }
+}
+
+impl<'a, const W: usize, const N: usize> Chain<'a, W, N> {
     /// The home line and the overflow lines behind it.
     #[inline]
-    fn chain(&self) -> impl Iterator<Item = &'a Words<W>> + use<'a, W, N> {
+    fn lines(&self) -> impl Iterator<Item = &'a Words<W>> + use<'a, W, N> {
         let table = self.table;
         std::iter::successors(Some(self.words), move |words| {
             line::link(words).map(|number| table.overflow_line(number))
@@ -45,7 +71,7 @@ impl<'a, const W: usize, const N: usize> Locked<'a, W, N> {
     }
 
     fn find_further(&self, place: Place) -> Option<Slot<'a, W>> {
-        self.chain()
+        self.lines()
             .skip(1)
             .find_map(|words| line::find(words, place.tag).map(|index| Slot { words, index }))
     }
@@ -54,7 +80,7 @@ impl<'a, const W: usize, const N: usize> Locked<'a, W, N> {
     pub(super) fn insert(&self, place: Place, nibble: u8, words: [u64; N], now: u64) -> bool {
         let entry = Entry { tag: place.tag, nibble, words };
         let mut last = self.words;
-        for words in self.chain() {
+        for words in self.lines() {
             let free = line::find_empty(words).map(|slot| (slot, true)).or_else(|| {
                 let full = |&slot: &usize| line::read::<W, N>(words, slot).full_at() <= now;
                 (0..SLOTS).find(full).map(|slot| (slot, false))
@@ -84,7 +110,7 @@ impl<'a, const W: usize, const N: usize> Locked<'a, W, N> {
     }
 
     pub(super) fn slots(&self) -> impl Iterator<Item = Slot<'a, W>> + use<'a, W, N> {
-        self.chain()
+        self.lines()
             .flat_map(|words| (0..SLOTS).map(move |index| Slot { words, index }))
             .filter(|slot| slot.entry::<N>().tag != 0)
     }
@@ -111,7 +137,7 @@ impl<'a, const W: usize, const N: usize> Locked<'a, W, N> {
             }
         }
         self.table.uncount(forgotten);
-        let links: Links = self.chain().filter_map(line::link).collect();
+        let links: Links = self.lines().filter_map(line::link).collect();
         for words in links.iter().map(|&n| self.table.overflow_line(n)).chain([self.words]) {
             (0..SLOTS).for_each(|slot| line::clear(words, slot));
             line::set_link(words, None);
@@ -146,17 +172,15 @@ impl<'a, const W: usize, const N: usize> Locked<'a, W, N> {
     }
 }
 
-impl<const W: usize, const N: usize> Drop for Locked<'_, W, N> {
-    #[inline]
-    fn drop(&mut self) {
-        line::unlock(self.words);
-    }
-}
-
 impl<'a, const W: usize> Slot<'a, W> {
     #[inline]
     pub(super) fn entry<const N: usize>(self) -> Entry<N> {
         line::read(self.words, self.index)
+    }
+
+    #[inline]
+    pub(super) fn holds(self, tag: u64) -> bool {
+        line::holds(self.words, self.index, tag)
     }
 
     #[inline]

@@ -74,17 +74,27 @@ impl Cold {
         Some(std::mem::replace(&mut kept.state, State::Nothing))
     }
 
-    pub(super) fn put(&self, shard: &mut Shard, fingerprint: Fingerprint, kept: Kept, now: Time) {
+    /// Keeps a state, unless it equals none. Returns whether it is the first of its key.
+    pub(super) fn put(
+        &self,
+        shard: &mut Shard,
+        fingerprint: Fingerprint,
+        kept: Kept,
+        now: Time,
+    ) -> bool {
         if kept.full_at <= now {
-            return self.remove(shard, fingerprint);
+            self.remove(shard, fingerprint);
+            return false;
         }
-        if shard.states.insert(fingerprint, kept).is_none() {
+        let first = shard.states.insert(fingerprint, kept).is_none();
+        if first {
             self.keys.fetch_add(1, Ordering::Relaxed);
             if shard.states.len() > shard.sweep_at.max(SWEEP_FROM) {
                 self.sweep_shard(shard, now);
                 shard.sweep_at = shard.states.len() * 2;
             }
         }
+        first
     }
 
     pub(super) fn remove(&self, shard: &mut Shard, fingerprint: Fingerprint) {

@@ -51,34 +51,43 @@ impl<const N: usize> Entry<N> {
 /// the relaxed ones cost nothing.
 pub(super) type Words<const W: usize> = [AtomicU64; W];
 
-/// Takes the lock of a line.
-#[inline(always)]
-pub(super) fn lock<const W: usize>(words: &Words<W>) {
-    if words[0].fetch_or(LOCKED, Ordering::Acquire) & LOCKED != 0 {
-        wait_for_lock(words);
+/// The lock of a line, held until this is dropped.
+#[derive(Debug)]
+pub(super) struct Lock<'a>(&'a AtomicU64);
+
+impl<'a> Lock<'a> {
+    /// Takes it.
+    #[inline(always)]
+    pub(super) fn of<const W: usize>(words: &'a Words<W>) -> Lock<'a> {
+        if words[0].fetch_or(LOCKED, Ordering::Acquire) & LOCKED != 0 {
+            wait_for_lock(&words[0]);
+        }
+        Lock(&words[0])
+    }
+}
+
+impl Drop for Lock<'_> {
+    /// Gives the lock back and makes what was written visible.
+    #[inline]
+    fn drop(&mut self) {
+        let head = self.0.load(Ordering::Relaxed);
+        self.0.store(head & !LOCKED, Ordering::Release);
     }
 }
 
 /// Waits longer each time: whoever has the line gets on best if left alone, and may have been
 /// descheduled.
 #[cold]
-fn wait_for_lock<const W: usize>(words: &Words<W>) {
+fn wait_for_lock(head: &AtomicU64) {
     let mut spins = 4;
     loop {
         (0..spins).for_each(|_| spin_loop());
-        let free = words[0].load(Ordering::Relaxed) & LOCKED == 0;
-        if free && words[0].fetch_or(LOCKED, Ordering::Acquire) & LOCKED == 0 {
+        let free = head.load(Ordering::Relaxed) & LOCKED == 0;
+        if free && head.fetch_or(LOCKED, Ordering::Acquire) & LOCKED == 0 {
             return;
         }
         if spins < MAX_SPINS { spins *= 2 } else { yield_now() }
     }
-}
-
-/// Gives the lock back and makes what was written visible.
-#[inline]
-pub(super) fn unlock<const W: usize>(words: &Words<W>) {
-    let head = words[0].load(Ordering::Relaxed);
-    words[0].store(head & !LOCKED, Ordering::Release);
 }
 
 /// The slot that holds `tag`. Looks at all of them, since which one it is cannot be predicted.
@@ -167,7 +176,7 @@ mod tests {
     #[test]
     fn header_and_slots_do_not_disturb_each_other() {
         let line = line();
-        lock(&line);
+        let lock = Lock::of(&line);
         for (slot, to) in [None, Some(0), Some(1), Some(MAX_OVERFLOW - 1)].into_iter().enumerate() {
             let entry = Entry { tag: (1 << TAG_BITS) - 1, nibble: 15, words: [u64::MAX] };
             write::<8, 1>(&line, slot, &entry);
@@ -179,7 +188,7 @@ mod tests {
         clear(&line, 0);
         assert_eq!(find_empty(&line), Some(0));
         assert_eq!(link(&line), Some(MAX_OVERFLOW - 1));
-        unlock(&line);
+        drop(lock);
         assert_eq!(link(&line), Some(MAX_OVERFLOW - 1));
     }
 }

@@ -15,22 +15,27 @@ mod locks;
 mod place;
 mod plain;
 mod room;
+mod run;
+mod seat;
 mod slab;
+mod spot;
 mod table;
 
 use tollgate_core::{Span, Time, Verdict};
 
 use self::cold::Cold;
-use self::locks::{Locks, Seat};
+use self::locks::Held;
 pub(crate) use self::room::plain_meter;
+use self::seat::Seat;
 use self::table::Table;
-use crate::account::{self, Account};
 use crate::key::{BucketHasher, Fingerprint, Fingerprinter};
 use crate::store::{Action, Bucket, Call, Check, Store, StoreError};
 use crate::{Clock, Key, Limit, Verdicts};
 
 /// Cache misses kept in flight at once: enough for any memory system.
 const BATCH: usize = 16;
+/// Checks of one request that are decided without asking for memory.
+const MANY: usize = 6;
 /// How many keys a store holds unless told otherwise: about half a gigabyte of meters.
 const DEFAULT_MAX_KEYS: u64 = 1 << 24;
 
@@ -147,9 +152,7 @@ impl MemoryStore {
     /// ```
     pub fn contains(&self, bucket: Bucket, key: Key<'_>, limit: &Limit) -> bool {
         let seat = Seat::of(self, bucket, key, limit);
-        let mut locks = Locks::default();
-        locks.want(seat);
-        locks.hold(self).has(seat, self.now())
+        Held::new(self, &mut [seat]).has(0, self.now())
     }
 
     /// Decides one check.
@@ -229,45 +232,6 @@ impl MemoryStore {
     /// Hashes the keys of one bucket.
     pub(crate) fn hasher(&self, bucket: Bucket) -> BucketHasher {
         self.fingerprinter.for_bucket(bucket)
-    }
-
-    /// Runs a call at `now`.
-    pub(crate) fn run_at(&self, call: Call<'_>, now: Time) -> Verdicts {
-        self.run_unless(call, now, || false).expect("always up to date")
-    }
-
-    /// Runs a call at `now`, unless it is found to be out of date once its keys are locked.
-    pub(crate) fn run_unless(
-        &self,
-        call: Call<'_>,
-        now: Time,
-        outdated: impl Fn() -> bool,
-    ) -> Option<Verdicts> {
-        let seats = locks::seats(self, call.checks);
-        let mut locks = Locks::default();
-        for seats in &seats {
-            seats.iter().for_each(|seat| locks.want(*seat));
-        }
-        let verdicts = {
-            let held = &mut locks.hold(self);
-            if outdated() {
-                return None;
-            }
-            let mut accounts = account::Accounts::new();
-            for (i, check) in call.checks.iter().enumerate() {
-                let same_as = seats[..i].iter().rposition(|earlier| earlier[0] == seats[i][0]);
-                accounts.push(Account { same_as, ..held.open(check, &seats[i], now) });
-            }
-            let verdicts = account::run(call.action, &mut accounts, now);
-            for (account, seats) in accounts.into_iter().zip(&seats) {
-                held.close(account, seats, call.action, now);
-            }
-            verdicts
-        };
-        self.narrow.tend(now.as_nanos());
-        self.wide.tend(now.as_nanos());
-        self.keep_cap(seats.first().map_or([0, 0], |seats| seats[0].fingerprint));
-        Some(verdicts)
     }
 
     /// Makes a key give way if there is no room for one more.

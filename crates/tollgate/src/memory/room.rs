@@ -6,7 +6,7 @@
 
 use tollgate_core::{FixedWindowState, Meter, MeterState, PlainMeter, SlidingWindowState, Time};
 
-use crate::account::{Account, State};
+use crate::account::State;
 use crate::limit::{Engine, Limit};
 
 /// The largest number of parts a nanosecond may be divided into for the fraction to fit.
@@ -68,10 +68,9 @@ fn from_parts(scale: u64, ns: u64, frac: u64) -> MeterState {
     MeterState::from_parts(ns, frac.min(scale - 1))
 }
 
-/// A state as three words.
-pub(super) fn to_wide(account: &mut Account<'_>) -> [u64; 3] {
-    let full_at = account.full_at().as_nanos();
-    match account.state {
+/// A state as three words; the first says when it is full.
+pub(super) fn to_wide(state: &State, full_at: u64) -> [u64; 3] {
+    match *state {
         State::Meter(state) => {
             let (ns, frac) = state.parts();
             [full_at, ns, frac]

@@ -13,8 +13,8 @@
 //! is wanted, when its line is split, or when the sweep comes by, which happens a line at a time
 //! and only while the table would otherwise have to grow.
 
-use super::chain::{Entries, Links, Locked, Rank, Slot};
-use super::line::{self, MAX_OVERFLOW, SLOTS, Words};
+use super::chain::{Chain, Entries, Links, Locked, Rank, Slot};
+use super::line::{self, Lock, MAX_OVERFLOW, SLOTS, Words};
 use super::place::{FIRST_BITS, Place};
 use super::slab::Slab;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
@@ -88,6 +88,14 @@ impl<const W: usize, const N: usize> Table<W, N> {
         place.line(self.lines.0.load(Ordering::Acquire))
     }
 
+    /// The same, and starts to bring the line into the cache.
+    #[inline]
+    pub(super) fn touch(&self, place: Place) -> u64 {
+        let number = self.line_of(place);
+        self.slab.line(number)[0].load(Ordering::Relaxed);
+        number
+    }
+
     /// Finds the line `place` belongs to and starts to bring it into the cache.
     #[inline(always)]
     pub(super) fn approach(&self, place: Place) -> Approach<'_, W, N> {
@@ -104,18 +112,17 @@ impl<const W: usize, const N: usize> Table<W, N> {
         self.approach(place).lock_and_find()
     }
 
-    /// Locks line `number`, unless `place` has moved elsewhere meanwhile.
-    #[inline]
-    pub(super) fn lock_if_home(&self, number: u64, place: Place) -> Option<Locked<'_, W, N>> {
-        let locked = self.lock_line(number);
-        (self.line_of(place) == number).then_some(locked)
+    /// Locks the line of that number.
+    #[inline(always)]
+    pub(super) fn lock_line(&self, number: u64) -> Locked<'_, W, N> {
+        Locked::new(self, self.slab.line(number))
     }
 
-    #[inline(always)]
-    fn lock_line(&self, number: u64) -> Locked<'_, W, N> {
+    /// The same, the lock apart from what it covers.
+    #[inline]
+    pub(super) fn lock_apart(&self, number: u64) -> (Lock<'_>, Chain<'_, W, N>) {
         let words = self.slab.line(number);
-        line::lock(words);
-        Locked { table: self, words }
+        (Lock::of(words), Chain { table: self, words })
     }
 
     /// Keeps the table in shape after an insert: sweeps a little, or else grows by a line. To
@@ -246,8 +253,7 @@ impl<'a, const W: usize, const N: usize> Approach<'a, W, N> {
     pub(super) fn lock_and_find(self) -> (Locked<'a, W, N>, Option<Slot<'a, W>>) {
         let Approach { table, place, lines, words } = self;
         let guess = line::find(words, place.tag);
-        line::lock(words);
-        let locked = Locked { table, words };
+        let locked = Locked::new(table, words);
         // A split publishes the new number of lines before it unlocks, so this is the truth.
         let lines_now = table.lines.0.load(Ordering::Relaxed);
         if lines_now != lines && place.line(lines_now) != place.line(lines) {

@@ -106,6 +106,8 @@ pub(crate) struct Bound {
 /// So many different values: one counter remembers each value seen, another how many there were.
 #[derive(Clone, Debug)]
 pub(crate) struct Distinct {
+    /// What the values are of, as it was written.
+    pub(crate) name: Box<str>,
     pub(crate) of: Expr,
     pub(crate) seen: Bound,
     pub(crate) count: Bound,

@@ -13,7 +13,7 @@ use super::held::Held;
 use super::installed::Installed;
 use super::limiter::Shared;
 use super::policy::{OnError, Unmatched};
-use super::Request;
+use super::{Request, ask_envoy};
 use crate::counters::new_lease;
 use crate::denied::refusal;
 use crate::store::{Action, Call, Store, StoreError};
@@ -34,6 +34,9 @@ pub(crate) async fn decide<S: Store>(
 ) -> Decision {
     loop {
         let installed = limiter.current.load_full();
+        if let Some(tree) = installed.rules.tree_of(request) {
+            return ask_envoy::decide(limiter, tree, request).await;
+        }
         let Some(domain) = installed.rules.domain_of(request) else {
             return Decision::plain(true, Reason::Unmatched, 200, None, None);
         };
@@ -68,7 +71,7 @@ pub(crate) async fn decide<S: Store>(
 }
 
 impl Decision {
-    fn plain(
+    pub(crate) fn plain(
         allowed: bool,
         reason: Reason,
         code: u16,
@@ -84,6 +87,7 @@ impl Decision {
             rule,
             limits: SmallVec::new(),
             rules,
+            name: None,
             held: None,
         }
     }

@@ -82,6 +82,8 @@ pub struct Decision {
     pub(crate) rule: Option<u32>,
     pub(crate) limits: SmallVec<[LimitState; 4]>,
     pub(crate) rules: Option<Arc<Compiled>>,
+    /// What the limit is called where there are no rules.
+    pub(crate) name: Option<Arc<str>>,
     pub(crate) held: Option<Box<super::held::Held>>,
 }
 
@@ -116,7 +118,7 @@ pub struct LimitStatus<'d> {
 impl Decision {
     /// The rule that decided: the one that refused, or the one closest to refusing.
     pub fn rule(&self) -> Option<&str> {
-        let rules = self.rules.as_ref()?;
+        let Some(rules) = self.rules.as_ref() else { return self.name.as_deref() };
         Some(&rules.rules.get(self.rule? as usize)?.name)
     }
 
@@ -129,16 +131,16 @@ impl Decision {
     /// Every limit that was asked, in the order of the rules.
     pub fn limits(&self) -> impl Iterator<Item = LimitStatus<'_>> {
         let rules = self.rules.as_ref().map_or(&[][..], |rules| &rules.rules);
-        self.limits.iter().filter_map(move |state| {
-            let rule = rules.get(state.rule as usize)?;
-            Some(LimitStatus {
-                rule: &rule.name,
+        self.limits.iter().map(move |state| {
+            let rule = rules.get(state.rule as usize);
+            LimitStatus {
+                rule: rule.map_or_else(|| self.name.as_deref().unwrap_or_default(), |rule| &rule.name),
                 quota: state.quota,
                 verdict: state.verdict,
                 cost: state.cost,
-                mode: rule.mode,
+                mode: rule.map(|rule| rule.mode).unwrap_or_default(),
                 enforced: state.enforced,
-            })
+            }
         })
     }
 

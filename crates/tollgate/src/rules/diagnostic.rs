@@ -126,7 +126,7 @@ pub struct Diagnostics {
 }
 
 /// The most findings kept.
-const MAX_KEPT: usize = 1_000;
+const MAX_KEPT: usize = 500;
 
 /// A finding with its place looked up, ready to be sent elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -187,7 +187,7 @@ impl Diagnostics {
         self.list.iter()
     }
 
-    /// How many there are. After a thousand nobody counts exactly.
+    /// How many there are. After 500 nobody counts exactly.
     pub fn len(&self) -> usize {
         self.list.len() + self.left_out
     }

@@ -35,8 +35,9 @@ impl Installed {
         };
         for domain in rules.domains() {
             let old = self.rules.domain(&domain.name);
+            let old: HashMap<Group, Vec<&Bound>> = old.map(groups).into_iter().flatten().collect();
             for (group, limits) in groups(domain) {
-                let before = old.map(|old| group_of(old, &group)).unwrap_or_default();
+                let before = old.get(&group).map_or(&[][..], Vec::as_slice);
                 for limit in &limits {
                     if before.iter().any(|old| old.bucket == limit.bucket) {
                         // Unedited: what it replaced earlier may still be waiting.
@@ -46,7 +47,7 @@ impl Installed {
                         }
                     }
                 }
-                for (limit, old) in edited(&limits, &before) {
+                for (limit, old) in edited(&limits, before) {
                     let older = self.formers.get(&old.bucket.number()).cloned();
                     let older = older.and_then(|older| still_of_use(older, now, 1));
                     let former = Former {
@@ -106,11 +107,6 @@ fn groups(domain: &Domain) -> Vec<(Group, Vec<&Bound>)> {
         }
     }
     groups
-}
-
-fn group_of<'d>(domain: &'d Domain, wanted: &Group) -> Vec<&'d Bound> {
-    let found = groups(domain).into_iter().find(|(group, _)| group == wanted);
-    found.map(|(_, limits)| limits).unwrap_or_default()
 }
 
 /// Pairs the limits that are new with those that are gone: first by what they measure, then in

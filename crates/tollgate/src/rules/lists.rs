@@ -30,7 +30,9 @@ pub(crate) struct ListId(pub(crate) u32);
 
 impl List {
     /// Reads entries; the number of the one that is wrong comes with what is wrong with it.
-    pub(crate) fn new<'e>(entries: impl IntoIterator<Item = &'e str>) -> Result<List, (usize, Fault)> {
+    pub(crate) fn new<'e>(
+        entries: impl IntoIterator<Item = &'e str>,
+    ) -> Result<List, (usize, Fault)> {
         let mut patterns = Patterns::default();
         for (index, entry) in entries.into_iter().enumerate() {
             patterns.insert(entry, ()).map_err(|fault| (index, fault))?;
@@ -96,7 +98,9 @@ mod tests {
     #[test]
     fn addresses_are_in_networks() {
         let office = list(&["203.0.113.0/24", "198.51.100.7", "2001:db8::/32", "10.1.2.3/8"]);
-        for inside in ["203.0.113.200", "198.51.100.7", "2001:db8:1::1", "::ffff:203.0.113.1", "10.9.9.9"] {
+        for inside in
+            ["203.0.113.200", "198.51.100.7", "2001:db8:1::1", "::ffff:203.0.113.1", "10.9.9.9"]
+        {
             assert!(office.contains(&address(inside)), "{inside}");
             assert!(office.contains(&inside.into()), "{inside} as text");
         }

@@ -1,6 +1,7 @@
 //! Rules: who may do how much, written down in YAML.
 
 mod address;
+mod ask_envoy;
 mod attribute;
 mod cases;
 mod compile;
@@ -19,6 +20,7 @@ mod fault;
 mod glob;
 mod held;
 mod identity;
+mod info;
 mod installed;
 mod key;
 mod limiter;
@@ -50,6 +52,7 @@ pub use decision::{Decision, LimitStatus, Reason};
 pub use diagnostic::{CODES, Diagnostic, Diagnostics, Finding, Severity};
 pub use door::Door;
 pub use explain::{Explanation, LimitExplanation, RuleExplanation};
+pub use info::RuleInfo;
 pub use limiter::RuleLimiter;
 pub use load::LoadError;
 pub use policy::{Ban, Consistency, MissingKey, Mode, OnError, Priority, Queue, Then, Unmatched};
@@ -59,6 +62,7 @@ pub use value::Value;
 
 use cases::DomainCase;
 use compiled::Domain;
+use envoy::Tree;
 
 /// Rules that were read, checked and compiled. Clones share them.
 ///
@@ -80,6 +84,8 @@ pub struct Rules(Arc<Set>);
 struct Set {
     domains: Vec<Domain>,
     by_name: HashMap<Box<str>, usize>,
+    /// Domains that were written for Envoy's rate limit service.
+    trees: HashMap<Box<str>, Arc<Tree>>,
     cases: Vec<DomainCase>,
     /// What is doubtful about them.
     found: Diagnostics,
@@ -93,6 +99,7 @@ impl Rules {
         let mut domains = Vec::new();
         let mut by_name = HashMap::new();
         let mut cases = Vec::new();
+        let mut trees = Vec::new();
         for (number, source) in sources.iter().enumerate() {
             let root = match yaml::parse(&source.text, number as u32) {
                 Ok(root) => root,
@@ -101,23 +108,32 @@ impl Rules {
                     continue;
                 }
             };
+            if envoy::is_envoy(&root) {
+                trees.extend(envoy::read(&root, &mut found));
+                continue;
+            }
             let document = read::document(&root, &mut found);
             drop(root); // What is compiled needs the room.
             let domain = compile::domain(&document, &mut found);
             if by_name.insert(domain.name.clone(), domains.len()).is_some() {
                 let place = document.domain.as_ref().map_or(document.place, |name| name.place);
-                let message = format!("there is another file for the domain {:?}", domain.name);
-                let help = "give each file a `domain` of its own";
-                found.push(Diagnostic::error("duplicate-domain", place, message).help(help));
+                found.push(duplicate_domain(&domain.name, place));
             }
             let case = |case| DomainCase { domain: domain.name.clone(), case };
             cases.extend(document.cases.into_iter().map(case));
             domains.push(domain);
         }
+        let trees = envoy::join(trees, &mut found);
+        for tree in &trees {
+            if by_name.contains_key(tree.domain()) {
+                found.push(duplicate_domain(tree.domain(), tree.place));
+            }
+        }
+        let trees = trees.into_iter().map(|tree| (tree.domain().into(), Arc::new(tree))).collect();
         found.sort();
         match found.has_errors() {
             true => Err(found),
-            false => Ok(Rules(Arc::new(Set { domains, by_name, cases, found }))),
+            false => Ok(Rules(Arc::new(Set { domains, by_name, trees, cases, found }))),
         }
     }
 
@@ -127,6 +143,7 @@ impl Rules {
         Ok(Rules(Arc::new(Set {
             domains,
             by_name: self.0.by_name.clone(),
+            trees: self.0.trees.clone(),
             cases: self.0.cases.clone(),
             found: self.0.found.clone(),
         })))
@@ -137,9 +154,10 @@ impl Rules {
         &self.0.found
     }
 
-    /// The names of their domains, in the order they were read.
+    /// The names of their domains.
     pub fn domain_names(&self) -> impl Iterator<Item = &str> {
-        self.0.domains.iter().map(|domain| &*domain.name)
+        let trees = self.0.trees.keys().map(|name| &**name);
+        self.0.domains.iter().map(|domain| &*domain.name).chain(trees)
     }
 
     /// How many rules there are.
@@ -174,10 +192,31 @@ impl Rules {
     fn domain_of(&self, request: &Request<'_>) -> Option<&Domain> {
         match (request.domain, &self.0.domains[..]) {
             (Some(name), _) => self.domain(name),
-            (None, [only]) => Some(only),
+            (None, [only]) if self.0.trees.is_empty() => Some(only),
             (None, _) => self.domain(compile::DEFAULT_DOMAIN),
         }
     }
+
+    fn tree(&self, domain: &str) -> Option<&Tree> {
+        self.0.trees.get(domain).map(|tree| &**tree)
+    }
+
+    /// The same for domains that were written for Envoy.
+    fn tree_of(&self, request: &Request<'_>) -> Option<&Tree> {
+        match request.domain {
+            Some(name) => self.tree(name),
+            None if self.0.domains.is_empty() && self.0.trees.len() == 1 => {
+                self.0.trees.values().next().map(|tree| &**tree)
+            }
+            None => None,
+        }
+    }
+}
+
+fn duplicate_domain(name: &str, place: source::Place) -> Diagnostic {
+    let message = format!("there is another file for the domain {name:?}");
+    let help = "give each file a `domain` of its own";
+    Diagnostic::error("duplicate-domain", place, message).help(help)
 }
 
 impl FromStr for Rules {

@@ -66,7 +66,8 @@ impl Route {
 
     /// What stands for `{name}` in a path that matches.
     pub(crate) fn param<'p>(&self, path: &'p str, name: &str) -> Option<&'p str> {
-        let named = |segment: &Segment| matches!(segment, Segment::Any(Some(known)) if &**known == name);
+        let named =
+            |segment: &Segment| matches!(segment, Segment::Any(Some(known)) if &**known == name);
         let index = self.segments.iter().position(named)?;
         segments_of(path).nth(index)
     }

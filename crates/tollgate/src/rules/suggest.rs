@@ -3,6 +3,9 @@
 /// Longer words than any we know are not compared: comparing takes the product of the lengths.
 const MAX_WORD: usize = 40;
 
+/// Of many names the first so many are compared.
+const MAX_CANDIDATES: usize = 500;
+
 /// The candidate closest to `word`, if one is close enough to have been meant.
 pub(crate) fn closest<'a>(
     word: &str,
@@ -16,6 +19,7 @@ pub(crate) fn closest<'a>(
     candidates
         .into_iter()
         .filter(|candidate| candidate.len() <= MAX_WORD)
+        .take(MAX_CANDIDATES)
         .map(|candidate| (distance(candidate), candidate))
         .filter(|(distance, candidate)| {
             *distance <= 1 + candidate.len().min(word.len()) / 4 && *distance < candidate.len()

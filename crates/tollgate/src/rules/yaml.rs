@@ -41,7 +41,10 @@ pub(crate) struct Node<'a> {
 #[derive(Clone, Debug)]
 pub(crate) enum Value<'a> {
     /// A scalar: what it says, and whether it stood without quotes.
-    Scalar { text: Cow<'a, str>, plain: bool },
+    Scalar {
+        text: Cow<'a, str>,
+        plain: bool,
+    },
     List(Rc<Vec<Node<'a>>>),
     Map(Rc<Vec<(Node<'a>, Node<'a>)>>),
 }
@@ -76,11 +79,13 @@ impl<'a> Node<'a> {
 /// Reads one text that holds one document.
 pub(crate) fn parse(text: &str, source: u32) -> Result<Node<'_>, Diagnostic> {
     if text.len() > MAX_BYTES {
-        let message = format!("a rules file has at most {MAX_BYTES} bytes, this has {}", text.len());
+        let message =
+            format!("a rules file has at most {MAX_BYTES} bytes, this has {}", text.len());
         return Err(Diagnostic::error("too-large", Place::new(source, 0, 0), message));
     }
     let options = granit_parser::options! {
         emit_comments: false,
+        disallow_directives: true,
         flow_nesting_limit: MAX_DEPTH,
         block_nesting_limit: MAX_DEPTH,
     };

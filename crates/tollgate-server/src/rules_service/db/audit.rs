@@ -9,6 +9,9 @@ use crate::clock;
 /// Rows that are kept; the oldest go first.
 const KEPT: i64 = 100_000;
 
+/// Characters of what is said about a change.
+const DETAIL: usize = 2000;
+
 /// One change.
 #[derive(Clone, Debug, Serialize)]
 pub(in super::super) struct Line {
@@ -31,6 +34,7 @@ pub(in super::super) fn add(
     author: &Author,
     revision: u64,
 ) -> rusqlite::Result<()> {
+    let detail: String = entry.detail.chars().take(DETAIL).collect();
     connection.execute(
         "INSERT INTO audit (at_ms, who, action, subject, from_version, to_version, revision,
                             request_id, detail)
@@ -44,7 +48,7 @@ pub(in super::super) fn add(
             entry.to.map(|version| version as i64),
             revision as i64,
             author.request_id,
-            entry.detail,
+            detail,
         ],
     )?;
     let last = connection.last_insert_rowid();

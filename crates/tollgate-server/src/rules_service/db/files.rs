@@ -8,6 +8,9 @@ use crate::{clock, digest};
 
 /// Versions of one file that are kept; the oldest go first.
 const KEPT: i64 = 1000;
+/// What they may have together, so that large files do not fill the database. The newest two
+/// stay whatever they have.
+const KEPT_BYTES: i64 = 64 << 20;
 
 /// The current version of a file.
 #[derive(Clone, Debug)]
@@ -138,7 +141,49 @@ pub(in super::super) fn add(
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         params![name, version, text, digest, revision as i64, clock::unix_ms(), author.who],
     )?;
-    let old = "DELETE FROM versions WHERE name = ?1 AND version <= ?2";
-    connection.execute(old, params![name, version - KEPT])?;
+    forget(connection, name, version)?;
     Ok((version as u64, etag(version as u64, &digest)))
+}
+
+fn forget(connection: &Connection, name: &str, newest: i64) -> rusqlite::Result<()> {
+    let sql = "
+        DELETE FROM versions WHERE name = ?1 AND (version <= ?2 OR version IN (
+            SELECT version FROM (
+                SELECT version, sum(coalesce(octet_length(text), 0)) OVER newer AS bytes
+                FROM versions WHERE name = ?1 WINDOW newer AS (ORDER BY version DESC)
+            ) WHERE bytes > ?3 AND version < ?4
+        ))";
+    let values = params![name, newest - KEPT, KEPT_BYTES, newest - 1];
+    connection.execute(sql, values).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::schema;
+    use super::*;
+
+    fn numbers(connection: &Connection) -> Vec<u64> {
+        history(connection, "shop").unwrap().iter().map(|version| version.version).collect()
+    }
+
+    #[test]
+    fn the_oldest_versions_are_forgotten_by_number_and_by_size() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut connection = schema::open(&folder.path().join("rules.db"), 1 << 30).unwrap();
+        // Not committed: this is about which rows stay, not about the disk.
+        let connection = connection.transaction().unwrap();
+        let author = Author { who: "ann".into(), request_id: "1".into() };
+        let write = |text: &str| add(&connection, "shop", Some(text), &author, 1).unwrap().0;
+        for _ in 0..KEPT + 5 {
+            write("rules: []");
+        }
+        assert_eq!(numbers(&connection).len(), KEPT as usize);
+        assert_eq!(numbers(&connection).last(), Some(&6));
+
+        let large = "#".repeat(KEPT_BYTES as usize / 3);
+        let last = (0..3).map(|_| write(&large)).last().unwrap();
+        assert_eq!(numbers(&connection)[..3], [last, last - 1, last - 2]);
+        let last = write(&large);
+        assert_eq!(numbers(&connection), [last, last - 1, last - 2]);
+    }
 }

@@ -95,9 +95,13 @@ pub(super) async fn ready(State(context): State<Context>) -> Result<&'static str
         let detail = "the stored rules are wrong for this version of tollgate; see the log";
         return Err(Problem::busy(detail));
     }
-    let look = context.db.call(|Keeper { connection, .. }| {
-        Ok(connection.query_row("SELECT 1 FROM state", [], |_| Ok(()))?)
-    });
+    let look = async {
+        let _probing = context.probing.lock().await;
+        let look = |keeper: &mut Keeper| {
+            Ok(keeper.connection.query_row("SELECT 1 FROM state", [], |_| Ok(()))?)
+        };
+        context.db.call(look).await
+    };
     match tokio::time::timeout(READY_WITHIN, look).await {
         Ok(looked) => looked.map(|()| "ready\n"),
         Err(_) => Err(Problem::busy("the rules database does not answer in time")),

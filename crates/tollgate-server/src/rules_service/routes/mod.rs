@@ -15,7 +15,7 @@ use axum::routing::{get, post};
 use hyper::StatusCode;
 use hyper::header::{ETAG, HeaderValue};
 use serde_json::{Value, json};
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 
 use super::access::Tokens;
 use super::change::{Request, Settled};
@@ -31,6 +31,8 @@ pub(super) struct Context {
     pub(super) request_timeout: Duration,
     /// Becomes true once the service stops: nobody is kept waiting then.
     pub(super) stopping: watch::Receiver<bool>,
+    /// Held by who asks whether the database answers: one at a time, because anybody may ask.
+    pub(super) probing: Arc<Mutex<()>>,
 }
 
 pub(super) fn router(context: Context) -> Router {

@@ -216,6 +216,9 @@ impl<T: Target> Following<T> {
         let mut pause = self.remote.pause(false, !failed, Duration::ZERO);
         loop {
             let _ = tokio::time::timeout(pause, wake.notified()).await;
+            if stop.load(Ordering::Acquire) {
+                return;
+            }
             let began = Instant::now();
             let asked = {
                 let remote = &self.remote;

@@ -16,8 +16,7 @@ fn neighbour(n: u64) -> Place {
 }
 
 fn insert(table: &Narrow, place: Place, full_at: u64, now: u64) {
-    let number = table.line_of(place);
-    let line = table.lock_if_home(number, place).expect("nobody else is here");
+    let line = table.lock_line(table.line_of(place));
     assert!(line.find(place).is_none());
     line.insert(place, 0, [full_at], now);
     drop(line);
@@ -25,8 +24,7 @@ fn insert(table: &Narrow, place: Place, full_at: u64, now: u64) {
 }
 
 fn full_at(table: &Narrow, place: Place) -> Option<u64> {
-    let number = table.line_of(place);
-    let line = table.lock_if_home(number, place).expect("nobody else is here");
+    let line = table.lock_line(table.line_of(place));
     line.find(place).map(|slot| slot.entry::<1>().full_at())
 }
 

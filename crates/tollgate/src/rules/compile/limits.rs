@@ -119,6 +119,7 @@ impl Compiler<'_> {
         let count = Limit::new(count, window).and_then(Limit::log).map_err(problem)?;
         let seen_bucket = format!("{bucket} seen {attribute}");
         Ok(Distinct {
+            name: attribute.into(),
             of,
             seen: bind(seen, self.domain, &seen_bucket),
             count: bind(count, self.domain, &format!("{bucket} distinct {attribute}")),

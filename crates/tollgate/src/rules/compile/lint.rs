@@ -2,6 +2,8 @@
 
 mod binds;
 
+use std::collections::HashMap;
+
 use super::super::attribute::{Attribute, BUILT_IN};
 use super::super::compiled::{Compiled, CostOf, KeyPart, Rule, RuleLimit};
 use super::super::diagnostic::{Diagnostic, Diagnostics};
@@ -9,16 +11,18 @@ use super::super::expr::Expr;
 use super::super::policy::{Mode, Then};
 use super::super::written::{self, Document};
 
+/// With more names than this, near misses are left to their writers: comparing takes time.
+const MAX_COMPARED: usize = 200;
+
 /// Warns of what is risky in rules that are otherwise in order.
 pub(super) fn check(document: &Document, compiled: &Compiled, found: &mut Diagnostics) {
-    let all: Vec<(&written::Rule, &Rule)> = compiled
-        .rules
-        .iter()
-        .filter_map(|rule| {
-            let written = document.rules.iter().find(|written| *written.name.value == *rule.name)?;
-            Some((written, rule))
-        })
-        .collect();
+    let written: HashMap<&str, &written::Rule> =
+        document.rules.iter().map(|rule| (rule.name.as_str(), rule)).collect();
+    let both = |rule: &'_ Rule| written.get(&*rule.name).copied();
+    let all: Vec<(&written::Rule, &Rule)> =
+        compiled.rules.iter().filter_map(|rule| Some((both(rule)?, rule))).collect();
+    let declared = document.attributes.iter().map(|(name, _)| name.as_str());
+    let known: Vec<&str> = declared.chain(BUILT_IN).collect();
     shadowed(&all, found);
     let guarded = all.iter().any(|(written, rule)| is_everyone(written) && is_by_address(rule));
     for (written, rule) in &all {
@@ -26,7 +30,9 @@ pub(super) fn check(document: &Document, compiled: &Compiled, found: &mut Diagno
             client_keys(written, rule, found);
         }
         plans(written, rule, compiled, found);
-        names(written, rule, document, found);
+        if known.len() <= MAX_COMPARED {
+            names(written, rule, &known, found);
+        }
         binds::check(written, found);
         if rule.mode == Mode::Share(0) {
             let message = format!("the rule {:?} is enforced for 0% of its keys: for nobody", rule.name);
@@ -111,9 +117,7 @@ fn plans(written: &written::Rule, rule: &Rule, compiled: &Compiled, found: &mut 
 }
 
 /// A name that is nearly one the file has is probably misspelled.
-fn names(written: &written::Rule, rule: &Rule, document: &Document, found: &mut Diagnostics) {
-    let declared = document.attributes.iter().map(|(name, _)| name.as_str());
-    let known: Vec<&str> = declared.chain(BUILT_IN).collect();
+fn names(written: &written::Rule, rule: &Rule, known: &[&str], found: &mut Diagnostics) {
     let mut used: Vec<&Attribute> = Vec::new();
     for part in &rule.per {
         if let KeyPart::Value(expr) = part {

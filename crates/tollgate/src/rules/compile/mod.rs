@@ -14,7 +14,7 @@ use super::diagnostic::{Diagnostic, Diagnostics};
 use super::expr::{Expr, Scope};
 use super::lists::{List, Lists};
 use super::matcher::Matcher;
-use super::suggest::closest;
+use super::suggest::{closest, listed};
 use super::written::Document;
 
 pub(crate) use overrides::data;
@@ -28,7 +28,7 @@ pub(crate) fn domain(document: &Document, found: &mut Diagnostics) -> Domain {
     let name = document.domain.as_ref().map_or(DEFAULT_DOMAIN, |name| name.as_str());
     let scope = scope(document, found);
     let plans = plans(document, &scope, found);
-    let compiler = rule::Compiler { document, domain: name, scope: &scope, plans: &plans };
+    let compiler = rule::Compiler { document, domain: name, scope: &scope };
     let (matches, rules): (Vec<_>, Vec<_>) = document.rules.iter().filter_map(|rule| compiler.rule(rule, found)).unzip();
     limits::check_shared_buckets(&rules, document, found);
     let trust = Trust { proxies: document.trusted_proxies.iter().map(|net| net.value).collect() };
@@ -41,7 +41,10 @@ pub(crate) fn domain(document: &Document, found: &mut Diagnostics) -> Domain {
         plans,
         scope,
     };
-    lint::check(document, &compiled, found);
+    // What is doubtful about rules of which a part could not be read is mostly not so.
+    if !found.has_errors() {
+        lint::check(document, &compiled, found);
+    }
     let overrides = Arc::new(overrides::of_file(document, name, &compiled, found));
     Domain {
         name: name.into(),
@@ -106,6 +109,6 @@ pub(crate) fn unknown<'k>(
     match (closest(name, known.iter().copied()), &known[..]) {
         (Some(meant), _) => found.help(format!("did you mean `{meant}`?")).fix(meant),
         (None, []) => found.help(format!("this file has no {what}s")),
-        (None, known) => found.help(format!("there are: {}", known.join(", "))),
+        (None, known) => found.help(format!("there are {}", listed(known.iter().copied()))),
     }
 }

@@ -25,6 +25,9 @@ pub(super) fn of_file(
 ) -> Overrides {
     let mut overrides = Overrides::default();
     for written in &document.overrides {
+        if found.is_full() {
+            break;
+        }
         if let Err(problem) = add(&mut overrides, written, domain, compiled) {
             found.push(problem);
         }

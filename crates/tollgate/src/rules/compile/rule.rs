@@ -1,6 +1,6 @@
 //! One rule.
 
-use super::super::compiled::{Cost, CostOf, KeyPart, Plans, Rule};
+use super::super::compiled::{Cost, CostOf, KeyPart, Rule};
 use super::super::diagnostic::Diagnostics;
 use super::super::expr::{Condition, Expr, Scope};
 use super::super::matcher::Match;
@@ -13,7 +13,6 @@ pub(super) struct Compiler<'a> {
     pub(super) document: &'a Document,
     pub(super) domain: &'a str,
     pub(super) scope: &'a Scope,
-    pub(super) plans: &'a Plans,
 }
 
 impl Compiler<'_> {

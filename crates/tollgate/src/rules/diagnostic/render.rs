@@ -44,9 +44,8 @@ impl Diagnostics {
         group = match shows(&spot) {
             false => group.element(origin(&spot)),
             true => {
-                let window = near.map_or(spot.line_start..spot.line_end, |(place, _)| {
-                    window(&spot, *place)
-                });
+                let window =
+                    near.map_or(spot.line_start..spot.line_end, |(place, _)| window(&spot, *place));
                 let first = spot.line - breaks(&spot.source.text[window.start..spot.line_start]);
                 let mut here = AnnotationKind::Primary.span(within(&spot, found.place, &window));
                 if let Some(label) = &found.label {
@@ -56,7 +55,8 @@ impl Diagnostics {
                 if let Some((place, how)) = near {
                     let range = one_line(&spot.source.text, place.range());
                     let range = range.start - window.start..range.end - window.start;
-                    snippet = snippet.annotation(AnnotationKind::Context.span(range).label(how.as_str()));
+                    snippet =
+                        snippet.annotation(AnnotationKind::Context.span(range).label(how.as_str()));
                 }
                 group.element(snippet)
             }
@@ -69,13 +69,15 @@ impl Diagnostics {
                 true => {
                     let window = spot.line_start..spot.line_end;
                     let there = AnnotationKind::Context.span(within(&spot, *place, &window));
-                    group.element(snippet(&spot, &window, spot.line).annotation(there.label(how.as_str())))
+                    group.element(
+                        snippet(&spot, &window, spot.line).annotation(there.label(how.as_str())),
+                    )
                 }
             };
         }
         // Some say in words what the suggestion below shows.
-        let said = found.fix.as_ref().map(|fix| format!("did you mean `{fix}`?"));
-        if let Some(help) = found.help.as_ref().filter(|help| Some(*help) != said.as_ref()) {
+        let said = |help: &&String| found.fix.is_some() && help.starts_with("did you mean");
+        if let Some(help) = found.help.as_ref().filter(|help| !said(help)) {
             group = group.element(Level::HELP.message(help.as_str()));
         }
         let mut groups = vec![group];
@@ -102,7 +104,11 @@ impl Diagnostics {
         }
         let window = spot.line_start..spot.line_end;
         let patch = Patch::new(within(&spot, place, &window), fix);
-        Some(title.element(Snippet::source(&spot.source.text[window]).line_start(spot.line).patch(patch)))
+        Some(
+            title.element(
+                Snippet::source(&spot.source.text[window]).line_start(spot.line).patch(patch),
+            ),
+        )
     }
 
     /// The findings with their places looked up, for programs.

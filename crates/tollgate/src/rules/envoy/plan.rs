@@ -97,6 +97,13 @@ pub struct PlannedCall<'p> {
     checks: SmallVec<[Check<'p>; 2]>,
 }
 
+impl Plan<'_> {
+    /// The limits that are asked, one for each verdict.
+    pub(crate) fn quotas(&self) -> impl Iterator<Item = crate::Quota> {
+        self.steps.iter().map(|step| step.counted.get().limit.quota())
+    }
+}
+
 impl PlannedCall<'_> {
     /// The call, as a store takes it.
     pub fn as_call(&self) -> Call<'_> {
@@ -219,7 +226,7 @@ impl Asked {
 
 impl<'t> Plan<'t> {
     /// A plan for so many descriptors, none of which is limited.
-    pub(super) fn unlimited(descriptors: usize) -> Plan<'t> {
+    pub(crate) fn unlimited(descriptors: usize) -> Plan<'t> {
         let items = smallvec::smallvec![Item::Free; descriptors];
         Plan { items, steps: SmallVec::new(), keys: KeyBytes::new() }
     }

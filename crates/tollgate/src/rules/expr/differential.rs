@@ -8,7 +8,8 @@ use super::*;
 
 /// Names, some of which a request has.
 fn name() -> impl Strategy<Value = String> {
-    let names = ["a", "b", "n", "flag", "missing", "ip", "header[\"h\"]", "param.id", "cost", "twice"];
+    let names =
+        ["a", "b", "n", "flag", "missing", "ip", "header[\"h\"]", "param.id", "cost", "twice"];
     prop::sample::select(names.to_vec()).prop_map(str::to_owned)
 }
 
@@ -27,9 +28,11 @@ fn value() -> impl Strategy<Value = String> {
     leaf.prop_recursive(3, 12, 3, |inner| {
         let operator = prop::sample::select(vec!["+", "-", "*", "/", "%"]);
         prop_oneof![
-            (inner.clone(), operator, inner.clone()).prop_map(|(a, op, b)| format!("({a} {op} {b})")),
+            (inner.clone(), operator, inner.clone())
+                .prop_map(|(a, op, b)| format!("({a} {op} {b})")),
             inner.clone().prop_map(|a| format!("-({a})")),
-            (inner.clone(), inner.clone(), inner).prop_map(|(c, a, b)| format!("({c} ? {a} : {b})")),
+            (inner.clone(), inner.clone(), inner)
+                .prop_map(|(c, a, b)| format!("({c} ? {a} : {b})")),
         ]
     })
 }
@@ -53,7 +56,8 @@ fn condition() -> impl Strategy<Value = String> {
             (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("({a}) && ({b})")),
             (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("({a}) || ({b})")),
             inner.clone().prop_map(|a| format!("!({a})")),
-            (inner.clone(), inner.clone(), inner).prop_map(|(c, a, b)| format!("({c}) ? ({a}) : ({b})")),
+            (inner.clone(), inner.clone(), inner)
+                .prop_map(|(c, a, b)| format!("({c}) ? ({a}) : ({b})")),
         ]
     })
 }
@@ -62,7 +66,8 @@ fn request() -> impl Strategy<Value = Request<'static>> {
     let texts = ["", "a", "ab", "7", "007", " 7 ", "-3", "true", "false", "10.0.0.1"];
     let text = || prop::option::of(prop::sample::select(texts.to_vec()));
     let number = prop::option::of(prop_oneof![-4..9_i64, Just(i64::MAX), Just(i64::MIN)]);
-    let peer = prop::option::of(prop::sample::select(vec!["10.0.0.1", "::ffff:10.0.0.1", "2001:db8::1"]));
+    let peer =
+        prop::option::of(prop::sample::select(vec!["10.0.0.1", "::ffff:10.0.0.1", "2001:db8::1"]));
     (text(), text(), text(), number, prop::option::of(any::<bool>()), peer).prop_map(
         |(a, b, header, n, flag, peer)| {
             let mut request = Request::new("GET", "/7").cost(3);

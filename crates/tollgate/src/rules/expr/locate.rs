@@ -22,7 +22,7 @@ pub(super) fn word(text: &str, word: &str) -> Range<usize> {
 pub(super) fn quoted(text: &str, content: &str) -> Range<usize> {
     let is_it = |token: &Token| {
         let spelled = text.get(token.start..token.end).unwrap_or_default();
-        token.kind == TokenKind::TokString && spelled.contains(content)
+        token.kind == TokenKind::TokString && spelled.replace(r"\\", r"\").contains(content)
     };
     tokens(text).find(is_it).map_or(0..text.len(), |token| token.start..token.end)
 }

@@ -36,9 +36,7 @@ pub(crate) fn order(left: &Value<'_>, right: &Value<'_>) -> Option<Ordering> {
     match (left, right) {
         (Value::Flag(left), Value::Flag(right)) => Some(left.cmp(right)),
         (Value::Flag(_), _) | (_, Value::Flag(_)) => None,
-        (Value::Number(_), _) | (_, Value::Number(_)) => {
-            Some(left.number()?.cmp(&right.number()?))
-        }
+        (Value::Number(_), _) | (_, Value::Number(_)) => Some(left.number()?.cmp(&right.number()?)),
         _ => Some((*Spelling::of(left)).cmp(&*Spelling::of(right))),
     }
 }

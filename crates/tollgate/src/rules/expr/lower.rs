@@ -17,17 +17,17 @@ use super::loose::Arithmetic;
 use super::names::{self, Name};
 use super::parse::{self, HAS};
 use super::tree::{Comparison, Literal, Node, Set, TextTest};
-use super::{Expr, Scope, locate};
+use super::{Budget, Expr, Scope, locate};
 
 /// How many steps an expression takes at most, with all it is made of: attributes made of
 /// attributes made of attributes would otherwise double with each line.
 const MOST_STEPS: usize = 4096;
 
-/// What a pattern may take once compiled, in bytes.
-const LARGEST_PATTERN: usize = 64 * 1024;
+/// What a pattern may take once compiled, in bytes. A small one is not charged as a large one.
+const PATTERN_SIZES: [usize; 3] = [8 << 10, 32 << 10, 128 << 10];
 
-pub(super) fn value(text: &str, scope: &Scope) -> Result<Expr, Fault> {
-    let lowering = Lowering::new(text, scope);
+pub(super) fn value(text: &str, scope: &Scope, budget: &Budget) -> Result<Expr, Fault> {
+    let lowering = Lowering { budget, ..Lowering::new(text, scope) };
     let (node, steps) = lowering.whole(Lowering::node)?;
     Ok(Expr { node: Arc::new(node), steps })
 }
@@ -46,12 +46,13 @@ pub(super) fn interpreted(text: &str, scope: &Scope) -> Result<Node, Fault> {
 pub(super) struct Lowering<'s> {
     pub(super) text: &'s str,
     pub(super) scope: &'s Scope,
+    budget: &'s Budget,
     steps: Cell<usize>,
 }
 
 impl<'s> Lowering<'s> {
     fn new(text: &'s str, scope: &'s Scope) -> Lowering<'s> {
-        Lowering { text, scope, steps: Cell::new(0) }
+        Lowering { text, scope, budget: &scope.budget, steps: Cell::new(0) }
     }
 
     fn whole(
@@ -59,6 +60,9 @@ impl<'s> Lowering<'s> {
         lower: impl Fn(&Self, &IdedExpr) -> Result<Node, Fault>,
     ) -> Result<(Node, usize), Fault> {
         let tree = parse::parse(self.text)?;
+        if names::parts(&tree).is_none() && !self.budget.take_text(self.text.len()) {
+            return Err(self.fault("all expressions of a file together are too long"));
+        }
         self.steps.set(parse::size(&tree));
         let node = lower(self, &tree)?;
         match self.steps.get() {
@@ -256,8 +260,9 @@ impl<'s> Lowering<'s> {
             Literal::Number(number) => Some(*number),
             _ => None,
         });
-        let list = List::new(texts.iter().copied()).map_err(|(index, fault)| {
-            Fault { range: locate::quoted(self.text, texts[index]), ..fault }
+        let list = List::new(texts.iter().copied()).map_err(|(index, fault)| Fault {
+            range: locate::quoted(self.text, texts[index]),
+            ..fault
         })?;
         Ok(Set::literal(list.with_numbers(numbers), literals))
     }
@@ -282,20 +287,24 @@ impl<'s> Lowering<'s> {
 
     /// A pattern, compiled within bounds.
     pub(super) fn regex(&self, pattern: &str) -> Result<Arc<Regex>, Fault> {
-        let compiled = RegexBuilder::new(pattern)
-            .size_limit(LARGEST_PATTERN)
-            .dfa_size_limit(LARGEST_PATTERN)
-            .nest_limit(16)
-            .build();
-        compiled.map(Arc::new).map_err(|error| {
-            let place = locate::quoted(self.text, pattern);
-            let said = match &error {
-                regex::Error::CompiledTooBig(_) => "this pattern is too large".to_owned(),
-                // The last line says what is wrong; those before draw it.
-                error => error.to_string().lines().last().unwrap_or_default().to_owned(),
-            };
-            Fault::new(place, said.trim_start_matches("error: "))
-        })
+        let fault = |said: &str| Fault::new(locate::quoted(self.text, pattern), said);
+        for size in PATTERN_SIZES {
+            if !self.budget.take_pattern(size) {
+                return Err(fault("all patterns of a file together are too large"));
+            }
+            let mut builder = RegexBuilder::new(pattern);
+            match builder.size_limit(size).dfa_size_limit(size).nest_limit(16).build() {
+                Ok(regex) => return Ok(Arc::new(regex)),
+                Err(regex::Error::CompiledTooBig(_)) => {}
+                Err(error) => {
+                    // The last line says what is wrong; those before draw it.
+                    let said = error.to_string();
+                    let said = said.lines().last().unwrap_or_default();
+                    return Err(fault(said.trim_start_matches("error: ")));
+                }
+            }
+        }
+        Err(fault("this pattern is too large"))
     }
 }
 

@@ -28,8 +28,10 @@
 //!
 //! A text of at most 1 KiB, 32 levels deep; a comprehension (`all`, `exists`, `map`, `filter`) in
 //! no other; patterns for `matches` are literals, compiled when the rules are read, and small; an
-//! attribute made of others at most 4096 steps in all.
+//! attribute made of others at most 4096 steps in all; and a bound on all expressions of a file
+//! together (`budget.rs`).
 
+mod budget;
 mod cel;
 mod locate;
 mod loose;
@@ -46,6 +48,7 @@ mod tests;
 
 use std::sync::Arc;
 
+pub(crate) use budget::Budget;
 pub(crate) use spelling::Spelling;
 pub(crate) use tree::{Literal, Node, Set, TextTest};
 
@@ -63,6 +66,7 @@ pub(crate) struct Scope {
     /// Each may use those before it.
     pub(crate) attributes: Vec<(Box<str>, Expr)>,
     pub(crate) lists: Lists,
+    pub(crate) budget: Budget,
 }
 
 /// An expression that has a value.
@@ -84,10 +88,14 @@ pub(crate) struct On<'f, 'r> {
 
 impl Expr {
     pub(crate) fn compile(text: &str, scope: &Scope) -> Result<Expr, Fault> {
+        Expr::within(&scope.budget, text, scope)
+    }
+
+    fn within(budget: &Budget, text: &str, scope: &Scope) -> Result<Expr, Fault> {
         let known = scope.attributes.iter().find(|(name, _)| &**name == text.trim());
         match known {
             Some((_, expr)) => Ok(expr.clone()),
-            None => lower::value(text, scope),
+            None => lower::value(text, scope, budget),
         }
     }
 
@@ -139,9 +147,11 @@ impl Condition {
         fields: &[(At<String>, Vec<At<String>>)],
         scope: &Scope,
     ) -> Result<Condition, (Place, Fault)> {
+        // Fields also come one by one while running: what a file may cost is not theirs.
+        let budget = Budget::default();
         let mut all = Vec::new();
         for (name, patterns) in fields {
-            let expr = Expr::compile(name, scope).map_err(|fault| (name.place, fault))?;
+            let expr = Expr::within(&budget, name, scope).map_err(|fault| (name.place, fault))?;
             let list = List::new(patterns.iter().map(|pattern| pattern.as_str()))
                 .map_err(|(index, fault)| (patterns[index].place, fault))?;
             let texts = patterns.iter().map(|pattern| pattern.as_str().into()).collect();

@@ -25,7 +25,10 @@ pub(super) fn parse(text: &str) -> Result<IdedExpr, Fault> {
         return Err(Fault::new(0..text.len(), "an expression is missing"));
     }
     if text.len() > LONGEST {
-        return Err(Fault::new(0..text.len(), format!("an expression has at most {LONGEST} bytes")));
+        return Err(Fault::new(
+            0..text.len(),
+            format!("an expression has at most {LONGEST} bytes"),
+        ));
     }
     let parser = PrattParser::new().max_recursion_depth(DEEPEST as u16).error_recovery_limit(0);
     let tree = parser.parse(&renamed(text)).map_err(|errors| {
@@ -79,8 +82,10 @@ fn syntax(text: &str, at: usize, message: &str) -> Fault {
     let word = &rest[..word_end.unwrap_or(rest.len()).max(first)];
     let place: Range<usize> = at..at + word.len();
     let meant = match (word, word.to_ascii_lowercase().as_str()) {
-        _ if rest.starts_with("=~") => return Fault::new(at..at + 2, "`=~` is not known here")
-            .help("write `x.matches(\"…\")`"),
+        _ if rest.starts_with("=~") => {
+            return Fault::new(at..at + 2, "`=~` is not known here")
+                .help("write `x.matches(\"…\")`");
+        }
         ("=", _) => Some("=="),
         ("&", _) | (_, "and") => Some("&&"),
         ("|", _) | (_, "or") => Some("||"),

@@ -40,7 +40,8 @@ fn on<T>(request: &Request<'_>, scope: &Scope, run: impl FnOnce(On<'_, '_>) -> T
 
 fn holds(text: &str) -> bool {
     let scope = scope();
-    let condition = Condition::compile(text, &scope).unwrap_or_else(|fault| panic!("{text}: {fault:?}"));
+    let condition =
+        Condition::compile(text, &scope).unwrap_or_else(|fault| panic!("{text}: {fault:?}"));
     on(&request(), &scope, |on| condition.holds(on))
 }
 
@@ -159,7 +160,7 @@ fn fields_are_patterns() {
 #[test]
 fn what_is_wrong_is_pointed_at() {
     let long = format!("plan == \"{}\"", "x".repeat(1024));
-    let deep = format!("{}a{}", "(".repeat(40), ")".repeat(40));
+    let deep = format!("{}a{}", "!(1 == ".repeat(20), ")".repeat(20));
     let chain = vec!["a"; 40].join("+");
     let large = "path.matches(\"(\\\\w{50}){50}\")";
     for (text, place, fix) in [
@@ -210,4 +211,16 @@ fn attributes_made_of_attributes_do_not_multiply() {
         expr
     });
     assert!(refused.unwrap().message.contains("steps"));
+}
+
+#[test]
+fn a_file_of_costly_patterns_is_refused() {
+    let scope = Scope::default();
+    let large = "path.matches(\"\\\\w{50}\")";
+    let said = |text: &str| Condition::compile(text, &scope).map_err(|fault| fault.message);
+    assert_eq!(said(large).unwrap_err(), "this pattern is too large");
+    let refused = (0..100).filter_map(|_| said(large).err()).last();
+    assert_eq!(refused.unwrap(), "all patterns of a file together are too large");
+    assert!(said("plan == \"a\"").is_ok());
+    assert!(Condition::compile("path.matches(\"a+\")", &Scope::default()).is_ok());
 }

@@ -44,7 +44,10 @@ impl Entry {
             let longest = if address.is_ipv4() { 32 } else { 128 };
             return text.parse().map(Entry::Network).map_err(|_| {
                 let start = text.len() - bits.len();
-                Fault::new(start..text.len(), format!("a network of {address} has 0 to {longest} bits"))
+                Fault::new(
+                    start..text.len(),
+                    format!("a network of {address} has 0 to {longest} bits"),
+                )
             });
         }
         Ok(if glob::is_pattern(text) { Entry::Glob } else { Entry::Text })

@@ -25,7 +25,8 @@ impl Methods {
 
     /// The bit of a request's method.
     pub(super) fn bit(&self, method: Option<&str>) -> u64 {
-        let known = method.and_then(|method| self.known.iter().position(|known| **known == *method));
+        let known =
+            method.and_then(|method| self.known.iter().position(|known| **known == *method));
         // Of more methods than bits the last share one.
         known.map_or(1 << OTHERS, |index| 1 << index.min(OTHERS as usize - 1))
     }

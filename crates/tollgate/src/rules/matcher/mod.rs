@@ -89,7 +89,10 @@ impl Matcher {
                 Place::Routes => {
                     for (number, route) in one.routes.iter().enumerate() {
                         let mask = methods.mask(route.methods());
-                        routes.insert(route.segments(), trie::Leaf { rule, route: number as u32, mask });
+                        routes.insert(
+                            route.segments(),
+                            trie::Leaf { rule, route: number as u32, mask },
+                        );
                     }
                 }
                 Place::Values(values) => attributes.insert(&values, rule),
@@ -134,7 +137,8 @@ impl Matcher {
     /// Whether a rule that could match does.
     fn check(&self, candidate: Candidate, facts: &Facts<'_>, lists: &Lists) -> Result<Hit, Miss> {
         let one = &self.matches[candidate.rule as usize];
-        let fits = |route: &Route| facts.path().is_some_and(|path| route.matches(facts.method(), path));
+        let fits =
+            |route: &Route| facts.path().is_some_and(|path| route.matches(facts.method(), path));
         let route = match candidate.route {
             Some(number) if self.methods.is_exact() => Some(number),
             _ if one.routes.is_empty() => None,

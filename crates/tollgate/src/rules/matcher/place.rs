@@ -91,9 +91,7 @@ impl<'m> Shared<'m> {
     fn rank(&self, values: &Values) -> Rank {
         let count = |key| self.keys.get(&(&values.attribute, key)).copied().unwrap_or(1);
         // A pattern with nothing before or behind its stars is tried on every request.
-        let is_anything = |key: &&Key| {
-            matches!(key, Key::Glob(glob) if glob.starts_with('*') && glob.ends_with('*'))
-        };
+        let is_anything = |key: &&Key| matches!(key, Key::Glob(glob) if glob.starts_with('*') && glob.ends_with('*'));
         let is_exact = |key: &Key| matches!(key, Key::Text(_) | Key::Number(_));
         let shared = match values.keys.iter().find(is_anything) {
             Some(_) => u32::MAX,

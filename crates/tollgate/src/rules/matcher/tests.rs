@@ -32,9 +32,8 @@ fn one(routes: &[&str], when: Option<&str>) -> Match {
 fn one_by_one(matches: &[Match], facts: &Facts<'_>, lists: &Lists) -> Vec<Hit> {
     let mut hits = Vec::new();
     for (rule, one) in matches.iter().enumerate() {
-        let fits = |route: &Route| {
-            facts.path().is_some_and(|path| route.matches(facts.method(), path))
-        };
+        let fits =
+            |route: &Route| facts.path().is_some_and(|path| route.matches(facts.method(), path));
         let index = one.routes.iter().position(fits);
         if index.is_none() && !one.routes.is_empty() {
             continue;
@@ -59,7 +58,8 @@ fn condition() -> impl Strategy<Value = String> {
         (attribute(), text()).prop_map(|(name, text)| format!("{name} != {text:?}")),
         (attribute(), "[ab*]{0,2}").prop_map(|(name, text)| format!("{name}.startsWith({text:?})")),
         (attribute(), "[ab*]{0,2}").prop_map(|(name, text)| format!("{name}.endsWith({text:?})")),
-        (attribute(), "[ab]{0,1}\\*[ab]{0,1}").prop_map(|(name, glob)| format!("{name} in [{glob:?}]")),
+        (attribute(), "[ab]{0,1}\\*[ab]{0,1}")
+            .prop_map(|(name, glob)| format!("{name} in [{glob:?}]")),
         network.prop_map(|network| format!("ip in [{network:?}]")),
         Just("ip == \"10.1.2.3\"".to_owned()),
         Just("ip in lists.office".to_owned()),
@@ -74,8 +74,18 @@ fn condition() -> impl Strategy<Value = String> {
 
 fn rule() -> impl Strategy<Value = Match> {
     let routes = vec![
-        "/x/{id}", "/x/*", "GET /x/a", "POST /x/a", "GET|POST /x/**", "/**", "/x", "/x/a*",
-        "/x/*b/c", "/*/a", "PUT /", "/x/{id}/c",
+        "/x/{id}",
+        "/x/*",
+        "GET /x/a",
+        "POST /x/a",
+        "GET|POST /x/**",
+        "/**",
+        "/x",
+        "/x/a*",
+        "/x/*b/c",
+        "/*/a",
+        "PUT /",
+        "/x/{id}/c",
     ];
     let routes = prop::collection::vec(prop::sample::select(routes), 0..3);
     (routes, prop::option::weighted(0.8, condition()))
@@ -109,8 +119,14 @@ fn sample() -> impl Strategy<Value = Sample> {
         prop::option::of(any::<bool>()),
         maybe(&["10.1.2.3", "10.2.2.2", "::ffff:10.1.2.3", "2001:db8::1"]),
     )
-        .prop_map(|(method, path, org, n, plan, beta, peer)| {
-            Sample { method, path, org, n, plan, beta, peer }
+        .prop_map(|(method, path, org, n, plan, beta, peer)| Sample {
+            method,
+            path,
+            org,
+            n,
+            plan,
+            beta,
+            peer,
         })
 }
 

@@ -52,13 +52,22 @@ impl Reader<'_> {
         let at = fields.get("at").and_then(|node| self.offset(node));
         let example = "request: POST /login ip=192.0.2.7";
         let request = self.require(&fields, "request", "a step of a test", example);
-        let request = request.and_then(|node| self.owned(node, "a request such as POST /login ip=192.0.2.7"));
+        let request =
+            request.and_then(|node| self.owned(node, "a request such as POST /login ip=192.0.2.7"));
         let cost = fields.get("cost").and_then(|node| self.number(node, "a cost", 0..=u64::MAX));
-        let times = fields.get("times").and_then(|node| self.number(node, "how often", 1..=1_000_000));
+        let times =
+            fields.get("times").and_then(|node| self.number(node, "how often", 1..=1_000_000));
         let times = times.map_or(1, |times| times.value);
         let expect = self.require(&fields, "expect", "a step of a test", "expect: allow");
         let expect = expect.map(|node| self.expect(node, times)).unwrap_or_default();
-        let step = Step { place: fields.place, at, request: request?, cost: cost.map(|cost| cost.value), times, expect };
+        let step = Step {
+            place: fields.place,
+            at,
+            request: request?,
+            cost: cost.map(|cost| cost.value),
+            times,
+            expect,
+        };
         Some((step, name.map(|name| name.value)))
     }
 
@@ -75,7 +84,10 @@ impl Reader<'_> {
         if !matches!(node.value, Value::Map(_)) {
             let word = self.choice(node, "expect", &[("allow", "allow"), ("deny", "deny")]);
             let truth = |word: &At<&str>| At::new("true".to_owned(), word.place);
-            return word.map(|word| (word.clone().map(str::to_owned), truth(&word))).into_iter().collect();
+            return word
+                .map(|word| (word.clone().map(str::to_owned), truth(&word)))
+                .into_iter()
+                .collect();
         }
         let Some(fields) = self.fields(node, "`expect`", &EXPECT) else { return Vec::new() };
         let mut expected = Vec::new();
@@ -84,14 +96,17 @@ impl Reader<'_> {
             let good = match name {
                 // So many of them, or all or none.
                 "allow" | "deny" if matches!(node.text(), Some("true" | "false")) => true,
-                "allow" | "deny" => self.number(node, "true, false or a number of requests", 0..=times).is_some(),
+                "allow" | "deny" => {
+                    self.number(node, "true, false or a number of requests", 0..=times).is_some()
+                }
                 "rule" => self.name(node, "a rule").is_some(),
                 "code" => self.number(node, "a status", 100..=599).is_some(),
                 "remaining" => self.number(node, "a number", 0..=u64::MAX).is_some(),
                 _ => self.offset(node).is_some(),
             };
             if let (true, Some(text)) = (good, node.text()) {
-                expected.push((At::new(name.to_owned(), place), At::new(text.to_owned(), node.place)));
+                expected
+                    .push((At::new(name.to_owned(), place), At::new(text.to_owned(), node.place)));
             }
         }
         if expected.is_empty() && fields.present().next().is_none() {

@@ -71,10 +71,13 @@ impl Reader<'_> {
             let Some(name) = self.key(pair.key) else { continue };
             match fields.slots.iter_mut().find(|(known, _)| *known == name) {
                 Some((_, slot @ None)) => *slot = Some(pair),
-                Some((_, Some(first))) if !pair.merged => self.duplicate(name, pair, first.key.place),
+                Some((_, Some(first))) if !pair.merged => {
+                    self.duplicate(name, pair, first.key.place)
+                }
                 Some(_) => {}
                 None => {
-                    let meant = synonym(name, known).or_else(|| closest(name, known.iter().copied()));
+                    let meant =
+                        synonym(name, known).or_else(|| closest(name, known.iter().copied()));
                     self.unknown_field(name, pair.key, what, known, meant);
                     let slot = fields.slots.iter_mut().find(|(known, _)| Some(*known) == meant);
                     if let Some((_, slot @ None)) = slot {
@@ -152,7 +155,8 @@ impl Reader<'_> {
                 if !matches!(map.value, Value::Map(_)) {
                     let message = format!("`<<` takes in a mapping, found {}", map.kind());
                     let found = Diagnostic::error("merge-key", map.place, message);
-                    self.found.push(found.help("write `<<: *name` for a mapping that is marked `&name`"));
+                    self.found
+                        .push(found.help("write `<<: *name` for a mapping that is marked `&name`"));
                     continue;
                 }
                 let more = self.pairs(map, what).unwrap_or_default();

@@ -26,7 +26,11 @@ impl Reader<'_> {
         let text = self.text(node, WHAT)?;
         let read = if text.trim_start().starts_with("plan.") {
             plan(text.value)
-        } else if text.split_whitespace().nth(1).is_some_and(|word| word.eq_ignore_ascii_case("distinct")) {
+        } else if text
+            .split_whitespace()
+            .nth(1)
+            .is_some_and(|word| word.eq_ignore_ascii_case("distinct"))
+        {
             distinct(text.value)
         } else {
             grammar::limit(text.value).map(Written::Limit)
@@ -72,10 +76,12 @@ fn plan(text: &str) -> Result<Written, Mistake> {
 
 /// `3 distinct user/h`.
 fn distinct(text: &str) -> Result<Written, Mistake> {
-    let fault = |message: &str| Mistake { range: 0..text.len(), message: message.into(), fix: None };
+    let fault =
+        |message: &str| Mistake { range: 0..text.len(), message: message.into(), fix: None };
     let example = "write a number, an attribute and a window, as in `3 distinct user/h`";
     let start = text.len() - text.trim_start().len();
-    let (count_text, rest) = text[start..].split_once(char::is_whitespace).ok_or_else(|| fault(example))?;
+    let (count_text, rest) =
+        text[start..].split_once(char::is_whitespace).ok_or_else(|| fault(example))?;
     let count = grammar::number(count_text).map_err(|mistake| shift(mistake, start))?;
     if count == 0 {
         let range = start..start + count_text.len();

@@ -14,8 +14,26 @@ use crate::rules::suggest::{closest, listed};
 use crate::rules::yaml::Node;
 
 const FIELDS: [&str; 20] = [
-    "algorithm", "requests", "unit", "per", "burst", "initial", "refill", "pay_later", "free", "align",
-    "zone", "anchor", "slots", "min_gap", "count_denied", "warmup", "concurrent", "min", "max", "lease",
+    "algorithm",
+    "requests",
+    "unit",
+    "per",
+    "burst",
+    "initial",
+    "refill",
+    "pay_later",
+    "free",
+    "align",
+    "zone",
+    "anchor",
+    "slots",
+    "min_gap",
+    "count_denied",
+    "warmup",
+    "concurrent",
+    "min",
+    "max",
+    "lease",
 ];
 
 /// The algorithms as the long form names them, and as the short one does.
@@ -85,7 +103,8 @@ impl Reader<'_> {
         };
         let mut short = Short::default();
         let word = algorithm.as_ref().map_or("", |algorithm| algorithm.value);
-        let adaptive = word == "adaptive" || fields.get("min").is_some() || fields.get("max").is_some();
+        let adaptive =
+            word == "adaptive" || fields.get("min").is_some() || fields.get("max").is_some();
         if word == "unlimited" {
             short.add("unlimited", algorithm.as_ref().map_or(fields.place, |word| word.place));
         } else if adaptive {
@@ -98,7 +117,12 @@ impl Reader<'_> {
             short.add(max.value, max.place);
             short.add(" concurrent", fields.place);
         } else if word == "concurrent" || fields.get("concurrent").is_some() {
-            let node = self.require(fields, "concurrent", "a limit of so many at a time", "concurrent: 100")?;
+            let node = self.require(
+                fields,
+                "concurrent",
+                "a limit of so many at a time",
+                "concurrent: 100",
+            )?;
             let amount = self.word(node)?;
             short.add(amount.value, amount.place);
             short.add(" concurrent", fields.place);
@@ -117,9 +141,13 @@ impl Reader<'_> {
         if let Some(node) = fields.get("unit") {
             let unit = self.word(node)?;
             if grammar::unit(unit.value).is_some() {
-                let message = format!("`unit` says what is counted, and {} is a unit of time", shown(unit.value));
+                let message = format!(
+                    "`unit` says what is counted, and {} is a unit of time",
+                    shown(unit.value)
+                );
                 let found = Diagnostic::error("bad-limit", node.place, message);
-                self.found.push(found.help("write the time as `per`, and `unit` as in `unit: tokens`"));
+                self.found
+                    .push(found.help("write the time as `per`, and `unit` as in `unit: tokens`"));
                 return None;
             }
             short.add(" ", unit.place);
@@ -148,9 +176,11 @@ impl Reader<'_> {
         };
         let mut words: Vec<At<&str>> = Vec::new();
         if let Some(algorithm) = algorithm {
-            let told = matches!(algorithm.value, "unlimited" | "concurrent" | "adaptive" | "warmup");
+            let told =
+                matches!(algorithm.value, "unlimited" | "concurrent" | "adaptive" | "warmup");
             // A fixed window of the calendar is one thing, and so is one of the epoch.
-            let aligned = algorithm.value == "fixed" && align.as_ref().is_some_and(|word| word.value != "first_hit");
+            let aligned = algorithm.value == "fixed"
+                && align.as_ref().is_some_and(|word| word.value != "first_hit");
             if algorithm.value == "warmup" {
                 self.require(fields, "warmup", "a limit that warms up", "warmup: 3s")?;
             }
@@ -160,7 +190,8 @@ impl Reader<'_> {
         }
         words.extend(align);
         if let Some(node) = fields.get("refill") {
-            let refill = self.choice(node, "refill", &[("greedy", ""), ("interval", "interval")])?;
+            let refill =
+                self.choice(node, "refill", &[("greedy", ""), ("interval", "interval")])?;
             words.extend(Some(refill).filter(|word| !word.is_empty()));
         }
         for name in ["count_denied", "pay_later"] {

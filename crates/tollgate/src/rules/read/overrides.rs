@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
 
-use super::{MAX_ENTRIES, Reader};
 use super::scalar::shown;
+use super::{MAX_ENTRIES, Reader};
 use crate::rules::diagnostic::Diagnostic;
 use crate::rules::source::At;
 use crate::rules::written::Override;
@@ -22,10 +22,13 @@ impl Reader<'_> {
         let fields = self.fields(node, "an override", &FIELDS)?;
         let mut matches = Vec::new();
         if let Some(node) = self.require(&fields, "match", "an override", "match: { org: acme }") {
-            let entries = self.entries(node, "a mapping of attributes to patterns, as in { org: acme }");
+            let entries =
+                self.entries(node, "a mapping of attributes to patterns, as in { org: acme }");
             if entries.is_empty() && matches!(&node.value, crate::rules::yaml::Value::Map(_)) {
-                let found = Diagnostic::error("empty", node.place, "an override of nobody in particular");
-                self.found.push(found.help("name at least one attribute, as in `match: { org: acme }`"));
+                let found =
+                    Diagnostic::error("empty", node.place, "an override of nobody in particular");
+                self.found
+                    .push(found.help("name at least one attribute, as in `match: { org: acme }`"));
             }
             for (name, node) in entries {
                 if let Some(pattern) = self.owned(node, "a name or a pattern") {
@@ -59,7 +62,8 @@ impl Reader<'_> {
     pub(super) fn until(&mut self, node: &Node<'_>) -> Option<At<u64>> {
         let text = self.text(node, "a date such as 2027-01-01")?;
         let written = text.trim();
-        let here = |civil: DateTime| civil.to_zoned(self.zone.clone()).ok().map(|zoned| zoned.timestamp());
+        let here =
+            |civil: DateTime| civil.to_zoned(self.zone.clone()).ok().map(|zoned| zoned.timestamp());
         let looks_like_date = written.len() == "2027-01-01".len();
         let instant = match written.parse::<Timestamp>() {
             Ok(instant) => Some(instant),
@@ -74,9 +78,11 @@ impl Reader<'_> {
         if nanos.is_none() {
             let message = format!("{} is no date", shown(written));
             let found = Diagnostic::error("bad-date", node.place, message);
-            self.found.push(found.help(
-                "write a date such as 2027-01-01, or a time such as 2027-01-01T18:00:00Z",
-            ));
+            self.found.push(
+                found.help(
+                    "write a date such as 2027-01-01, or a time such as 2027-01-01T18:00:00Z",
+                ),
+            );
         }
         nanos.map(|nanos| At::new(nanos, node.place))
     }

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use super::{MAX_ENTRIES, Reader};
 use super::fields::Fields;
 use super::scalar::shown;
 use super::tables::MAX_LIMITS;
 use super::top::{CONSISTENCY, MISSING_KEY, ON_ERROR};
+use super::{MAX_ENTRIES, Reader};
 use crate::limit::grammar;
 use crate::rules::diagnostic::Diagnostic;
 use crate::rules::policy::{Mode, Priority, Then};
@@ -17,8 +17,24 @@ use crate::rules::written::{Rule, When};
 use crate::rules::yaml::{Node, Value};
 
 const FIELDS: [&str; 18] = [
-    "name", "route", "when", "per", "limit", "cost", "count", "then", "mode", "bucket", "on_error",
-    "missing_key", "priority", "consistency", "during", "fair", "dedupe", "description",
+    "name",
+    "route",
+    "when",
+    "per",
+    "limit",
+    "cost",
+    "count",
+    "then",
+    "mode",
+    "bucket",
+    "on_error",
+    "missing_key",
+    "priority",
+    "consistency",
+    "during",
+    "fair",
+    "dedupe",
+    "description",
 ];
 
 const PRIORITY: [(&str, Priority); 3] =
@@ -171,7 +187,8 @@ impl Reader<'_> {
     fn mode(&mut self, node: &Node<'_>) -> Option<Mode> {
         const MODES: [(&str, Mode); 2] = [("enforce", Mode::Enforce), ("shadow", Mode::Shadow)];
         let text = self.text(node, "a mode")?;
-        let Some(share) = text.trim().strip_prefix("enforce").filter(|rest| !rest.is_empty()) else {
+        let Some(share) = text.trim().strip_prefix("enforce").filter(|rest| !rest.is_empty())
+        else {
             let mode = self.choice(node, "mode", &MODES);
             if mode.is_none() {
                 self.help("use `enforce`, `shadow`, or `enforce 10%` for some of the keys");

@@ -33,7 +33,8 @@ impl Reader<'_> {
             Value::List(items) => items.first().map_or(node.place, |first| first.place),
             Value::Map(pairs) => pairs.first().map_or(node.place, |(key, _)| key.place),
         };
-        let place = if node.is_null() { Place::new(node.place.source, start, start) } else { place };
+        let place =
+            if node.is_null() { Place::new(node.place.source, start, start) } else { place };
         self.found.push(Diagnostic::error("wrong-kind", place, message));
     }
 
@@ -149,11 +150,13 @@ impl Reader<'_> {
         let good = !name.is_empty() && name.len() <= MAX_NAME && name.chars().all(allowed);
         if !good {
             let message = format!("{} is no name for {what}", shown(name.value));
-            let found = Diagnostic::error("bad-name", name.place, message).help(format!(
-                "use up to {MAX_NAME} letters, digits, `_`, `.` and `-`"
-            ));
-            let plain: String = name.trim().chars().map(|c| if allowed(c) { c } else { '-' }).collect();
-            let meant = !plain.is_empty() && plain.len() <= MAX_NAME && plain.contains(char::is_alphanumeric);
+            let found = Diagnostic::error("bad-name", name.place, message)
+                .help(format!("use up to {MAX_NAME} letters, digits, `_`, `.` and `-`"));
+            let plain: String =
+                name.trim().chars().map(|c| if allowed(c) { c } else { '-' }).collect();
+            let meant = !plain.is_empty()
+                && plain.len() <= MAX_NAME
+                && plain.contains(char::is_alphanumeric);
             self.found.push(if meant { found.fix(plain) } else { found });
         }
         good

@@ -20,7 +20,8 @@ pub(super) const MAX_LIMITS: usize = 16;
 
 impl Reader<'_> {
     pub(super) fn proxies(&mut self, node: &Node<'_>) -> Vec<At<IpNet>> {
-        let nodes = self.list(node, "a list of addresses and networks, as in [10.0.0.0/8]", MAX_NODES);
+        let nodes =
+            self.list(node, "a list of addresses and networks, as in [10.0.0.0/8]", MAX_NODES);
         self.each(nodes, Self::network)
     }
 
@@ -48,7 +49,8 @@ impl Reader<'_> {
     }
 
     pub(super) fn attributes(&mut self, node: &Node<'_>) -> Vec<(At<String>, At<String>)> {
-        let entries = self.entries(node, "a mapping of names to expressions, as in { org: header[\"x-org\"] }");
+        let entries = self
+            .entries(node, "a mapping of names to expressions, as in { org: header[\"x-org\"] }");
         let mut attributes = Vec::new();
         for (name, node) in entries {
             let good = self.check_attribute(&name);
@@ -106,7 +108,9 @@ impl Reader<'_> {
         for (name, node) in self.entries(node, what) {
             let good = self.check_name(&name, "a plan");
             let mut limits = Vec::new();
-            for (limit_name, node) in self.entries(node, "a mapping of names to limits, as in { api: 60/h }") {
+            for (limit_name, node) in
+                self.entries(node, "a mapping of names to limits, as in { api: 60/h }")
+            {
                 let good = self.check_name(&limit_name, "a limit");
                 let several = self.plan_limits(node);
                 if good {

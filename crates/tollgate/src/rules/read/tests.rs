@@ -57,7 +57,10 @@ fn the_rules_of_the_example_say_what_they_should() {
     let names: Vec<_> = document.rules.iter().map(|rule| &*rule.name.value).collect();
     assert_eq!(
         names,
-        ["office", "edge", "api", "login", "endpoint", "report", "tokens", "inflight", "upstream", "month"]
+        [
+            "office", "edge", "api", "login", "endpoint", "report", "tokens", "inflight",
+            "upstream", "month"
+        ]
     );
     let rule = |name: &str| document.rules.iter().find(|rule| rule.name.value == name).unwrap();
     let then = |name: &str| rule(name).then.as_ref().unwrap().value.clone();
@@ -70,7 +73,10 @@ fn the_rules_of_the_example_say_what_they_should() {
     assert_eq!(then("office"), Then::Allow);
     assert_eq!(then("edge"), Then::Delay { up_to: Duration::from_secs(1) });
     assert_eq!(limits("edge"), ["10/s burst 20"]);
-    assert_eq!(rule("api").per.iter().map(|part| &*part.value).collect::<Vec<_>>(), ["org", "user"]);
+    assert_eq!(
+        rule("api").per.iter().map(|part| &*part.value).collect::<Vec<_>>(),
+        ["org", "user"]
+    );
     assert_eq!(limits("api"), ["plan.api ()"]);
     assert_eq!(rule("api").mode, Mode::Shadow);
     assert_eq!(rule("login").routes[0].value.to_string(), "POST /login");
@@ -119,16 +125,28 @@ fn the_long_form_of_a_limit_says_the_same_as_the_short_one() {
     for (long, short) in [
         ("{ requests: 10, per: s }", "10/s"),
         ("{ requests: 10k, per: 15min, burst: 20k, unit: tokens }", "10k tokens/15min burst 20k"),
-        ("{ algorithm: sliding_window, requests: 500, per: hour, slots: 60 }", "500/h sliding slots 60"),
-        ("{ algorithm: sliding-log, requests: 5, per: min, min_gap: 100ms }", "5/min log min_gap 100ms"),
+        (
+            "{ algorithm: sliding_window, requests: 500, per: hour, slots: 60 }",
+            "500/h sliding slots 60",
+        ),
+        (
+            "{ algorithm: sliding-log, requests: 5, per: min, min_gap: 100ms }",
+            "5/min log min_gap 100ms",
+        ),
         ("{ algorithm: fixed_window, requests: 5, per: min }", "5/min fixed"),
         ("{ algorithm: fixed_window, requests: 5, per: min, align: epoch }", "5/min fixed"),
-        ("{ requests: 5, per: min, align: first_hit, count_denied: true }", "5/min fixed first_hit count_denied"),
+        (
+            "{ requests: 5, per: min, align: first_hit, count_denied: true }",
+            "5/min fixed first_hit count_denied",
+        ),
         (
             "{ algorithm: fixed_window, align: calendar, requests: 1k, per: month, zone: Europe/Berlin, anchor: 15 }",
             "1k/month calendar zone Europe/Berlin anchor 15",
         ),
-        ("{ algorithm: leaky_bucket, requests: 20, per: s, burst: 50, free: 5 }", "20/s leaky free 5 burst 50"),
+        (
+            "{ algorithm: leaky_bucket, requests: 20, per: s, burst: 50, free: 5 }",
+            "20/s leaky free 5 burst 50",
+        ),
         ("{ requests: 60, per: min, refill: interval, initial: 5 }", "60/min initial 5 interval"),
         ("{ requests: 60, per: min, refill: greedy, pay_later: false }", "60/min"),
         ("{ requests: 10, per: s, warmup: 3s }", "10/s warmup 3s"),
@@ -143,7 +161,10 @@ fn the_long_form_of_a_limit_says_the_same_as_the_short_one() {
 
 #[test]
 fn limits_that_only_rules_have() {
-    assert_eq!(limits("plan.month calendar zone Europe/Berlin"), ["plan.month (calendar zone Europe/Berlin)"]);
+    assert_eq!(
+        limits("plan.month calendar zone Europe/Berlin"),
+        ["plan.month (calendar zone Europe/Berlin)"]
+    );
     assert_eq!(limits("3 distinct user/h"), ["3 distinct user in 3600s"]);
     assert_eq!(limits("5 distinct header[\"x/y\"]/10min"), ["5 distinct header[\"x/y\"] in 600s"]);
     assert_eq!(limits("[10/s, 'plan.api']"), ["10/s", "plan.api ()"]);
@@ -161,7 +182,11 @@ fn what_happens_over_the_limit_in_both_forms() {
     for (short, long, expected) in [
         ("deny", "{ deny: }", Then::Deny { status: 429 }),
         ("deny 402", "{ deny: 402 }", Then::Deny { status: 402 }),
-        ("delay up to 500ms", "{ delay: 500ms }", Then::Delay { up_to: Duration::from_millis(500) }),
+        (
+            "delay up to 500ms",
+            "{ delay: 500ms }",
+            Then::Delay { up_to: Duration::from_millis(500) },
+        ),
         (
             "queue 1k up to 1min lifo",
             "{ queue: 1k, up_to: 1min, order: lifo }",
@@ -198,7 +223,14 @@ fn merge_keys_fill_in_what_is_not_written() {
     let read: Vec<_> = document
         .rules
         .iter()
-        .map(|rule| (&*rule.name.value, &*rule.per[0].value, format!("{:?}", Shown(&rule.limits[0])), rule.mode))
+        .map(|rule| {
+            (
+                &*rule.name.value,
+                &*rule.per[0].value,
+                format!("{:?}", Shown(&rule.limits[0])),
+                rule.mode,
+            )
+        })
         .collect();
     assert_eq!(
         read,
@@ -234,15 +266,18 @@ fn cases_are_steps_or_named_lists_of_them() {
     assert_eq!((login.name.as_deref(), login.steps.len()), (Some("login"), 2));
     let step = &login.steps[1];
     assert_eq!((step.at, step.cost, step.times), (Some(Duration::from_secs(10)), Some(2), 1));
-    let expected: Vec<_> = step.expect.iter().map(|(name, value)| (&*name.value, &*value.value)).collect();
-    assert_eq!(expected, [("deny", "true"), ("rule", "login"), ("code", "429"), ("retry_after", "2s")]);
+    let expected: Vec<_> =
+        step.expect.iter().map(|(name, value)| (&*name.value, &*value.value)).collect();
+    assert_eq!(
+        expected,
+        [("deny", "true"), ("rule", "login"), ("code", "429"), ("retry_after", "2s")]
+    );
 }
 
 #[test]
 fn conditions_are_texts_or_mappings() {
-    let document = good(
-        "rules: [{ name: a, limit: 1/s, when: { plan: free, method: [GET, HEAD] } }]\n",
-    );
+    let document =
+        good("rules: [{ name: a, limit: 1/s, when: { plan: free, method: [GET, HEAD] } }]\n");
     let When::Fields(fields) = &document.rules[0].when.as_ref().unwrap().value else { panic!() };
     let read: Vec<_> = fields
         .iter()

@@ -30,7 +30,8 @@ impl Reader<'_> {
             let fields = self.fields(node, "`then`", &FIELDS)?;
             return self.then_fields(&fields).map(|then| At::new(then, node.place));
         }
-        let text = self.text(node, "what happens over the limit, such as deny or delay up to 1s")?;
+        let text =
+            self.text(node, "what happens over the limit, such as deny or delay up to 1s")?;
         match parse(text.value) {
             Ok(then) => Some(At::new(then, node.place)),
             Err(fault) => {
@@ -44,7 +45,8 @@ impl Reader<'_> {
     fn then_fields(&mut self, fields: &Fields<'_, '_>) -> Option<Then> {
         let mut actions = fields.present().filter(|(name, _)| ACTIONS.contains(name));
         let Some((action, place)) = actions.next() else {
-            let found = Diagnostic::error("missing-field", fields.place, "`then` does not say what");
+            let found =
+                Diagnostic::error("missing-field", fields.place, "`then` does not say what");
             self.found.push(found.help(format!("write one of {}", listed(ACTIONS))));
             return None;
         };
@@ -72,14 +74,18 @@ impl Reader<'_> {
                 let status = self.number(node, "a status", STATUSES.start..=STATUSES.end - 1)?;
                 Some(Then::Deny { status: status.value as u16 })
             }
-            "delay" => Some(Then::Delay { up_to: self.duration(node, "a length of time such as 1s")? }),
+            "delay" => {
+                Some(Then::Delay { up_to: self.duration(node, "a length of time such as 1s")? })
+            }
             "queue" => {
                 let places = self.number(node, "a number of places", 1..=MAX_PLACES)?.value;
                 let up_to = self.require(fields, "up_to", "`queue`", "up_to: 2s")?;
                 let up_to = self.duration(up_to, "a length of time such as 2s")?;
                 let order = fields.get("order");
                 let lifo = match order {
-                    Some(node) => self.choice(node, "order", &[("fifo", false), ("lifo", true)])?.value,
+                    Some(node) => {
+                        self.choice(node, "order", &[("fifo", false), ("lifo", true)])?.value
+                    }
                     None => false,
                 };
                 Some(Then::Queue(Queue { places, up_to, lifo }))
@@ -92,7 +98,8 @@ impl Reader<'_> {
     fn ban_fields(&mut self, fields: &Fields<'_, '_>, node: &Node<'_>) -> Option<Then> {
         let what = "a length of time such as 10min, or a list of them";
         let nodes = self.several(node, what, MAX_RUNGS);
-        let ladder: Vec<Duration> = nodes.iter().filter_map(|node| self.duration(node, what)).collect();
+        let ladder: Vec<Duration> =
+            nodes.iter().filter_map(|node| self.duration(node, what)).collect();
         if ladder.is_empty() || ladder.len() < nodes.len() {
             return None;
         }
@@ -173,7 +180,8 @@ pub(super) fn parse(text: &str) -> Result<Then, Fault> {
         (_, "") => Ok(then),
         (range, word) => {
             let message = format!("{} is too much after `{action}`", shown(word));
-            Err(Fault::new(range.start..text.len(), message).help(format!("write it as in `{}`", example(action))))
+            Err(Fault::new(range.start..text.len(), message)
+                .help(format!("write it as in `{}`", example(action))))
         }
     }
 }
@@ -213,7 +221,10 @@ fn ladder(words: &mut Words<'_>) -> Result<Vec<Duration>, Fault> {
             (_, ",") if ladder.len() < MAX_RUNGS => {}
             (_, "]") => return Ok(ladder),
             (range, ",") => {
-                return Err(Fault::new(range, format!("at most {MAX_RUNGS} bans, the last one repeats")));
+                return Err(Fault::new(
+                    range,
+                    format!("at most {MAX_RUNGS} bans, the last one repeats"),
+                ));
             }
             (range, word) => {
                 let message = match word {
@@ -282,7 +293,8 @@ impl<'t> Words<'t> {
         if allowed.contains(&number) {
             return Ok(number);
         }
-        let message = format!("{number} is out of range: use {} to {}", allowed.start, allowed.end - 1);
+        let message =
+            format!("{number} is out of range: use {} to {}", allowed.start, allowed.end - 1);
         Err(Fault::new(range, message))
     }
 
@@ -290,7 +302,8 @@ impl<'t> Words<'t> {
         let (range, word) = self.next();
         let span = grammar::span(word).map_err(|mistake| fault(mistake, range.start, usage))?;
         match span.as_nanos() {
-            0 => Err(Fault::new(range, "this is no time at all").help(format!("write it as in `{usage}`"))),
+            0 => Err(Fault::new(range, "this is no time at all")
+                .help(format!("write it as in `{usage}`"))),
             _ => Ok(span.into()),
         }
     }

@@ -12,8 +12,16 @@ use crate::rules::written::{Defaults, Document};
 use crate::rules::yaml::Node;
 
 const FIELDS: [&str; 10] = [
-    "version", "domain", "defaults", "trusted_proxies", "attributes", "lists", "plans", "overrides",
-    "rules", "tests",
+    "version",
+    "domain",
+    "defaults",
+    "trusted_proxies",
+    "attributes",
+    "lists",
+    "plans",
+    "overrides",
+    "rules",
+    "tests",
 ];
 
 const DEFAULTS: [&str; 7] =
@@ -28,8 +36,7 @@ pub(super) const CONSISTENCY: [(&str, Consistency); 3] = [
     ("leased", Consistency::Leased),
     ("synced", Consistency::Synced),
 ];
-const UNMATCHED: [(&str, Unmatched); 2] =
-    [("allow", Unmatched::Allow), ("deny", Unmatched::Deny)];
+const UNMATCHED: [(&str, Unmatched); 2] = [("allow", Unmatched::Allow), ("deny", Unmatched::Deny)];
 
 impl Reader<'_> {
     pub(super) fn document(&mut self, root: &Node<'_>) -> Document {
@@ -37,7 +44,9 @@ impl Reader<'_> {
         if root.is_null() {
             let message = "this file says nothing";
             let found = Diagnostic::error("empty", root.place, message);
-            self.found.push(found.help("write rules, such as `rules: [{ name: all, per: ip, limit: 10/s }]`"));
+            self.found.push(
+                found.help("write rules, such as `rules: [{ name: all, per: ip, limit: 10/s }]`"),
+            );
             return document;
         }
         let Some(fields) = self.fields(root, "a rules file", &FIELDS) else { return document };

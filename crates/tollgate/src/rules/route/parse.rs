@@ -117,8 +117,10 @@ fn segment(part: &str, place: Range<usize>, before: &[Segment]) -> Result<Option
         ("**", _) => Ok(Some(Segment::Rest)),
         ("*", _) => Ok(Some(Segment::Any(None))),
         (_, Some(name)) => name_of(name, place, before).map(Some),
-        _ if part.contains(['{', '}']) => Err(Fault::new(place, "a name stands for a whole segment")
-            .help("write `{name}` between slashes; a `*` may stand for a part")),
+        _ if part.contains(['{', '}']) => {
+            Err(Fault::new(place, "a name stands for a whole segment")
+                .help("write `{name}` between slashes; a `*` may stand for a part"))
+        }
         _ if part.starts_with(':') && part.len() > 1 => {
             Err(Fault::new(place, "a name is written in braces").fix(format!("{{{}}}", &part[1..])))
         }

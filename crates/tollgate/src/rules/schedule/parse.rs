@@ -98,7 +98,8 @@ fn day(word: &str, start: usize) -> Result<u8, Fault> {
     let full = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
     let known = |index: &usize| DAYS[*index] == lower || full[*index] == lower;
     (0..7).find(known).map(|index| index as u8).ok_or_else(|| {
-        let fault = Fault::new(start..start + word.len(), format!("{word:?} is no day")).help(EXAMPLE);
+        let fault =
+            Fault::new(start..start + word.len(), format!("{word:?} is no day")).help(EXAMPLE);
         did_you_mean(fault, word, DAYS)
     })
 }
@@ -126,7 +127,8 @@ fn minute(text: &str, start: usize) -> Result<u16, Fault> {
     };
     let read = || {
         let (hour, minute) = text.split_once(':')?;
-        let minutes = two(hour)? * 60 + two(minute).filter(|minute| *minute < 60 && text.len() > 3)?;
+        let minutes =
+            two(hour)? * 60 + two(minute).filter(|minute| *minute < 60 && text.len() > 3)?;
         (minutes <= Hours::ALL.to).then_some(minutes)
     };
     read().ok_or_else(|| {

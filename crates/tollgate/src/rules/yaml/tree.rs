@@ -58,8 +58,9 @@ impl<'a> Tree<'a> {
             Event::DocumentStart(..) if self.root.is_some() => {
                 let place = Place::new(self.source, at.start, at.end);
                 let message = "a rules file holds one document, here a second one begins";
-                return Err(Diagnostic::error("several-documents", place, message)
-                    .help("put it into a file of its own; a directory of files is read as a whole"));
+                return Err(Diagnostic::error("several-documents", place, message).help(
+                    "put it into a file of its own; a directory of files is read as a whole",
+                ));
             }
             Event::Scalar(text, style, anchor, tag) => {
                 let plain = style == ScalarStyle::Plain && tag.is_none();
@@ -152,8 +153,9 @@ impl<'a> Tree<'a> {
     fn add(&mut self, node: Node<'a>, anchor: usize) -> Result<(), Diagnostic> {
         self.nodes += node.size as usize;
         if self.nodes > MAX_NODES {
-            let message =
-                format!("a rules file has at most {MAX_NODES} values, each alias counted as what it stands for");
+            let message = format!(
+                "a rules file has at most {MAX_NODES} values, each alias counted as what it stands for"
+            );
             return Err(Diagnostic::error("too-large", node.place, message));
         }
         if self.open.len() + usize::from(node.depth) > MAX_DEPTH {

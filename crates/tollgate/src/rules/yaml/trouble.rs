@@ -36,6 +36,9 @@ pub(super) fn not_yaml(text: &str, source: u32, error: &ScanError) -> Diagnostic
                 None => found(&format!("this is not YAML: {}", error.info())),
             }
         }
+        ErrorKind::DirectiveDisallowed => {
+            found("rules have no YAML directives").help("leave out lines that begin with `%`")
+        }
         ErrorKind::UnexpectedCharacter { .. } => {
             let message = format!("this is not YAML: {}", error.info());
             found(&message).help("a text that begins with a special character goes in quotes")

@@ -42,7 +42,7 @@ impl Model {
         let verdicts: Verdicts =
             call.checks.iter().map(|check| step(&mut after, call.action, check, now)).collect();
         match call.action {
-            Action::Peek => verdicts,
+            Action::Peek | Action::Try { .. } => verdicts,
             Action::Take { .. } if !verdicts.iter().all(|verdict| verdict.allowed) => {
                 let refused = call.checks.iter().zip(&verdicts).map(|(check, verdict)| {
                     let state = seat(&mut self.0, check, now);

@@ -87,7 +87,8 @@ impl Dice {
         match self.below(20) {
             0..9 => Action::Take { max_wait: Span::ZERO },
             9..12 => Action::Take { max_wait: subject.share(self.below(150), 60) },
-            12..14 => Action::Peek,
+            12 => Action::Peek,
+            13 => Action::Try { max_wait: subject.share(self.below(150), 60) },
             14 => Action::Spend,
             15..17 => Action::Refund,
             17..19 => Action::Release { rtt: subject.share(1, 60), dropped: self.below(3) == 0 },

@@ -13,9 +13,27 @@ use super::super::loose::{self, Arithmetic};
 ///
 /// Not among them: `replace` and `format`, which can make a short text very long.
 pub(super) const KNOWN: [&str; 21] = [
-    "bool", "charAt", "contains", "double", "endsWith", "indexOf", "int", "join", "lastIndexOf",
-    "lowerAscii", "matches", "max", "min", "reverse", "size", "split", "startsWith", "string",
-    "substring", "trim", "upperAscii",
+    "bool",
+    "charAt",
+    "contains",
+    "double",
+    "endsWith",
+    "indexOf",
+    "int",
+    "join",
+    "lastIndexOf",
+    "lowerAscii",
+    "matches",
+    "max",
+    "min",
+    "reverse",
+    "size",
+    "split",
+    "startsWith",
+    "string",
+    "substring",
+    "trim",
+    "upperAscii",
 ];
 
 /// Macros: the parser has expanded them unless they were called with the wrong arguments.
@@ -138,7 +156,9 @@ fn member(value: &CelValue, list: &CelValue) -> Result<bool, ExecutionError> {
 fn negate(value: &CelValue) -> Result<CelValue, ExecutionError> {
     match value {
         CelValue::Float(fraction) => Ok(CelValue::Float(-fraction)),
-        other => plain(other).and_then(|value| loose::negated(&value)).map(back).ok_or_else(no_value),
+        other => {
+            plain(other).and_then(|value| loose::negated(&value)).map(back).ok_or_else(no_value)
+        }
     }
 }
 
@@ -161,9 +181,8 @@ fn build() -> Context<'static, 'static> {
     let mut failures = vec![env.add_extension(extensions::strings)];
     let mut context = Context::with_env(Arc::new(env));
     let compare = |context: &mut Context<'static, 'static>, name, is: fn(Ordering) -> bool| {
-        context.add_function(name, move |left: CelValue, right: CelValue| {
-            order(&left, &right).map(is)
-        })
+        context
+            .add_function(name, move |left: CelValue, right: CelValue| order(&left, &right).map(is))
     };
     let calculate = |context: &mut Context<'static, 'static>, name, operator| {
         context.add_function(name, move |left: CelValue, right: CelValue| {

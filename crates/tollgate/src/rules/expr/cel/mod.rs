@@ -94,7 +94,9 @@ impl VariableResolver for Filled<'_> {
             Content::Value(Value::Text(text)) => CowVal::owned(CelString::from(&**text)),
             Content::Value(Value::Number(number)) => CowVal::owned(CelInt::from(*number)),
             Content::Value(Value::Flag(flag)) => CowVal::owned(CelBool::from(*flag)),
-            Content::Value(Value::Ip(address)) => CowVal::owned(CelString::from(address.to_string())),
+            Content::Value(Value::Ip(address)) => {
+                CowVal::owned(CelString::from(address.to_string()))
+            }
             Content::List(list) => CowVal::owned(Matching::List(list)),
             Content::Pattern(regex) => CowVal::owned(Matching::Pattern(regex)),
         })

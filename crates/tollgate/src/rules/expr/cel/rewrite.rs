@@ -219,7 +219,9 @@ impl Rewriter<'_, '_> {
 
     fn comprehension(&mut self, inner: &ComprehensionExpr) -> Result<Ast, Fault> {
         if self.depth > 0 {
-            return Err(self.lowering.fault("a comprehension stands in no other")
+            return Err(self
+                .lowering
+                .fault("a comprehension stands in no other")
                 .help("`all`, `exists`, `exists_one`, `map` and `filter` cannot be nested"));
         }
         let iter_range = self.tree(&inner.iter_range)?;

@@ -1,0 +1,90 @@
+//! Asking about a domain that was written for Envoy's rate limit service.
+
+use smallvec::SmallVec;
+
+use super::Request;
+use super::decision::{Decision, LimitState, Reason};
+use super::envoy::{Code, Plan, RateLimitAnswer, RateLimitRequest, Tree};
+use super::limiter::{RuleLimiter, Shared};
+use crate::store::{Store, StoreError};
+use crate::{MemoryStore, Verdicts};
+use crate::counters::ready;
+
+impl<S: Store> RuleLimiter<S> {
+    /// Answers a request of Envoy's rate limit protocol, wherever the store is. A domain that was
+    /// not written for it limits nothing here.
+    pub async fn ask_envoy(
+        &self,
+        request: &RateLimitRequest<'_>,
+    ) -> Result<RateLimitAnswer, StoreError> {
+        let installed = self.0.current.load_full();
+        let plan = match installed.rules.tree(request.domain) {
+            Some(tree) => tree.plan(request),
+            None => Plan::unlimited(request.descriptors.len()),
+        };
+        let verdicts = run(&self.0, &plan).await?;
+        Ok(plan.answer(&verdicts, self.0.clock.now()))
+    }
+}
+
+impl RuleLimiter<MemoryStore> {
+    /// Answers a request of Envoy's rate limit protocol.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Rules};
+    /// use tollgate::rules::envoy::{Code, Descriptor, RateLimitRequest};
+    ///
+    /// let rules: Rules = "
+    /// domain: messaging
+    /// descriptors:
+    ///   - key: to_number
+    ///     rate_limit: { unit: day, requests_per_unit: 1 }
+    /// ".parse()?;
+    /// let limiter = Limiter::from_rules(rules);
+    /// let descriptors = [Descriptor::new(&[("to_number", "2061111111")])];
+    /// let request = RateLimitRequest::new("messaging", &descriptors);
+    /// assert_eq!(limiter.decide_envoy(&request).overall, Code::Ok);
+    /// assert_eq!(limiter.decide_envoy(&request).overall, Code::OverLimit);
+    /// # Ok::<(), tollgate::rules::Diagnostics>(())
+    /// ```
+    pub fn decide_envoy(&self, request: &RateLimitRequest<'_>) -> RateLimitAnswer {
+        let unlimited = || Plan::unlimited(request.descriptors.len()).answer(&[], self.0.clock.now());
+        // The memory store does not fail.
+        ready(self.ask_envoy(request)).unwrap_or_else(|_| unlimited())
+    }
+}
+
+async fn run<S: Store>(limiter: &Shared<S>, plan: &Plan<'_>) -> Result<Verdicts, StoreError> {
+    let mut verdicts = Verdicts::new();
+    for call in plan.calls() {
+        verdicts.extend(limiter.store.run(call.as_call()).await?);
+    }
+    Ok(verdicts)
+}
+
+/// Decides a generic request: the one descriptor it amounts to.
+pub(crate) async fn decide<S: Store>(
+    limiter: &Shared<S>,
+    tree: &Tree,
+    request: &Request<'_>,
+) -> Decision {
+    let plan = tree.plan_of(request);
+    let Ok(verdicts) = run(limiter, &plan).await else {
+        // What the original answers when its store is down is an error, which Envoy lets pass.
+        return Decision::plain(true, Reason::StoreFailed, 200, None, None);
+    };
+    let answer = plan.answer(&verdicts, limiter.clock.now());
+    let status = answer.statuses.first();
+    let mut decision = match (answer.overall, verdicts.is_empty()) {
+        (Code::OverLimit, _) => Decision::plain(false, Reason::OverLimit, 429, None, None),
+        (Code::Ok, true) => Decision::plain(true, Reason::Unmatched, 200, None, None),
+        (Code::Ok, false) => Decision::plain(true, Reason::WithinLimits, 200, None, None),
+    };
+    decision.retry_after = status.and_then(|status| status.retry_after);
+    let named = status.and_then(|status| status.current_limit.as_ref()?.name.clone());
+    decision.name = Some(named.unwrap_or_else(|| tree.domain().into()));
+    let state = |(limit, verdict)| LimitState { rule: 0, quota: limit, verdict, enforced: true, cost: request.cost };
+    let limits: SmallVec<[_; 2]> = plan.quotas().collect();
+    decision.limits = limits.into_iter().zip(verdicts).map(state).collect();
+    decision
+}
