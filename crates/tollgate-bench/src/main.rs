@@ -15,6 +15,7 @@ mod measure;
 mod memory;
 mod options;
 mod report;
+mod rules;
 mod scaling;
 mod subjects;
 mod targets;
@@ -53,6 +54,7 @@ fn run(options: &Options) -> Result<ExitCode, String> {
             let ratio = batch::run(options);
             let fills = memory::run(options);
             targets::print(&figures, ratio, &fills, options);
+            rules::run(options);
         }
         "memory" => {
             head(options);
@@ -61,6 +63,10 @@ fn run(options: &Options) -> Result<ExitCode, String> {
         "scaling" => {
             head(options);
             scaling::run(options);
+        }
+        "rules" => {
+            head(options);
+            rules::run(options);
         }
         "batch" => {
             head(options);

@@ -24,6 +24,7 @@ usage: tollgate-bench [COMMAND] [OPTION …]
   memory         bytes per key and insert stalls
   scaling        time per decision from 1 k to 10 M keys
   batch          16 decisions one by one and in one call
+  rules          matching and deciding by 10 to 10 000 rules
   instructions   instructions per decision (valgrind), compared with instructions.txt
 
   --keys N       keys in a table (1000000)

@@ -7,10 +7,10 @@ use super::{ParseLimitError, parse};
 /// A stretch of the text, what is wrong with it, and what would mend it.
 #[derive(Debug)]
 pub(super) struct Fault {
-    range: Range<usize>,
-    message: String,
+    pub(super) range: Range<usize>,
+    pub(super) message: String,
     /// What to put in place of which stretch.
-    fix: Option<(Range<usize>, String)>,
+    pub(super) fix: Option<(Range<usize>, String)>,
 }
 
 impl Fault {
@@ -28,12 +28,6 @@ impl Fault {
     pub(super) fn fix_at(mut self, range: Range<usize>, text: impl Into<String>) -> Fault {
         self.fix = Some((range, text.into()));
         self
-    }
-
-    /// Where, why, and what to put in place of which stretch.
-    #[cfg(feature = "rules")]
-    pub(super) fn into_parts(self) -> (Range<usize>, String, Option<(Range<usize>, String)>) {
-        (self.range, self.message, self.fix)
     }
 
     /// The error about `input`, whose suggestion is a whole limit if the fix makes it one.

@@ -21,7 +21,7 @@ pub(crate) struct Mistake {
 
 impl From<Fault> for Mistake {
     fn from(fault: Fault) -> Mistake {
-        let (range, message, fix) = fault.into_parts();
+        let Fault { range, message, fix } = fault;
         Mistake { range, message, fix }
     }
 }

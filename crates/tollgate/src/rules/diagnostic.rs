@@ -32,16 +32,22 @@ pub struct Diagnostic {
     pub(crate) code: &'static str,
     pub(crate) message: String,
     pub(crate) place: Place,
-    /// What to say right under the place.
-    pub(crate) label: Option<String>,
     /// What to do about it, as a sentence.
     pub(crate) help: Option<String>,
     /// What to write instead.
     pub(crate) fix: Option<String>,
-    /// Instead of what, if not of all that is at `place`.
-    pub(crate) fix_place: Option<Place>,
+    /// What few findings have; apart, so that an error is not large to return.
+    aside: Box<Aside>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Aside {
+    /// What to say right under the place.
+    label: Option<String>,
     /// Another place that has to do with it, and how.
-    pub(crate) related: Option<(Place, String)>,
+    related: Option<(Place, String)>,
+    /// Instead of what to write the fix, if not of all that is at the finding's place.
+    fix_place: Option<Place>,
 }
 
 impl Diagnostic {
@@ -53,17 +59,14 @@ impl Diagnostic {
         Self::new(Severity::Warning, code, place, message.into())
     }
 
-    pub(crate) fn note(code: &'static str, place: Place, message: impl Into<String>) -> Self {
-        Self::new(Severity::Note, code, place, message.into())
-    }
-
     fn new(severity: Severity, code: &'static str, place: Place, message: String) -> Self {
-        let (label, help, fix, fix_place, related) = (None, None, None, None, None);
-        Diagnostic { severity, code, message, place, label, help, fix, fix_place, related }
+        let aside = Box::default();
+        Diagnostic { severity, code, message, place, help: None, fix: None, aside }
     }
 
-    pub(crate) fn label(self, label: impl Into<String>) -> Self {
-        Diagnostic { label: Some(label.into()), ..self }
+    pub(crate) fn label(mut self, label: impl Into<String>) -> Self {
+        self.aside.label = Some(label.into());
+        self
     }
 
     pub(crate) fn help(self, help: impl Into<String>) -> Self {
@@ -75,12 +78,14 @@ impl Diagnostic {
     }
 
     /// Would be right with `text` at `place`.
-    pub(crate) fn fix_at(self, place: Place, text: impl Into<String>) -> Self {
-        Diagnostic { fix: Some(text.into()), fix_place: Some(place), ..self }
+    pub(crate) fn fix_at(mut self, place: Place, text: impl Into<String>) -> Self {
+        self.aside.fix_place = Some(place);
+        self.fix(text)
     }
 
-    pub(crate) fn related(self, place: Place, how: impl Into<String>) -> Self {
-        Diagnostic { related: Some((place, how.into())), ..self }
+    pub(crate) fn related(mut self, place: Place, how: impl Into<String>) -> Self {
+        self.aside.related = Some((place, how.into()));
+        self
     }
 
     /// How bad it is.

@@ -13,6 +13,25 @@ use smallvec::SmallVec;
 use super::Value;
 use super::address;
 
+/// The key of a list of values, as counters are named by it in every store.
+///
+/// ```
+/// use tollgate::rules::{Value, encode_key};
+/// assert_eq!(encode_key(&[Some(Value::from("acme")), Some(Value::from(42))]), "acme|42");
+/// assert_eq!(encode_key(&[Some(Value::from("a|b")), None]), "a%7Cb|%-");
+/// ```
+pub fn encode_key(values: &[Option<Value<'_>>]) -> String {
+    let mut bytes = KeyBytes::new();
+    let mut writer = KeyWriter::new(&mut bytes);
+    for value in values {
+        match value {
+            Some(value) => writer.value(value),
+            None => writer.missing(),
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
 /// Several keys, one after the other.
 pub(crate) type KeyBytes = SmallVec<[u8; 256]>;
 
@@ -109,19 +128,8 @@ fn needs_escape(byte: u8) -> bool {
 mod tests {
     use proptest::prelude::*;
 
+    use super::encode_key as key;
     use super::*;
-
-    fn key(values: &[Option<Value<'_>>]) -> String {
-        let mut bytes = KeyBytes::new();
-        let mut writer = KeyWriter::new(&mut bytes);
-        for value in values {
-            match value {
-                Some(value) => writer.value(value),
-                None => writer.missing(),
-            }
-        }
-        String::from_utf8(bytes.to_vec()).unwrap()
-    }
 
     #[test]
     fn keys_read_well_and_cannot_be_forged() {

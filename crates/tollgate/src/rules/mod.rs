@@ -1,4 +1,49 @@
 //! Rules: who may do how much, written down in YAML.
+//!
+//! ```
+//! use tollgate::{Limiter, Request, Rules};
+//!
+//! let rules: Rules = r#"
+//! plans:
+//!   default: { api: 60/h }
+//!   pro: { api: 5k/h burst 200 }
+//! rules:
+//!   - { name: health, route: GET /health, then: allow }
+//!   - { name: edge, per: ip, limit: 10/s burst 20 }
+//!   - { name: api, per: org, limit: plan.api }
+//!   - { name: login, route: POST /login, per: ip, limit: [5/min, 20/h sliding] }
+//! "#.parse()?;
+//! let limiter = Limiter::from_rules(rules);
+//!
+//! let request = Request::new("POST", "/login").peer("203.0.113.7".parse().unwrap());
+//! let decision = limiter.decide(&request);
+//! assert!(decision.allowed);
+//! assert_eq!(decision.rule(), Some("login")); // closest to its end: 4 of 5 are left
+//! # Ok::<(), tollgate::rules::Diagnostics>(())
+//! ```
+//!
+//! The language is described in `docs/rules.md`. A text goes through three steps, each of which
+//! reports everything it finds wrong with the place it stands at:
+//!
+//! 1. **read** (`yaml`, `read`): YAML to what was [written](Rules), field by field;
+//! 2. **compile** (`compile`): names are looked up, expressions compiled, limits bound to their
+//!    counters, risky rules warned of;
+//! 3. **match and decide** (`matcher`, `demand`, `decide`): a [`Request`] to the rules that match it,
+//!    their checks, one call to the store, one [`Decision`].
+//!
+//! # Identity
+//!
+//! A counter is a bucket and a key. The bucket's number is a hash of the domain, the bucket's name and
+//! the limit; the [key](encode_key) an injective text of the values of `per`. Both are the same in
+//! every process and every store, and independent of where a rule stands in its file. A limit that is
+//! edited has another bucket; [`RuleLimiter::replace`] carries its counters over.
+//!
+//! # What was rejected
+//!
+//! *Deserialising into structs*: it stops at the first error. *One type for files and compiled
+//! rules*: a file is full of names and places that a decision must not pay for. *First match wins*:
+//! limits compose, so every rule that matches applies. *A language of our own for conditions*: CEL is
+//! known and specified; ours is only a shorter road for its plain cases.
 
 mod address;
 mod ask_envoy;
@@ -53,6 +98,7 @@ pub use diagnostic::{CODES, Diagnostic, Diagnostics, Finding, Severity};
 pub use door::Door;
 pub use explain::{Explanation, LimitExplanation, RuleExplanation};
 pub use info::RuleInfo;
+pub use key::encode_key;
 pub use limiter::RuleLimiter;
 pub use load::LoadError;
 pub use policy::{Ban, Consistency, MissingKey, Mode, OnError, Priority, Queue, Then, Unmatched};

@@ -97,8 +97,6 @@ pub(crate) struct Rule {
     pub(crate) fair: Option<At<String>>,
     /// The expression that names a request, so that a retry is charged once.
     pub(crate) dedupe: Option<At<String>>,
-    /// What it is for, for people.
-    pub(crate) description: Option<String>,
 }
 
 /// When a rule applies.

@@ -40,7 +40,7 @@ impl Diagnostics {
             return renderer.render(&[Group::with_title(title)]);
         };
         let mut group = Group::with_title(title);
-        let near = found.related.as_ref().filter(|(place, _)| is_near(found.place, *place));
+        let near = found.aside.related.as_ref().filter(|(place, _)| is_near(found.place, *place));
         group = match shows(&spot) {
             false => group.element(origin(&spot)),
             true => {
@@ -48,7 +48,7 @@ impl Diagnostics {
                     near.map_or(spot.line_start..spot.line_end, |(place, _)| window(&spot, *place));
                 let first = spot.line - breaks(&spot.source.text[window.start..spot.line_start]);
                 let mut here = AnnotationKind::Primary.span(within(&spot, found.place, &window));
-                if let Some(label) = &found.label {
+                if let Some(label) = &found.aside.label {
                     here = here.label(label.as_str());
                 }
                 let mut snippet = snippet(&spot, &window, first).annotation(here);
@@ -61,7 +61,7 @@ impl Diagnostics {
                 group.element(snippet)
             }
         };
-        if let (None, Some((place, how))) = (near, &found.related)
+        if let (None, Some((place, how))) = (near, &found.aside.related)
             && let Some(spot) = Cursor::default().find(&self.sources, *place)
         {
             group = match shows(&spot) {
@@ -89,9 +89,9 @@ impl Diagnostics {
 
     /// What to write instead, as a change of the line if it is one.
     fn suggestion<'s>(&'s self, found: &'s Diagnostic, fix: &'s str) -> Option<Group<'s>> {
-        let place = found.fix_place.unwrap_or(found.place);
+        let place = found.aside.fix_place.unwrap_or(found.place);
         let spot = Cursor::default().find(&self.sources, place)?;
-        let whole = found.fix_place.is_none_or(|place| place == found.place);
+        let whole = found.aside.fix_place.is_none_or(|place| place == found.place);
         let title = match whole && fix.len() <= MAX_FIX {
             true => format!("did you mean `{fix}`?"),
             false => "write it like this".to_owned(),
@@ -116,7 +116,7 @@ impl Diagnostics {
         let mut cursor = Cursor::default();
         self.list.iter().map(move |found| {
             let spot = cursor.find(&self.sources, found.place);
-            let place = found.fix_place.unwrap_or(found.place).range();
+            let place = found.aside.fix_place.unwrap_or(found.place).range();
             Finding {
                 severity: found.severity,
                 code: found.code,

@@ -82,6 +82,8 @@ impl Reader<'_> {
         if fields.get("then").is_none() || then.is_some() {
             self.check_sense(&fields, then.as_ref());
         }
+        // For people; nothing is done with it.
+        fields.get("description").and_then(|node| self.text(node, "a description"));
         let mode = fields.get("mode").and_then(|node| self.mode(node)).unwrap_or_default();
         Some(Rule {
             place: fields.place,
@@ -113,10 +115,6 @@ impl Reader<'_> {
             during: fields.get("during").and_then(|node| self.during(node)),
             fair: fields.get("fair").and_then(|node| self.fair(node)),
             dedupe: fields.get("dedupe").and_then(|node| self.owned(node, "an expression")),
-            description: fields
-                .get("description")
-                .and_then(|node| self.owned(node, "a description"))
-                .map(|text| text.value),
         })
     }
 

@@ -52,7 +52,7 @@ fn what_is_refused() {
         ("a: &x [*x]\n", "bad-alias at 7"),
         ("a:\n\t- b\n", "yaml at 4"),
         ("%YAML 1.2\n---\n", "yaml at 0"),
-        ("a: [1\n", "yaml at 6"),
+        ("a: [1\n", "yaml at 3"),
     ] {
         assert_eq!(read(text), error, "{text:?}");
     }
