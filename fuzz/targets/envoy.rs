@@ -1,0 +1,82 @@
+//! Any text as a file of Envoy's rate limit service, and any descriptors.
+//!
+//! A descriptor a line: `key=value` for each entry, outermost first; `hits:3`, `negative` and
+//! `limit:5/minute` say what else it brings along.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use tollgate::rules::envoy::{Code, Descriptor, LimitOverride, RateLimitRequest, Unit};
+use tollgate::rules::{RuleLimiter, Rules, Source};
+use tollgate::testing::ManualClock;
+use tollgate::{Limiter, Request};
+use tollgate_fuzz::{check_findings, parts};
+
+fuzz_target!(|input: &str| {
+    let (text, lines) = parts(input);
+    let rules = match Rules::read([Source::new("fuzz.yaml", text)]) {
+        Ok(rules) => rules,
+        Err(found) => return check_findings(&found, text),
+    };
+    check_findings(rules.warnings(), text);
+    let Some(domain) = rules.domain_names().next() else { return };
+    let lines: Vec<Line<'_>> = lines.take(8).map(Line::read).collect();
+    let descriptors: Vec<Descriptor<'_>> = lines.iter().map(Line::descriptor).collect();
+    let clock = ManualClock::new();
+    let limiter = || Limiter::builder().clock(&clock).build_rules(rules.clone());
+    let (one, other) = (limiter(), limiter());
+    for hits_addend in [0, 1, text.len() as u32, u32::MAX] {
+        let request = RateLimitRequest { hits_addend, ..RateLimitRequest::new(domain, &descriptors) };
+        ask(&one, &other, &request);
+    }
+    let entries = lines.iter().flat_map(|line| &line.entries);
+    let request = Request::new("GET", "/").domain(domain);
+    let request = entries.fold(request, |request, (key, value)| request.attribute(key, *value));
+    assert_eq!(format!("{:?}", one.decide(&request)), format!("{:?}", other.decide(&request)));
+});
+
+fn ask(one: &RuleLimiter, other: &RuleLimiter, request: &RateLimitRequest<'_>) {
+    let answer = one.decide_envoy(request);
+    assert_eq!(answer, other.decide_envoy(request));
+    assert_eq!(answer.statuses.len(), request.descriptors.len());
+    let over = answer.statuses.iter().any(|status| status.code == Code::OverLimit);
+    assert!(over || answer.overall == Code::Ok, "{answer:?}");
+    for status in answer.statuses.iter().filter(|status| status.code == Code::OverLimit) {
+        assert_eq!((status.limit_remaining, status.near_limit), (0, false), "{answer:?}");
+    }
+}
+
+struct Line<'i> {
+    entries: Vec<(&'i str, &'i str)>,
+    hits: Option<u64>,
+    negative: bool,
+    limit: Option<LimitOverride>,
+}
+
+impl<'i> Line<'i> {
+    fn read(line: &'i str) -> Line<'i> {
+        let mut read = Line { entries: Vec::new(), hits: None, negative: false, limit: None };
+        for word in line.split_whitespace() {
+            if let Some((key, value)) = word.split_once('=') {
+                read.entries.push((key, value));
+            } else if let Some(hits) = word.strip_prefix("hits:") {
+                read.hits = hits.parse().ok();
+            } else if let Some(limit) = word.strip_prefix("limit:") {
+                read.limit = limit_override(limit);
+            } else {
+                read.negative = word == "negative";
+            }
+        }
+        read
+    }
+
+    fn descriptor(&self) -> Descriptor<'_> {
+        let Line { hits, negative, limit, .. } = *self;
+        Descriptor { hits, negative, limit, ..Descriptor::new(&self.entries) }
+    }
+}
+
+fn limit_override(text: &str) -> Option<LimitOverride> {
+    let (requests, unit) = text.split_once('/')?;
+    Some(LimitOverride { requests_per_unit: requests.parse().ok()?, unit: Unit::named(unit)? })
+}

@@ -1,0 +1,53 @@
+//! Any text as an expression, wherever a file of rules has one, and any requests.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use tollgate::Request;
+use tollgate::rules::{Rules, Source};
+use tollgate_fuzz::{ask, check_findings, parts, requests};
+
+/// Files with a place for an expression, marked `@`.
+const FILES: [&str; 6] = [
+    "rules: [{ name: a, when: @, limit: 2/h }]",
+    "rules: [{ name: a, per: [ip, @], limit: 2/h }]",
+    "rules: [{ name: a, per: user, cost: @, limit: 10/h }]",
+    "rules: [{ name: a, cost: { reserve: 3, settle: @ }, limit: 10/h }]",
+    "rules: [{ name: a, count: @, limit: 2/h }]",
+    "attributes: { it: @ }\nrules: [{ name: a, when: has(it), per: it, limit: 2/h }]",
+];
+
+fuzz_target!(|input: &str| {
+    let (expression, lines) = parts(input);
+    let quoted = quoted(expression);
+    let mut asked = requests(lines);
+    asked.push(Request::new("POST", "/login").attribute("user", "ann").header("x-org", "acme"));
+    asked.push(asked[0].clone());
+    for file in FILES {
+        let text = format!("lists: {{ office: [203.0.113.0/24, 'a*'] }}\n{file}\n");
+        let text = text.replacen('@', &quoted, 1);
+        match Rules::read([Source::new("fuzz.yaml", text.as_str())]) {
+            Ok(rules) => {
+                check_findings(rules.warnings(), &text);
+                ask(&rules, &asked);
+            }
+            Err(found) => check_findings(&found, &text),
+        }
+    }
+});
+
+/// The text as YAML: letter by letter if that can be, so that findings point into it.
+fn quoted(text: &str) -> String {
+    if !text.contains(|c: char| c == '\'' || c.is_control()) {
+        return format!("'{text}'");
+    }
+    let mut quoted = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            c if c.is_control() => quoted.push_str(&format!("\\U{:08X}", u32::from(c))),
+            c => quoted.push(c),
+        }
+    }
+    quoted + "\""
+}

@@ -1,0 +1,52 @@
+//! Any text as a limit: read, printed, read again, and kept to.
+
+#![no_main]
+
+use std::time::Duration;
+
+use libfuzzer_sys::fuzz_target;
+use tollgate::limit::ParseLimitError;
+use tollgate::testing::ManualClock;
+use tollgate::{Limit, Limiter};
+
+/// Longer is not waited for.
+const PATIENCE: Duration = Duration::from_secs(100 * 365 * 86_400);
+
+fuzz_target!(|text: &str| {
+    let limit = match text.parse::<Limit>() {
+        Ok(limit) => limit,
+        Err(error) => return check_error(&error, text),
+    };
+    let printed = limit.to_string();
+    let again: Limit = printed.parse().unwrap_or_else(|error| panic!("{printed:?}: {error}"));
+    assert_eq!((&again, again.to_string()), (&limit, printed));
+    assert_eq!(again.quota(), limit.quota());
+    keeps_its_word(limit, text.len() as u64);
+});
+
+fn check_error(error: &ParseLimitError, text: &str) {
+    assert!(error.input.get(error.at..error.at + error.len).is_some(), "{error:?}");
+    assert!(text.is_char_boundary(error.at), "{error:?}");
+    assert!((1..=error.input.chars().count() + 1).contains(&error.column()), "{error:?}");
+    assert!(!error.message.is_empty());
+    assert!(!error.to_string().contains(|c: char| c.is_control() && c != '\n'), "{error:?}");
+}
+
+/// At the time it names a refused request passes, and not a nanosecond earlier.
+fn keeps_its_word(limit: Limit, cost: u64) {
+    let clock = ManualClock::new();
+    let limiter = Limiter::builder().limit(limit.clone()).clock(&clock).build();
+    for _ in 0..20 {
+        let Err(denied) = limiter.check_n(cost) else { continue };
+        let Some(retry) = denied.retry_after.filter(|retry| *retry < PATIENCE) else { return };
+        let early = retry.checked_sub(Duration::from_nanos(1));
+        if let Some(early) = early.filter(|_| !limit.to_string().contains("count_denied")) {
+            clock.advance(early);
+            assert!(limiter.check_n(cost).is_err(), "{limit}: {cost} passes before {retry:?}");
+            clock.advance(Duration::from_nanos(1));
+        } else {
+            clock.advance(retry);
+        }
+        assert!(limiter.check_n(cost).is_ok(), "{limit}: {cost} does not pass after {retry:?}");
+    }
+}

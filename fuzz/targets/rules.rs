@@ -1,0 +1,36 @@
+//! Any text as a file of rules, and any requests about it.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use tollgate::Request;
+use tollgate::rules::{Rules, Source};
+use tollgate_fuzz::{ask, check_findings, parts, requests};
+
+fuzz_target!(|input: &str| {
+    let (text, lines) = parts(input);
+    let rules = match Rules::read([Source::new("fuzz.yaml", text)]) {
+        Ok(rules) => rules,
+        Err(found) => return check_findings(&found, text),
+    };
+    check_findings(rules.warnings(), text);
+    let mut asked = requests(lines);
+    let peer = [203, 0, 113, 7].into();
+    asked.push(Request::new("POST", "/login").peer(peer).header("x-org", "acme").cost(3));
+    // Words of the file are what its rules are about.
+    for word in text.split_whitespace().rev().take(8) {
+        asked.push(Request::new("GET", word).attribute("user", word).attribute("plan", word));
+    }
+    ask(&rules, &asked);
+    if cases_are_short(text) {
+        rules.run_cases().iter().for_each(|case| check_findings(&case.failures, text));
+    }
+});
+
+/// A case may ask a million times, which is no hang but looks like one.
+fn cases_are_short(text: &str) -> bool {
+    let Some((_, cases)) = text.split_once("tests") else { return false };
+    let numbers = cases.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let long = |word: &str| word.len() > 3 && word.starts_with(|c: char| c.is_ascii_digit());
+    !numbers.into_iter().any(long) && !cases.contains(['k', 'M', '*'])
+}
