@@ -13,8 +13,8 @@ use tollgate::{Limiter, Request, Rules};
 pub fn ask(rules: &Rules, requests: &[Request<'_>]) {
     assert_eq!(rules.iter().count(), rules.len());
     assert!(rules.with_data(&Data::default()).is_ok());
-    let (clock, steady) = (ManualClock::new(), limiter);
-    let (steady, reloaded) = (steady(rules, &clock), limiter(rules, &clock));
+    let clock = ManualClock::new();
+    let (steady, reloaded) = (limiter(rules, &clock), limiter(rules, &clock));
     for request in requests {
         let decision = decide(&steady, request);
         reloaded.replace(rules.clone());

@@ -26,7 +26,8 @@ fuzz_target!(|input: &str| {
     let limiter = || Limiter::builder().clock(&clock).build_rules(rules.clone());
     let (one, other) = (limiter(), limiter());
     for hits_addend in [0, 1, text.len() as u32, u32::MAX] {
-        let request = RateLimitRequest { hits_addend, ..RateLimitRequest::new(domain, &descriptors) };
+        let request =
+            RateLimitRequest { hits_addend, ..RateLimitRequest::new(domain, &descriptors) };
         ask(&one, &other, &request);
     }
     let entries = lines.iter().flat_map(|line| &line.entries);

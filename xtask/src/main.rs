@@ -3,11 +3,12 @@
 //! Logic that other projects keep in shell and YAML is kept here, where it is typed, tested and the
 //! same on every machine. A CI service only calls `.ci/run`, which calls `cargo xtask ci`.
 //!
-//! One noun a file: `test`, `ci`, `tidy` and `bench` are commands; `tools` installs what they need
-//! and `sh` runs it. No dependencies, so that a fresh checkout starts at once.
+//! One noun a file: `test`, `ci`, `tidy`, `bench` and `fuzz` are commands; `tools` installs what
+//! they need and `sh` runs it. No dependencies, so that a fresh checkout starts at once.
 
 mod bench;
 mod ci;
+mod fuzz;
 mod sh;
 mod test;
 mod tidy;
@@ -27,6 +28,7 @@ usage: cargo xtask <command>
   tidy                  the style rules that a machine can check
   bench [name] [args]   build the benchmarks with the dist profile and run them
   bench instructions    instruction counts, under valgrind
+  fuzz [target]         arbitrary inputs for the parsers; `--seconds N` for each of them
   help                  this text
 ";
 
@@ -38,6 +40,7 @@ fn main() -> ExitCode {
         ["ci"] => ci::run(),
         ["tidy"] => tidy::run(),
         ["bench", rest @ ..] => bench::run(rest),
+        ["fuzz", rest @ ..] => fuzz::run(rest),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");
             Ok(())

@@ -110,8 +110,8 @@ impl Ours {
     fn new(rules: usize, matching: bool) -> Ours {
         let rule = |number: usize| {
             let matched = match kind(number) {
-                Kind::Route => format!("route: GET /api/r{number}/{{id}}"),
-                Kind::Exact => format!("when: org == \"t{number}\""),
+                Kind::Route => format!("route: \"GET /api/r{number}/{{id}}\""),
+                Kind::Exact => format!("when: 'org == \"t{number}\"'"),
                 Kind::Pattern => format!("when: {{ user: \"svc{number}-*\" }}"),
             };
             format!("  - {{ name: r{number}, {matched}, per: user, limit: {PER_MINUTE}/min fixed }}\n")

@@ -78,7 +78,7 @@ fn json_has_both() {
     let rules = std::fs::read_to_string(folder().join("envoy/tree.rules.yaml")).unwrap();
     assert_eq!(answer["rules"], rules.as_str());
     let notes = answer["notes"].as_array().unwrap();
-    assert!(notes.iter().any(|note| note["severity"] == "left_out" && note["line"] == 39));
+    assert!(notes.iter().any(|note| note["severity"] == "left_out" && note["line"] == 42));
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(1), ""));
 }
 
@@ -110,7 +110,7 @@ fn what_cannot_be_read_is_an_error_with_its_place() {
         path.to_str().unwrap().to_owned()
     };
     for (from, path, expected) in [
-        ("nginx", file("a.conf", "http {\n  limit_req \"x"), "line 2"),
+        ("nginx", file("a.conf", "http {\n  limit_req \"x"), "a.conf:2:"),
         ("envoy", file("b.yaml", "domain: [\n"), "b.yaml:"),
         ("envoy", file("c.yaml", "descriptors: []\n"), "`domain`"),
         ("limitador", file("d.yaml", "a: b\n"), "no list of limits"),

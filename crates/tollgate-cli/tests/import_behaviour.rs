@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
+use tollgate::rules::envoy::{Code, Descriptor, RateLimitRequest};
 use tollgate::rules::{Decision, RuleLimiter, Rules, Source};
 use tollgate::testing::ManualClock;
 use tollgate::{Limiter, Request, Span, Time};
@@ -148,6 +149,8 @@ fn the_server_that_nginx_would_choose_decides() {
     for (host, path, expected) in [
         ("example.com", "/", vec!["all"]),
         ("whatever.test", "/", vec!["all"]),
+        ("example.com", "/static/x", vec!["all", "conns"]),
+        ("api.example.com", "/static/x", vec!["api"]),
         ("api.example.com", "/", vec!["api"]),
         ("eu.api.example.com", "/v1", vec!["api"]),
         ("api.example.com", "/v1/upload/x", vec!["api-2"]),
@@ -156,6 +159,27 @@ fn the_server_that_nginx_would_choose_decides() {
     ] {
         let request = Request::new("GET", path).host(host).peer(client());
         assert_eq!(asked(&limiter.decide(&request)), expected, "{host}{path}");
+    }
+}
+
+#[test]
+fn a_location_of_one_server_says_nothing_about_another() {
+    let config = "
+        limit_req_zone $remote_addr zone=a:1m rate=1r/s;
+        limit_req_zone $remote_addr zone=b:1m rate=1r/s;
+        limit_req zone=a burst=9;
+        server { server_name one; location /x { limit_req zone=b burst=9; } }
+        server { server_name two; location /y { limit_req zone=b burst=9; } }";
+    let (limiter, _clock) = limiter(import("nginx", config));
+    for (host, path, expected) in [
+        ("one", "/x", "b"),
+        ("two", "/x", "a"),
+        ("one", "/y", "a"),
+        ("two", "/y", "b-2"),
+        ("three", "/x", "b"),
+    ] {
+        let request = Request::new("GET", path).host(host).peer(client());
+        assert_eq!(asked(&limiter.decide(&request)), [expected], "{host}{path}");
     }
 }
 
@@ -183,7 +207,11 @@ fn envoy_takes_the_exact_value_then_a_pattern_then_the_key() {
         (vec![("other", "x")], vec![]),
     ] {
         let decision = limiter.decide(&with(&attributes));
-        assert_eq!((decision.allowed, asked(&decision)), (true, to_owned(&expected)), "{attributes:?}");
+        assert_eq!(
+            (decision.allowed, asked(&decision)),
+            (true, to_owned(&expected)),
+            "{attributes:?}"
+        );
     }
     assert!(!limiter.decide(&with(&[("blocked", "x")])).allowed);
 }
@@ -214,6 +242,55 @@ fn envoy_counts_by_value_in_windows_of_the_clock() {
     let tenant = |name: &'static str| limiter.decide(&with(&[("tenant", name)])).allowed;
     let names = ["eu-1", "eu-2", "eu-3"];
     assert_eq!(names.iter().cycle().take(9).filter(|name| tenant(name)).count(), 7);
+}
+
+/// Limits at one depth only, so that a request's attributes are one descriptor.
+const PRECEDENCE: &str = "
+domain: shop
+descriptors:
+  - key: tenant
+    value: eu-*
+    descriptors:
+      - { key: op, value: read, rate_limit: { unit: second, requests_per_unit: 3 } }
+      - { key: op, value: write-*, rate_limit: { unit: minute, requests_per_unit: 2 } }
+  - key: tenant
+    value: '*-test'
+    descriptors:
+      - { key: op, rate_limit: { unit: second, requests_per_unit: 5 } }
+  - key: tenant
+    value: eu-1
+    descriptors:
+      - { key: op, rate_limit: { unit: second, requests_per_unit: 1 } }
+      - { key: op, value: free, rate_limit: { unlimited: true } }
+  - key: tenant
+    descriptors:
+      - { key: op, value: '*', share_threshold: true, rate_limit: { unit: hour, requests_per_unit: 9 } }
+";
+
+#[test]
+fn envoy_s_own_answers_are_given() {
+    let (imported, clock) = limiter(import("envoy", PRECEDENCE));
+    let original = Rules::read([Source::new("shop.yaml", PRECEDENCE)]).expect("read as it is");
+    let original = Limiter::builder().clock(&clock).build_rules(original);
+    let tenants = ["eu-1", "eu-2", "eu-test", "us-test", "us", "uk"];
+    let ops = ["read", "write-a", "write-b", "free", "other"];
+    // A linear congruential generator: any order will do, as long as it is always the same.
+    let mut seed = 1_u64;
+    let mut next = |below: usize| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (seed >> 33) as usize % below
+    };
+    let (mut allowed, mut denied) = (0, 0);
+    for step in 0..4000 {
+        clock.advance(Duration::from_millis(next(200) as u64));
+        let entries = [("tenant", tenants[next(6)]), ("op", ops[next(5)])];
+        let descriptors = [Descriptor::new(&entries)];
+        let theirs = original.decide_envoy(&RateLimitRequest::new("shop", &descriptors)).overall;
+        let ours = imported.decide(&with(&entries)).allowed;
+        assert_eq!(ours, theirs == Code::Ok, "step {step}: {entries:?}");
+        *(if ours { &mut allowed } else { &mut denied }) += 1;
+    }
+    assert!(allowed > 500 && denied > 500, "{allowed} allowed, {denied} denied");
 }
 
 #[test]

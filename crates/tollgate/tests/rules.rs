@@ -288,3 +288,16 @@ fn domains_are_apart() {
     assert!(!limiter.ask("domain=mail user=ann").allowed);
     assert_eq!(limiter.ask("domain=none user=ann").reason, Reason::Unmatched);
 }
+
+#[test]
+fn brackets_without_quotes_are_read_and_said() {
+    let limiter = Fixture::new(
+        r#"
+rules:
+  - { name: tokens, per: header["x-org"], cost: { reserve: 5, settle: response.header["x-tokens"] }, limit: 10/h }
+  - { name: edge, per: ip, limit: 100/s }
+"#,
+    );
+    assert_eq!(limiter.limiter.rules().warnings().len(), 2);
+    assert_eq!(limiter.ask("header.x-org=acme ip=192.0.2.1").rule(), Some("tokens"));
+}

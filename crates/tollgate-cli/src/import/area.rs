@@ -24,6 +24,8 @@ pub(super) struct Area {
     /// The next larger area it lies in.
     pub(super) parent: Option<usize>,
     pub(super) hosts: Vec<Pattern>,
+    /// Whether it is for all hosts but these.
+    pub(super) other_hosts: bool,
     pub(super) methods: Vec<String>,
     pub(super) path: PathIs,
 }
@@ -40,13 +42,15 @@ impl Area {
     /// Everything.
     pub(super) fn whole() -> Area {
         let (hosts, methods) = (Vec::new(), Vec::new());
-        Area { parent: None, hosts, methods, path: PathIs::Any }
+        Area { parent: None, hosts, other_hosts: false, methods, path: PathIs::Any }
     }
 
     fn host(&self) -> Condition {
-        match self.hosts.is_empty() {
-            true => Condition::always(),
-            false => Condition::Is("host".to_owned(), self.hosts.clone()),
+        let is = || Condition::Is("host".to_owned(), self.hosts.clone());
+        match (self.hosts.is_empty(), self.other_hosts) {
+            (true, _) => Condition::always(),
+            (false, false) => is(),
+            (false, true) => is().not(),
         }
     }
 

@@ -268,7 +268,9 @@ mod tests {
     fn a_comment_cannot_be_ended_by_what_it_quotes() {
         let origin = Origin::new("evil\nfile", 1);
         let mut draft = Draft::default();
-        draft.add(Rule::new("Über\nall", &origin, "x\r\nrules: []"), &origin);
+        let mut rule = Rule::new("Über\nall", &origin, "x\r\nrules: []");
+        rule.then = Some("deny".to_owned());
+        draft.add(rule, &origin);
         let text = draft.to_string();
         assert!(text.contains("# evil file:1: x  rules: []\n  - name: ber-all\n"), "{text}");
     }
@@ -278,7 +280,9 @@ mod tests {
         let origin = Origin::new("f", 1);
         let mut draft = Draft::default();
         for _ in 0..3 {
-            draft.add(Rule::new("api", &origin, "x"), &origin);
+            let mut rule = Rule::new("api", &origin, "x");
+            rule.limits.push("1/s".to_owned());
+            draft.add(rule, &origin);
         }
         let names: Vec<&str> = draft.rules.iter().map(|rule| rule.name.as_str()).collect();
         assert_eq!(names, ["api", "api-2", "api-3"]);

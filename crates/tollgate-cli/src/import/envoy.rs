@@ -25,7 +25,7 @@ const DESCRIPTOR: [&str; 10] = [
     "detailed_metric",
     "value_to_metric",
 ];
-const RATE_LIMIT: [&str; 9] = [
+const RATE_LIMIT: [&str; 10] = [
     "unit",
     "requests_per_unit",
     "requests",
@@ -34,6 +34,7 @@ const RATE_LIMIT: [&str; 9] = [
     "replaces",
     "unit_multiplier",
     "algorithm",
+    "burst",
     "shadow_mode",
 ];
 
@@ -72,12 +73,12 @@ fn file(root: &Node, name: &str, draft: &mut Draft) {
     let mut import = Import { file: name, draft };
     // The short form has one descriptor, written at the top.
     if root.get("key").is_some() {
-        let known = [DESCRIPTOR.as_slice(), &["domain"]].concat();
+        let known = [DESCRIPTOR.as_slice(), &["domain", "strict"]].concat();
         import.draft.note_unknown(root, &known, name, "a descriptor");
         import.level(std::slice::from_ref(root), &Way::default());
         return;
     }
-    import.draft.note_unknown(root, &["domain", "descriptors"], name, "the file");
+    import.draft.note_unknown(root, &["domain", "descriptors", "strict"], name, "the file");
     let descriptors = root.get("descriptors").map_or(&[][..], Node::items);
     import.known_fields(descriptors);
     import.level(descriptors, &Way::default());
@@ -229,11 +230,14 @@ impl Import<'_> {
             Some(count) if count > 1 => count.to_string(),
             _ => String::new(),
         };
-        let algorithm = match rate.text_of("algorithm") {
-            None | Some("fixed_window") => "fixed count_denied".to_owned(),
-            Some(other) => other.to_ascii_lowercase(),
+        // Envoy's own windows count refusals; what tollgate adds to its files does not.
+        let algorithm = match (rate.text_of("algorithm"), rate.text_of("burst")) {
+            (None, None) => " fixed count_denied".to_owned(),
+            (None, Some(burst)) => format!(" burst {burst}"),
+            (Some(algorithm), None) => format!(" {algorithm}"),
+            (Some(algorithm), Some(burst)) => format!(" {algorithm} burst {burst}"),
         };
-        rule.limits.push(format!("{amount}/{count}{unit} {algorithm}"));
+        rule.limits.push(format!("{amount}/{count}{unit}{algorithm}"));
         true
     }
 }

@@ -69,10 +69,11 @@ impl Found {
                     self.object(&name, inner, renames, depth + 1);
                 }
                 // Headers that may come several times are lists, usually of one.
-                Json::Array(list) => match &list[..] {
-                    [one] => self.scalar(name, one, renames),
-                    _ => {}
-                },
+                Json::Array(list) => {
+                    if let [one] = &list[..] {
+                        self.scalar(name, one, renames);
+                    }
+                }
                 other => self.scalar(name, other, renames),
             }
         }
@@ -86,12 +87,12 @@ impl Found {
         if let Some(rename) = renames.iter().find(|rename| rename.field == name) {
             // Whoever names it knows best.
             return match fields::canonical(&rename.attribute) {
-                Some(meaning) => self.means(meaning, 0, name, value),
+                Some(meaning) => self.means(meaning, 0, value),
                 None => self.others.push((rename.attribute.clone(), value)),
             };
         }
         match fields::meaning(&name) {
-            Some((meaning, rank)) => self.means(meaning, rank + 1, name, value),
+            Some((meaning, rank)) => self.means(meaning, rank + 1, value),
             None => match fields::header(&name) {
                 Some(header) => self.others.push((format!("header.{header}"), text(value))),
                 None => self.others.push((name, value)),
@@ -99,7 +100,7 @@ impl Found {
         }
     }
 
-    fn means(&mut self, meaning: Meaning, rank: usize, name: String, value: Value<'static>) {
+    fn means(&mut self, meaning: Meaning, rank: usize, value: Value<'static>) {
         match meaning {
             Meaning::Time => {
                 let common = || stamp::common(&value.text());
@@ -113,7 +114,7 @@ impl Found {
                     better(&mut self.line, rank, Some((method.to_owned(), target.to_owned())));
                 }
                 // Some call the path alone a request.
-                None => self.means(Meaning::Attribute("path"), usize::MAX, name, value),
+                None => self.means(Meaning::Attribute("path"), usize::MAX, value),
             },
             Meaning::Attribute(attribute) => {
                 let value = if attribute.starts_with("header.") { text(value) } else { value };

@@ -55,7 +55,7 @@ fn a_proxy_says_who_is_behind_it_and_nobody_else_may() {
         ask(&url, Some(&door), "PUT", headers, &shop("1/s"))
     };
     assert_eq!(put(&[]).problem().0, 400);
-    assert_eq!(put(&[("x-tollgate-user", "a\u{1b}b")]).problem().0, 400);
+    assert_eq!(put(&[("x-tollgate-user", "a b")]).problem().0, 400);
     assert_eq!(put(&[("x-tollgate-user", "bob@example.org")]).status, 201);
     // Ann's own token says who she is, whatever she claims.
     let claims = [("x-tollgate-user", "bob@example.org"), ("if-match", "*")];

@@ -1,5 +1,6 @@
 //! Rules ready to be applied: every name looked up, every limit bound to its counters.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,6 +36,8 @@ pub(crate) struct Compiled {
     pub(crate) unmatched: Unmatched,
     pub(crate) matcher: Matcher,
     pub(crate) rules: Vec<Rule>,
+    /// The numbers of rules by their names.
+    pub(crate) by_name: HashMap<Box<str>, u32>,
     pub(crate) plans: Plans,
     pub(crate) scope: Scope,
     /// Where an override that only has a date ends it.

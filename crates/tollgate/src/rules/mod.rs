@@ -72,6 +72,8 @@ mod limiter;
 mod lists;
 mod load;
 mod matcher;
+mod mend;
+mod moment;
 mod overrides;
 mod path;
 mod policy;
@@ -140,8 +142,14 @@ struct Set {
 impl Rules {
     /// Reads texts. Each is a domain of its own.
     pub fn read(sources: impl IntoIterator<Item = Source>) -> Result<Rules, Diagnostics> {
-        let sources: Arc<[Source]> = sources.into_iter().collect();
+        let mut sources: Vec<Source> = sources.into_iter().collect();
+        let mut mended = Vec::new();
+        for (source, number) in sources.iter_mut().zip(0..) {
+            mend::mend(source, number, &mut mended);
+        }
+        let sources: Arc<[Source]> = sources.into();
         let mut found = Diagnostics::new(sources.clone());
+        mended.into_iter().for_each(|mended| found.push(mended));
         let mut domains = Vec::new();
         let mut by_name = HashMap::new();
         let mut cases = Vec::new();

@@ -56,14 +56,6 @@ impl Route {
         &self.segments
     }
 
-    /// The names that stand for segments: `id` in `/orders/{id}`.
-    pub(crate) fn params(&self) -> impl Iterator<Item = &str> {
-        self.segments.iter().filter_map(|segment| match segment {
-            Segment::Any(name) => name.as_deref(),
-            _ => None,
-        })
-    }
-
     /// What stands for `{name}` in a path that matches.
     pub(crate) fn param<'p>(&self, path: &'p str, name: &str) -> Option<&'p str> {
         let named =
@@ -158,7 +150,6 @@ mod tests {
         assert_eq!(route.param("/orgs/acme/users/ann", "user"), Some("ann"));
         assert_eq!(route.param("/orgs/acme/users/ann", "org"), Some("acme"));
         assert_eq!(route.param("/orgs/acme/users/ann", "id"), None);
-        assert_eq!(route.params().collect::<Vec<_>>(), ["org", "user"]);
         assert_eq!(route.to_string(), "GET /orgs/{org}/users/{user}");
     }
 }

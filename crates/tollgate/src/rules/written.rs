@@ -68,13 +68,10 @@ pub(crate) struct Override {
     pub(crate) plan: Option<At<String>>,
     /// Until when, in nanoseconds since 1970; for ever without it.
     pub(crate) until: Option<At<u64>>,
-    /// Why, for people.
-    pub(crate) reason: Option<String>,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Rule {
-    pub(crate) place: Place,
     pub(crate) name: At<String>,
     pub(crate) routes: Vec<At<Route>>,
     pub(crate) when: Option<At<When>>,
@@ -134,7 +131,6 @@ pub(crate) struct Cost {
 /// A test case, written beside the rules.
 #[derive(Clone, Debug)]
 pub(crate) struct Case {
-    pub(crate) place: Place,
     pub(crate) name: Option<String>,
     /// When it begins, in nanoseconds since 1970.
     pub(crate) starts: Option<u64>,
@@ -144,7 +140,6 @@ pub(crate) struct Case {
 /// One line of a case: a request, when, how often, and what is expected.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
-    pub(crate) place: Place,
     /// Since the case began; the time of the step before without it.
     pub(crate) at: Option<Duration>,
     /// `POST /login ip=1.2.3.4 user=ann`.

@@ -178,6 +178,19 @@ impl Entities {
             found.extend(route.areas(draft).into_iter().map(|area| (area, index)));
         }
         found.sort_by_key(|(area, _)| weight(area));
+        for (index, (area, owner)) in found.iter().enumerate() {
+            for (other, known) in found[..index].iter().filter(|(_, known)| known != owner) {
+                if cross(area, other) {
+                    let (one, two) = (&self.routes[*owner], &self.routes[*known]);
+                    let message = format!(
+                        "a request can fit both routes {:?} and {:?}: Kong takes one, rules of \
+                         both apply",
+                        one.name, two.name
+                    );
+                    draft.note(Severity::Differs, &one.origin, message);
+                }
+            }
+        }
         let (mut areas, mut owners) = (vec![Area::whole()], vec![None]);
         for (mut area, owner) in found {
             area.parent = (0..areas.len()).rev().find(|index| surrounds(&areas[*index], &area));
@@ -280,6 +293,18 @@ fn surrounds(outer: &Area, inner: &Area) -> bool {
     };
     path && subset(&outer.methods, &inner.methods)
         && (outer.hosts.is_empty() || !inner.hosts.is_empty() && inner.hosts.iter().all(covers))
+}
+
+/// Whether a request can be in both, neither lying in the other.
+fn cross(one: &Area, two: &Area) -> bool {
+    let paths = |outer: &Area, inner: &Area| {
+        let bare = |area: &Area| Area { path: area.path.clone(), ..Area::whole() };
+        surrounds(&bare(outer), &bare(inner))
+    };
+    let one_has_hosts = one.hosts.is_empty() != two.hosts.is_empty();
+    let one_has_methods = one.methods.is_empty() != two.methods.is_empty();
+    let nested = surrounds(one, two) || surrounds(two, one);
+    (one_has_hosts || one_has_methods) && (paths(one, two) || paths(two, one)) && !nested
 }
 
 fn list<'n>(node: &'n Node, key: &str) -> &'n [Node] {

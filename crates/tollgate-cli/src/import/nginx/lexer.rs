@@ -89,7 +89,7 @@ impl<'a> Lexer<'a> {
                 Some('\\') => self.escape(&mut word),
                 Some(c) if c == quote => return Ok(word),
                 Some(c) => word.push(c),
-                None => bail!("line {}: this text is not closed", self.line),
+                None => bail!("this text is not closed"),
             }
         }
     }
@@ -125,7 +125,7 @@ impl<'a> Lexer<'a> {
                 return Ok(());
             }
         }
-        bail!("line {}: this block is not closed", self.line)
+        bail!("this block is not closed")
     }
 
     /// A text of Lua ends with its quote, or with its line.

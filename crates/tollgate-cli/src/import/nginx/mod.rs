@@ -26,11 +26,14 @@ const NO_IPV6_GROUPS: (&str, &str, &str) =
 /// Reads files, each as a whole configuration or the inside of its `http` block.
 pub(super) fn import(sources: &[Source]) -> anyhow::Result<Draft> {
     let mut draft = Draft::default();
-    let mut http = Vec::new();
+    let (mut http, mut read) = (Vec::new(), 0);
     for source in sources {
         draft.header.push(format!("Imported from {} (nginx).", source.name));
-        let mut reader = Reader { draft: &mut draft, directives: 0, main: source.name.clone() };
-        for directive in reader.read(source, 0)? {
+        let main = source.name.clone();
+        let mut reader = Reader { draft: &mut draft, directives: read, main };
+        let directives = reader.read(source, 0)?;
+        read = reader.directives;
+        for directive in directives {
             match directive.name.as_str() {
                 "http" => http.extend(directive.block),
                 "stream" => note_stream(&directive, &mut draft),
@@ -157,12 +160,12 @@ struct Import<'a> {
 impl Import<'_> {
     /// Each directive once, wherever it is in force.
     fn all(&mut self, kind: Kind) {
-        let mut seen: Vec<Origin> = Vec::new();
+        let mut seen: Vec<usize> = Vec::new();
         let places = self.places;
         for settings in &places.settings {
             for directive in kind.of(settings) {
-                if !seen.contains(&directive.origin) {
-                    seen.push(directive.origin.clone());
+                if !seen.contains(&directive.number) {
+                    seen.push(directive.number);
                     self.directive(kind, directive);
                 }
             }
@@ -195,8 +198,7 @@ impl Import<'_> {
             self.draft.note(Severity::Differs, &zone.directive.origin, differs.clone());
         }
         let places = self.places;
-        let in_force =
-            |area: usize| kind.of(&places.settings[area]).iter().any(|other| other.origin == *at);
+        let in_force = |area: usize| places.in_force(area, directive);
         self.note_regexes(directive, in_force);
         for region in places.areas.regions(in_force) {
             let settings = &places.settings[region.area];

@@ -57,6 +57,8 @@ pub(super) struct Places {
     /// same server; and areas that come before them.
     pub(super) regexes: Vec<usize>,
     pub(super) before_regexes: Vec<usize>,
+    /// The areas of servers. A single one is for everything.
+    servers: Vec<usize>,
 }
 
 /// A location as it was written, and what it inherits.
@@ -73,10 +75,13 @@ impl Places {
             settings: vec![ours.clone()],
             regexes: Vec::new(),
             before_regexes: Vec::new(),
+            servers: Vec::new(),
         };
-        for server in server::all(http, draft) {
+        let servers = server::all(http, draft);
+        for server in &servers {
             let settings = ours.within(&server.directive.block);
-            let area = places.server(&server, settings.clone());
+            let area = places.server(server, &servers, settings.clone());
+            places.servers.push(area);
             let mut locations = Vec::new();
             flatten(&server.directive.block, &settings, &mut locations);
             places.locations(area, &locations, draft);
@@ -90,15 +95,21 @@ impl Places {
         self.settings.len() - 1
     }
 
-    fn server(&mut self, server: &Server<'_>, settings: Settings) -> usize {
-        // Whatever host nobody else has is the default server's.
-        if server.is_default {
+    fn server(&mut self, server: &Server<'_>, all: &[Server<'_>], settings: Settings) -> usize {
+        if let [_] = all {
             self.settings[0] = settings;
             return 0;
         }
+        // Whatever host nobody else has is the default server's.
+        if server.is_default {
+            let others = all.iter().filter(|other| !other.is_default);
+            let hosts = others.flat_map(|other| other.hosts.clone()).collect();
+            let area = Area { parent: Some(0), hosts, other_hosts: true, ..Area::whole() };
+            return self.add(area, settings);
+        }
         let hosts = server.hosts.clone();
-        let wider = self.areas.areas.iter().position(|area| server::is_wider(&area.hosts, &hosts));
-        let parent = Some(wider.unwrap_or(0));
+        let is_wider = |area: &Area| !area.other_hosts && server::is_wider(&area.hosts, &hosts);
+        let parent = self.areas.areas.iter().position(is_wider).or(Some(0));
         self.add(Area { parent, hosts, ..Area::whole() }, settings)
     }
 
@@ -138,6 +149,19 @@ impl Places {
             if is_first {
                 self.before_regexes.push(area);
             }
+        }
+    }
+
+    /// Whether a directive is in force in an area; in the whole, if it is in all servers.
+    pub(super) fn in_force(&self, area: usize, directive: &Directive) -> bool {
+        let here = |area: usize| {
+            let settings = &self.settings[area];
+            let mut all = settings.requests.iter().chain(&settings.connections);
+            all.any(|other| other.number == directive.number)
+        };
+        match self.servers.as_slice() {
+            [_, _, ..] if area == 0 => self.servers.iter().all(|server| here(*server)),
+            _ => here(area),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{anyhow, bail};
 use tollgate::rules::Source;
 
 use super::lexer::{Lexer, Token};
@@ -22,6 +22,8 @@ pub(super) struct Directive {
     pub(super) args: Vec<String>,
     pub(super) block: Vec<Directive>,
     pub(super) origin: Origin,
+    /// Which of all directives it is.
+    pub(super) number: usize,
 }
 
 impl Directive {
@@ -53,8 +55,7 @@ pub(super) struct Reader<'d> {
 impl Reader<'_> {
     pub(super) fn read(&mut self, source: &Source, depth: usize) -> anyhow::Result<Vec<Directive>> {
         let mut lexer = Lexer::new(&source.text);
-        let directives = self.block(&mut lexer, &source.name, depth, true);
-        directives.map_err(|error| anyhow!("{}: {error}", source.name))
+        self.block(&mut lexer, &source.name, depth, true)
     }
 
     fn block(
@@ -65,11 +66,11 @@ impl Reader<'_> {
         whole_file: bool,
     ) -> anyhow::Result<Vec<Directive>> {
         if depth > MAX_DEPTH {
-            bail!("line {}: blocks or files are nested too deeply", lexer.line);
+            bail!("{file}:{}: blocks or files are nested too deeply", lexer.line);
         }
         let (mut directives, mut words, mut line) = (Vec::new(), Vec::new(), 0);
         loop {
-            let token = lexer.next()?;
+            let token = lexer.next().map_err(|why| anyhow!("{file}:{}: {why}", lexer.line))?;
             if words.is_empty() {
                 line = lexer.line;
             }
@@ -79,27 +80,28 @@ impl Reader<'_> {
                     continue;
                 }
                 None if whole_file && words.is_empty() => return Ok(directives),
-                None => bail!("line {line}: expected \";\" or \"}}\" before the end"),
+                None => bail!("{file}:{line}: expected \";\" or \"}}\" before the end"),
                 Some(Token::Close) if !whole_file && words.is_empty() => return Ok(directives),
-                Some(Token::Close) => bail!("line {}: unexpected \"}}\"", lexer.line),
+                Some(Token::Close) => bail!("{file}:{}: unexpected \"}}\"", lexer.line),
                 Some(Token::End) if words.is_empty() => continue,
                 Some(Token::Open) if words.is_empty() => {
-                    bail!("line {}: a block without a name", lexer.line)
+                    bail!("{file}:{}: a block without a name", lexer.line)
                 }
                 Some(Token::End) => Vec::new(),
                 Some(Token::Open) if words[0].ends_with("_by_lua_block") => {
-                    lexer.skip_lua()?;
+                    lexer.skip_lua().map_err(|why| anyhow!("{file}:{line}: {why}"))?;
                     Vec::new()
                 }
                 Some(Token::Open) => self.block(lexer, file, depth + 1, false)?,
             };
             self.directives += 1;
             if self.directives > MAX_DIRECTIVES {
-                bail!("line {line}: more than {MAX_DIRECTIVES} directives");
+                bail!("{file}:{line}: more than {MAX_DIRECTIVES} directives");
             }
             let name = words.remove(0);
             let args = std::mem::take(&mut words);
-            let directive = Directive { name, args, block, origin: Origin::new(file, line) };
+            let (origin, number) = (Origin::new(file, line), self.directives);
+            let directive = Directive { name, args, block, origin, number };
             match directive.name.as_str() {
                 "include" => directives.extend(self.include(&directive, depth)?),
                 _ => directives.push(directive),
@@ -122,8 +124,7 @@ impl Reader<'_> {
             match text_of(&file) {
                 Ok(text) => {
                     let source = Source::new(file.display().to_string(), text);
-                    let about = || format!("included at line {}", directive.origin.line);
-                    directives.extend(self.read(&source, depth + 1).with_context(about)?);
+                    directives.extend(self.read(&source, depth + 1)?);
                 }
                 Err(error) => self.unread(directive, &file, &error.root_cause().to_string()),
             }
@@ -180,10 +181,10 @@ mod tests {
     }
 
     #[test]
-    fn foreign_blocks_are_skipped() {
-        let tree =
-            read("access_by_lua_block { local s = \"it's\" if x then y = {} end }\na;").unwrap();
-        assert_eq!(tree[1].name, "a");
+    fn lua_is_skipped() {
+        let lua = "local s = \"it's }\" -- isn't }\n if x then y = {} end";
+        let tree = read(&format!("access_by_lua_block {{ {lua} }}\na;")).unwrap();
+        assert_eq!((tree[1].name.as_str(), tree[1].origin.line), ("a", 3));
     }
 
     #[test]

@@ -147,7 +147,7 @@ mod tests {
         let args = args.iter().map(|arg| arg.to_string()).collect();
         let origin = Origin::new("t", 1);
         let name = "limit_req_zone".to_owned();
-        Zone::read(&Directive { name, args, block: Vec::new(), origin }).unwrap()
+        Zone::read(&Directive { name, args, block: Vec::new(), origin, number: 0 }).unwrap()
     }
 
     #[test]

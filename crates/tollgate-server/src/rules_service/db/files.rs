@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(numbers(&connection).last(), Some(&6));
 
         let large = "#".repeat(KEPT_BYTES as usize / 3);
-        let last = (0..3).map(|_| write(&large)).last().unwrap();
+        let last = [(); 3].map(|()| write(&large))[2];
         assert_eq!(numbers(&connection)[..3], [last, last - 1, last - 2]);
         let last = write(&large);
         assert_eq!(numbers(&connection), [last, last - 1, last - 2]);

@@ -214,15 +214,19 @@ impl<T: Target> Following<T> {
     async fn run(mut self, wake: &Notify, stop: &AtomicBool) {
         let failed = self.remote.failures_in_a_row > 0;
         let mut pause = self.remote.pause(false, !failed, Duration::ZERO);
+        let mut hurried = false;
         loop {
-            let _ = tokio::time::timeout(pause, wake.notified()).await;
+            let woken = tokio::time::timeout(pause, wake.notified()).await.is_ok();
             if stop.load(Ordering::Acquire) {
                 return;
             }
             let began = Instant::now();
             let asked = {
                 let remote = &self.remote;
-                let wait = remote.is_service.then_some(WAIT);
+                // Who was told to look, or does not know whether the service is back, wants to
+                // know now.
+                let patient = !woken && !hurried && remote.failures_in_a_row == 0;
+                let wait = (remote.is_service && patient).then_some(WAIT);
                 let etag = remote.etag.as_deref();
                 tokio::select! {
                     asked = fetch(&self.client, &remote.source.uri, etag, wait) => Some(asked),
@@ -233,6 +237,7 @@ impl<T: Target> Following<T> {
             if stop.load(Ordering::Acquire) {
                 return;
             }
+            hurried = asked.is_none();
             let Some(asked) = asked else {
                 pause = Duration::ZERO;
                 continue;

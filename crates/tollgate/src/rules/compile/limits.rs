@@ -55,7 +55,7 @@ impl Compiler<'_> {
                 match self.distinct(*count, attribute, *window, bucket) {
                     Ok(distinct) => Some(RuleLimit::Distinct(distinct)),
                     Err(problem) => {
-                        found.push(Diagnostic::error("limit", written.place, problem));
+                        found.push(Diagnostic::error("bad-limit", written.place, problem));
                         None
                     }
                 }
@@ -93,7 +93,7 @@ impl Compiler<'_> {
                 Ok(limit) => Some(self.bind(&limit, bucket)),
                 Err(error) => {
                     let message = format!("`{options}` does not go with {}: {}", limit.value, error.message);
-                    let problem = Diagnostic::error("limit", place, message);
+                    let problem = Diagnostic::error("bad-limit", place, message);
                     found.push(problem.related(limit.place, "the plan's limit"));
                     None
                 }

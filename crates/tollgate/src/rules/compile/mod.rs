@@ -36,6 +36,7 @@ pub(crate) fn domain(document: &Document, found: &mut Diagnostics) -> Domain {
         trust,
         unmatched: document.defaults.unmatched,
         matcher: Matcher::new(matches),
+        by_name: rules.iter().zip(0..).map(|(rule, number)| (rule.name.clone(), number)).collect(),
         rules,
         timezone: document.defaults.timezone.as_ref().map(|zone| zone.value.clone()),
         plans,

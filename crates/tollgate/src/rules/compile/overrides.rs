@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use jiff::tz::TimeZone;
 use tollgate_core::Time;
 
 use super::super::compiled::{Bound, Compiled, Domain, Gives, Grant};
 use super::super::data::{Data, DataError, ListData, OverrideData};
 use super::super::diagnostic::{Diagnostic, Diagnostics};
 use super::super::lists::{List, Lists};
+use super::super::moment;
 use super::super::overrides::Overrides;
 use super::super::source::{At, Place};
 use super::super::suggest::closest;
@@ -43,7 +45,7 @@ fn add(
 ) -> Result<(), Diagnostic> {
     let rule = match &written.rule {
         None => None,
-        Some(name) => Some(rule(compiled, name).ok_or_else(|| {
+        Some(name) => Some(compiled.by_name.get(name.as_str()).copied().ok_or_else(|| {
             let known = compiled.rules.iter().map(|rule| &*rule.name);
             unknown("unknown-rule", "rule", name, known, name.place)
         })?),
@@ -69,28 +71,14 @@ fn add(
     added.map_err(|(place, fault)| fault.at("expression", place))
 }
 
-fn rule(compiled: &Compiled, name: &str) -> Option<u32> {
-    compiled.rules.iter().position(|rule| &*rule.name == name).map(|index| index as u32)
-}
-
 fn bound(limit: &Limit, domain: &str, bucket: &str, compiled: &Compiled) -> Bound {
     bind(in_zone(limit.clone(), compiled.timezone.as_deref()), domain, bucket)
 }
 
-/// The moment a text names: `2027-01-01`, which begins at midnight in `zone`, or a full date and
-/// time. In nanoseconds since 1970.
-pub(crate) fn until(text: &str, zone: Option<&str>) -> Result<u64, String> {
-    let help = "write a date such as 2027-01-01, or 2027-01-01T12:00:00Z";
-    let wrong = |_| format!("{text:?} is no date: {help}");
-    let zone = zone.and_then(|name| jiff::tz::TimeZone::get(name).ok()).unwrap_or(jiff::tz::TimeZone::UTC);
-    let moment = match text.parse::<jiff::Timestamp>() {
-        Ok(moment) => moment,
-        Err(_) => {
-            let local = text.parse::<jiff::civil::DateTime>().map_err(wrong)?;
-            zone.to_ambiguous_zoned(local).compatible().map_err(wrong)?.timestamp()
-        }
-    };
-    u64::try_from(moment.as_nanosecond()).map_err(|_| format!("{text} is out of range: {help}"))
+/// When an override ends.
+fn until(text: &str, zone: Option<&str>) -> Result<u64, String> {
+    let zone = zone.and_then(|name| TimeZone::get(name).ok()).unwrap_or(TimeZone::UTC);
+    moment::moment(text, &zone).ok_or_else(|| format!("{text:?} is no date: {}", moment::HELP))
 }
 
 /// A domain with other data. Those of the file stay underneath.
@@ -183,6 +171,5 @@ fn write(data: &OverrideData, zone: Option<&str>) -> Result<written::Override, S
             Some(text) => Some(At::new(until(text, zone)?, Place::default())),
             None => None,
         },
-        reason: data.reason.clone(),
     })
 }

@@ -113,7 +113,7 @@ impl<'n> Fields<'n> {
     ) -> Option<Fields<'n>> {
         let Value::Map(pairs) = &node.value else {
             let message = format!("{} is a mapping, this is {}", kind.what, node.kind());
-            found.push(Diagnostic::error("wrong-type", node.place, message));
+            found.push(Diagnostic::error("wrong-kind", node.place, message));
             return None;
         };
         let mut fields = Fields { place: node.place, list: Vec::with_capacity(pairs.len()) };
@@ -152,7 +152,7 @@ impl<'n> Fields<'n> {
             let message = format!("`{name}` is written twice: what is written here counts");
             let first = "written first here";
             found.push(
-                Diagnostic::warning("duplicate-field", key.place, message)
+                Diagnostic::warning("duplicate-key", key.place, message)
                     .related(earlier.place, first),
             );
             *earlier = value;
@@ -193,7 +193,7 @@ impl<'n> Fields<'n> {
         };
         if flag.is_none() {
             let message = format!("`{name}` is true or false");
-            found.push(Diagnostic::error("wrong-type", node.place, message));
+            found.push(Diagnostic::error("wrong-kind", node.place, message));
         }
         flag.unwrap_or(false)
     }
@@ -209,13 +209,13 @@ impl<'n> Fields<'n> {
             Some(Ok(number)) if *plain => Some(Some(number)),
             Some(Ok(_)) => {
                 let message = format!("`{name}` is a number, this is a text");
-                let error = Diagnostic::error("wrong-type", node.place, message);
+                let error = Diagnostic::error("wrong-kind", node.place, message);
                 found.push(error.help("leave out the quotes"));
                 None
             }
             Some(Err(_)) => {
                 let message = format!("`{name}` is between 0 and {}", u32::MAX);
-                found.push(Diagnostic::error("out-of-range", node.place, message));
+                found.push(Diagnostic::error("bad-number", node.place, message));
                 None
             }
             None => {
@@ -243,7 +243,7 @@ fn wrong(node: &Node<'_>, name: &str, what: &str) -> Diagnostic {
         Value::Scalar { text, .. } if !node.is_null() => format!("{text:?}"),
         _ => node.kind().to_owned(),
     };
-    Diagnostic::error("wrong-type", node.place, format!("`{name}` is {what}, this is {this}"))
+    Diagnostic::error("wrong-kind", node.place, format!("`{name}` is {what}, this is {this}"))
 }
 
 fn stranger(name: &str, place: Place, kind: &Kind) -> Diagnostic {
@@ -279,7 +279,7 @@ pub(super) fn text<'n>(node: &'n Node<'n>, name: &str, found: &mut Diagnostics) 
         Value::Scalar { text, plain } if !*plain || !is_float(text) => Some(text),
         Value::Scalar { text, .. } => {
             let message = format!("`{name}` is a text, {text} is a number");
-            let error = Diagnostic::error("wrong-type", node.place, message);
+            let error = Diagnostic::error("wrong-kind", node.place, message);
             found.push(error.help("put it in quotes").fix(format!("\"{text}\"")));
             None
         }

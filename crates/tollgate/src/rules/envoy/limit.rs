@@ -180,7 +180,7 @@ fn amount<'n>(fields: &Fields<'n>, found: &mut Diagnostics) -> Option<Amount<'n>
     let requests = match (fields.get("requests"), fields.get("requests_per_unit")) {
         (Some(_), Some(node)) => {
             let message = "`requests` and `requests_per_unit` are the same: keep one";
-            found.push(Diagnostic::error("duplicate-field", node.place, message));
+            found.push(Diagnostic::error("duplicate-key", node.place, message));
             return None;
         }
         (Some(_), None) => fields.number("requests", found)?,
@@ -194,7 +194,7 @@ fn amount<'n>(fields: &Fields<'n>, found: &mut Diagnostics) -> Option<Amount<'n>
     let multiplier = fields.number("unit_multiplier", found)?.unwrap_or(1);
     if let (0, Some(node)) = (multiplier, fields.get("unit_multiplier")) {
         let message = "`unit_multiplier` is at least 1";
-        found.push(Diagnostic::error("out-of-range", node.place, message));
+        found.push(Diagnostic::error("bad-number", node.place, message));
         return None;
     }
     let algorithm = match fields.get("algorithm") {

@@ -118,7 +118,7 @@ impl<'n> Reader<'n, '_> {
             && !matches!(metadata, Metadata::Map(_))
         {
             let message = format!("`metadata` is a mapping, this is {}", node.kind());
-            self.found.push(Diagnostic::error("wrong-type", node.place, message));
+            self.found.push(Diagnostic::error("wrong-kind", node.place, message));
         }
         let node = Node {
             key: key.into(),

@@ -99,11 +99,6 @@ impl Expr {
         }
     }
 
-    /// One that never has a value.
-    pub(crate) fn missing() -> Expr {
-        Expr { node: Arc::new(Node::Missing), steps: 1 }
-    }
-
     /// The attribute it is, if it is nothing more.
     pub(crate) fn attribute(&self) -> Option<&Attribute> {
         match &*self.node {
@@ -167,12 +162,5 @@ impl Condition {
     /// What must be true, all of it.
     pub(crate) fn conjuncts(&self) -> &[Node] {
         &self.all
-    }
-
-    /// Every attribute it looks at.
-    pub(crate) fn attributes(&self) -> Vec<&Attribute> {
-        let mut attributes = Vec::new();
-        self.all.iter().for_each(|one| one.attributes(&mut attributes));
-        attributes
     }
 }

@@ -130,10 +130,9 @@ fn aliases_stay_the_attribute() {
     let tenant = Expr::compile("tenant", &scope).unwrap();
     assert_eq!(tenant.attribute(), Some(&Attribute::Header("x-org".into())));
     assert_eq!(Expr::compile("vip", &scope).unwrap().attribute(), None);
-    let condition = Condition::compile("vip && size > 3 && ip in lists.office", &scope).unwrap();
-    let seen: Vec<String> = condition.attributes().iter().map(ToString::to_string).collect();
+    let all = Expr::compile("vip && size > 3 && ip in lists.office", &scope).unwrap();
+    let seen: Vec<String> = all.attributes().iter().map(ToString::to_string).collect();
     assert_eq!(seen, ["plan", "header[\"x-size\"]", "ip"]);
-    assert_eq!(Expr::missing().attributes().len(), 0);
 }
 
 #[test]
@@ -219,7 +218,7 @@ fn a_file_of_costly_patterns_is_refused() {
     let large = "path.matches(\"\\\\w{50}\")";
     let said = |text: &str| Condition::compile(text, &scope).map_err(|fault| fault.message);
     assert_eq!(said(large).unwrap_err(), "this pattern is too large");
-    let refused = (0..100).filter_map(|_| said(large).err()).last();
+    let refused = (0..100).filter_map(|_| said(large).err()).next_back();
     assert_eq!(refused.unwrap(), "all patterns of a file together are too large");
     assert!(said("plan == \"a\"").is_ok());
     assert!(Condition::compile("path.matches(\"a+\")", &Scope::default()).is_ok());

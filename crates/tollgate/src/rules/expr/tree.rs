@@ -15,8 +15,6 @@ use super::{On, Spelling};
 /// An expression, or a part of one.
 #[derive(Clone, Debug)]
 pub(crate) enum Node {
-    /// Never has a value.
-    Missing,
     Literal(Literal),
     Attribute(Attribute),
     /// A named attribute that is more than another's name.
@@ -84,7 +82,6 @@ impl Node {
 
     pub(crate) fn value<'f>(&'f self, on: On<'f, '_>) -> Option<Value<'f>> {
         match self {
-            Node::Missing => None,
             Node::Literal(literal) => Some(literal.value()),
             Node::Attribute(attribute) => on.facts.get(attribute, on.route),
             Node::Shared(node) => node.value(on),
@@ -136,7 +133,7 @@ impl Node {
     /// Adds every attribute it looks at.
     pub(crate) fn attributes<'n>(&'n self, all: &mut Vec<&'n Attribute>) {
         match self {
-            Node::Missing | Node::Literal(_) => {}
+            Node::Literal(_) => {}
             Node::Attribute(attribute) => all.push(attribute),
             Node::Shared(node) => node.attributes(all),
             Node::Has(node)

@@ -34,7 +34,7 @@ impl Reader<'_> {
         let is_steps = |(key, _): &(Node<'_>, Node<'_>)| key.text() == Some("steps");
         if !matches!(&node.value, Value::Map(pairs) if pairs.iter().any(is_steps)) {
             let (step, name) = self.step(node)?;
-            return Some(Case { place: step.place, name, starts: None, steps: vec![step] });
+            return Some(Case { name, starts: None, steps: vec![step] });
         }
         let fields = self.fields(node, "a test case", &CASE)?;
         let name = fields.get("name").and_then(|node| self.owned(node, "a name"));
@@ -43,7 +43,7 @@ impl Reader<'_> {
         let steps = fields.get("steps")?;
         let nodes = self.several(steps, "a list of steps", MAX_ENTRIES);
         let steps = self.each(nodes, |reader, node| reader.step(node).map(|(step, _)| step));
-        Some(Case { place: fields.place, name: name.map(|name| name.value), starts, steps })
+        Some(Case { name: name.map(|name| name.value), starts, steps })
     }
 
     fn step(&mut self, node: &Node<'_>) -> Option<(Step, Option<String>)> {
@@ -61,7 +61,6 @@ impl Reader<'_> {
         let expect = self.require(&fields, "expect", "a step of a test", "expect: allow");
         let expect = expect.map(|node| self.expect(node, times)).unwrap_or_default();
         let step = Step {
-            place: fields.place,
             at,
             request: request?,
             cost: cost.map(|cost| cost.value),

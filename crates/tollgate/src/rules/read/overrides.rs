@@ -1,11 +1,9 @@
 //! Overrides: another limit or plan for some, for a while.
 
-use jiff::Timestamp;
-use jiff::civil::{Date, DateTime};
-
 use super::scalar::shown;
 use super::{MAX_ENTRIES, Reader};
 use crate::rules::diagnostic::Diagnostic;
+use crate::rules::moment::{HELP, moment};
 use crate::rules::source::At;
 use crate::rules::written::Override;
 use crate::rules::yaml::Node;
@@ -53,36 +51,20 @@ impl Reader<'_> {
             _ => {}
         }
         let until = fields.get("until").and_then(|node| self.until(node));
-        let reason = fields.get("reason").and_then(|node| self.owned(node, "a reason"));
-        let reason = reason.map(|reason| reason.value);
-        Some(Override { place: fields.place, matches, rule, limits, plan, until, reason })
+        // For people, who read the file.
+        fields.get("reason").and_then(|node| self.owned(node, "a reason"));
+        Some(Override { place: fields.place, matches, rule, limits, plan, until })
     }
 
     /// A date, which means its first instant, or a date and a time.
     pub(super) fn until(&mut self, node: &Node<'_>) -> Option<At<u64>> {
         let text = self.text(node, "a date such as 2027-01-01")?;
         let written = text.trim();
-        let here =
-            |civil: DateTime| civil.to_zoned(self.zone.clone()).ok().map(|zoned| zoned.timestamp());
-        let looks_like_date = written.len() == "2027-01-01".len();
-        let instant = match written.parse::<Timestamp>() {
-            Ok(instant) => Some(instant),
-            // A time without an offset is one of the file's time zone.
-            Err(_) if looks_like_date => {
-                let date = written.parse::<Date>().ok();
-                date.and_then(|date| here(date.at(0, 0, 0, 0)))
-            }
-            Err(_) => written.parse::<DateTime>().ok().and_then(here),
-        };
-        let nanos = instant.and_then(|instant| u64::try_from(instant.as_nanosecond()).ok());
+        let nanos = moment(written, &self.zone);
         if nanos.is_none() {
             let message = format!("{} is no date", shown(written));
             let found = Diagnostic::error("bad-date", node.place, message);
-            self.found.push(
-                found.help(
-                    "write a date such as 2027-01-01, or a time such as 2027-01-01T18:00:00Z",
-                ),
-            );
+            self.found.push(found.help(HELP));
         }
         nanos.map(|nanos| At::new(nanos, node.place))
     }

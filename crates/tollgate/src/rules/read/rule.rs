@@ -86,7 +86,6 @@ impl Reader<'_> {
         fields.get("description").and_then(|node| self.text(node, "a description"));
         let mode = fields.get("mode").and_then(|node| self.mode(node)).unwrap_or_default();
         Some(Rule {
-            place: fields.place,
             name,
             routes: fields.get("route").map(|node| self.routes(node)).unwrap_or_default(),
             when: fields.get("when").and_then(|node| self.when(node)),

@@ -314,3 +314,11 @@ fn a_finding_points_into_quotes_but_not_into_escapes() {
     assert_eq!(column("'10/m'"), (31, 30, 31, min));
     assert_eq!(column("\"10\\x2Fm\""), (27, 26, 35, "10/min".into()));
 }
+
+#[test]
+fn lines_may_end_as_on_other_systems() {
+    let (_, found) = read("\u{feff}rules:\r\n  - name: a\r\n    limit: 10/m\r\n");
+    let finding = found.findings().next().unwrap();
+    assert_eq!((finding.line, finding.column, finding.snippet), (3, 15, "    limit: 10/m"));
+    assert!(!found.to_string().contains('\r'), "{found}");
+}

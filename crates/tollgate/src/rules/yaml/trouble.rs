@@ -31,7 +31,7 @@ pub(super) fn not_yaml(text: &str, source: u32, error: &ScanError) -> Diagnostic
                 Some(range) => {
                     let place = Place::new(source, line_start + range.start, line_start + range.end);
                     let message = "between { } and [ ] a text that contains brackets goes in quotes";
-                    Diagnostic::error("yaml", place, message).fix(quoted(&line[range]))
+                    Diagnostic::error("unquoted", place, message).fix(quoted(&line[range]))
                 }
                 None => found(&format!("this is not YAML: {}", error.info())),
             }
