@@ -37,20 +37,20 @@ fn row_16_what_the_original_refuses_is_refused() {
     for (file, code) in [
         ("descriptors: []".to_owned(), "missing-field"),
         ("{ domain: '', descriptors: [] }".to_owned(), "missing-field"),
-        ("domain: d\ndescriptors: [a]".to_owned(), "wrong-type"),
-        ("domain: d\ndescriptors: { key: k }".to_owned(), "wrong-type"),
+        ("domain: d\ndescriptors: [a]".to_owned(), "wrong-kind"),
+        ("domain: d\ndescriptors: { key: k }".to_owned(), "wrong-kind"),
         ("0.25: d\ndescriptors: []\ndomain: d".to_owned(), "unknown-field"),
         ("domain: [\n".to_owned(), "yaml"),
         (with("{ value: v }"), "empty-key"),
         (with("{ key: '', value: v }"), "empty-key"),
         (with("{ key: k, ratelimit: 1 }"), "unknown-field"),
-        (with("{ key: k, value: 1.5 }"), "wrong-type"),
-        (with("{ key: k, value: 1e3 }"), "wrong-type"),
-        (with("{ key: k, value: 0123456789 }"), "wrong-type"),
-        (with("{ key: k, value: [v] }"), "wrong-type"),
-        (with("{ key: k, shadow_mode: sometimes }"), "wrong-type"),
-        (with("{ key: k, shadow_mode: 'true' }"), "wrong-type"),
-        (with("{ key: k, metadata: gold }"), "wrong-type"),
+        (with("{ key: k, value: 1.5 }"), "wrong-kind"),
+        (with("{ key: k, value: 1e3 }"), "wrong-kind"),
+        (with("{ key: k, value: 0123456789 }"), "wrong-kind"),
+        (with("{ key: k, value: [v] }"), "wrong-kind"),
+        (with("{ key: k, shadow_mode: sometimes }"), "wrong-kind"),
+        (with("{ key: k, shadow_mode: 'true' }"), "wrong-kind"),
+        (with("{ key: k, metadata: gold }"), "wrong-kind"),
         (
             with(&format!("{{ key: k, value: v, share_threshold: true, {good} }}")),
             "share-threshold",
@@ -58,10 +58,10 @@ fn row_16_what_the_original_refuses_is_refused() {
         (with_limit("requests_per_unit: 1"), "missing-field"),
         (with_limit("unit: fortnight, requests_per_unit: 1"), "bad-unit"),
         (with_limit("unit: unknown, requests_per_unit: 1"), "bad-unit"),
-        (with_limit("unit: day, requests_per_unit: 1.5"), "wrong-type"),
-        (with_limit("unit: day, requests_per_unit: '5'"), "wrong-type"),
-        (with_limit("unit: day, requests_per_unit: -1"), "out-of-range"),
-        (with_limit("unit: day, requests_per_unit: 4294967296"), "out-of-range"),
+        (with_limit("unit: day, requests_per_unit: 1.5"), "wrong-kind"),
+        (with_limit("unit: day, requests_per_unit: '5'"), "wrong-kind"),
+        (with_limit("unit: day, requests_per_unit: -1"), "bad-number"),
+        (with_limit("unit: day, requests_per_unit: 4294967296"), "bad-number"),
         (with_limit("unit: day, requestsperunit: 5"), "unknown-field"),
         (with_limit("unit: day, unlimited: true"), "unlimited-with-unit"),
         (with_limit("unit: day, requests_per_unit: 1, replaces: [{ name: '' }]"), "bad-replaces"),
@@ -70,7 +70,7 @@ fn row_16_what_the_original_refuses_is_refused() {
             with_limit("name: a, unit: day, requests_per_unit: 1, replaces: [{ name: a }]"),
             "bad-replaces",
         ),
-        (with_limit("unit: day, requests_per_unit: 1, replaces: [a]"), "wrong-type"),
+        (with_limit("unit: day, requests_per_unit: 1, replaces: [a]"), "wrong-kind"),
         (
             "domain: d\ndescriptors:\n  - { key: k }\n  - { key: k }\n".to_owned(),
             "duplicate-descriptor",
@@ -81,7 +81,7 @@ fn row_16_what_the_original_refuses_is_refused() {
             "duplicate-descriptor",
         ),
         // Ours.
-        (with_limit("unit: day, requests_per_unit: 1, unit_multiplier: 0"), "out-of-range"),
+        (with_limit("unit: day, requests_per_unit: 1, unit_multiplier: 0"), "bad-number"),
         (with_limit("unit: day, requests_per_unit: 1, algorithm: magic"), "bad-limit"),
         (with_limit("unit: day, requests_per_unit: 1, algorithm: log, burst: 5"), "bad-limit"),
         (with_limit("unlimited: true, algorithm: gcra"), "unlimited-with-unit"),
@@ -154,7 +154,7 @@ fn what_the_original_ignores_is_warned_of() {
     let misplaced = with_limit("unit: day, requests_per_unit: 1, shadow_mode: true");
     assert_eq!(codes(&misplaced), ["misplaced-field"]);
     let twice = "domain: d\ndescriptors:\n  - key: k\n    key: l\n";
-    assert_eq!(codes(twice), ["duplicate-field"]);
+    assert_eq!(codes(twice), ["duplicate-key"]);
     assert_eq!(codes(&with_limit("unit: day")), ["no-requests"]);
     let unknown = with_limit("unit: day, requests_per_unit: 1, replaces: [{ name: nobody }]");
     assert_eq!(codes(&unknown), ["unknown-name"]);
@@ -180,7 +180,7 @@ descriptors:
         ("unknown-field", 4, "rate_limit"),
         ("bad-unit", 6, "minute"),
         ("unknown-field", 6, "requests_per_unit"),
-        ("wrong-type", 8, "\"1.10\""),
+        ("wrong-kind", 8, "\"1.10\""),
         ("bad-limit", 10, "sliding_window"),
         ("duplicate-descriptor", 11, ""),
     ];
