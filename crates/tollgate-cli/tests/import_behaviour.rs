@@ -145,7 +145,8 @@ fn the_location_that_nginx_would_choose_decides() {
 
 #[test]
 fn the_server_that_nginx_would_choose_decides() {
-    let (limiter, _clock) = limiter(import("nginx", &file("nginx/servers.conf")));
+    let config = file("nginx/conf.d/zones.conf") + &file("nginx/servers.conf");
+    let (limiter, _clock) = limiter(import("nginx", &config));
     for (host, path, expected) in [
         ("example.com", "/", vec!["all"]),
         ("whatever.test", "/", vec!["all"]),

@@ -83,6 +83,17 @@ impl Condition {
         matches!(self, Condition::All(all) if all.is_empty())
     }
 
+    /// What an attribute must not be, if that is all.
+    fn excluded(&self) -> Option<(&str, &[Pattern])> {
+        match self {
+            Condition::Not(inner) => match &**inner {
+                Condition::Is(attribute, patterns) => Some((attribute, patterns)),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     /// Moves long lists of patterns out of an expression, to be declared under a name.
     pub(super) fn hoist(&mut self, name: &str, lists: &mut Vec<(String, Vec<String>)>) {
         if self.fields().is_none() {
@@ -177,18 +188,17 @@ impl Condition {
 
 /// Adds what must be true as well; what must not be is kept together.
 fn add(all: &mut Vec<Condition>, one: Condition) {
-    if let Condition::Not(new) = &one {
-        if let Condition::Is(attribute, patterns) = &**new {
-            for known in all.iter_mut() {
-                let Condition::Not(inner) = known else { continue };
-                let Condition::Is(same, more) = &mut **inner else { continue };
-                if same == attribute {
-                    let is_new = |pattern: &&Pattern| !more.contains(pattern);
-                    let new: Vec<Pattern> = patterns.iter().filter(is_new).cloned().collect();
-                    more.extend(new);
-                    return;
+    if let Some((attribute, patterns)) = one.excluded() {
+        let same = |known: &&mut Condition| known.excluded().is_some_and(|(a, _)| a == attribute);
+        if let Some(Condition::Not(known)) = all.iter_mut().find(same) {
+            if let Condition::Is(_, more) = &mut **known {
+                for pattern in patterns {
+                    if !more.contains(pattern) {
+                        more.push(pattern.clone());
+                    }
                 }
             }
+            return;
         }
     }
     if !all.contains(&one) {

@@ -1,5 +1,6 @@
 //! A rules file in the making, and how it is written down.
 
+use std::collections::HashMap;
 use std::fmt::{self, Write};
 
 use super::condition::Condition;
@@ -20,6 +21,8 @@ pub(super) struct Draft {
     pub(super) lists: Vec<(String, Vec<String>)>,
     pub(super) rules: Vec<Rule>,
     pub(super) notes: Vec<Note>,
+    /// Names that are taken, and how often each was asked for.
+    pub(super) names: HashMap<String, usize>,
 }
 
 /// One rule; what is empty is not written.
@@ -69,21 +72,37 @@ impl Rule {
 impl Draft {
     /// Adds a rule under a name that is not taken, unless rules cannot say it.
     pub(super) fn add(&mut self, mut rule: Rule, origin: &Origin) {
-        let mut alone = Draft { attributes: self.attributes.clone(), ..Draft::default() };
         rule.when.hoist(&rule.name, &mut self.lists);
-        alone.lists = self.lists.clone();
-        alone.rules.push(rule.clone());
-        if let Some(why) = super::invalid(&alone) {
+        if let Some(why) = super::invalid(&self.alone(&rule)) {
             let what = rule.comments.first().and_then(|comment| comment.split_once(": "));
             let what = what.map_or(rule.name.as_str(), |(_, what)| what);
             return self.note(Severity::LeftOut, origin, format!("`{what}`: {why}"));
         }
-        let taken = |name: &str| self.rules.iter().any(|rule| rule.name == name);
-        if taken(&rule.name) {
-            let free = (2..).map(|n| format!("{}-{n}", rule.name)).find(|name| !taken(name));
-            rule.name = free.unwrap_or_default();
-        }
+        rule.name = self.free_name(rule.name);
         self.rules.push(rule);
+    }
+
+    /// A rule with all it refers to.
+    fn alone(&self, rule: &Rule) -> Draft {
+        let when = rule.when.expression();
+        let named = |(name, _): &&(String, Vec<String>)| when.contains(name.as_str());
+        Draft {
+            attributes: self.attributes.clone(),
+            lists: self.lists.iter().filter(named).cloned().collect(),
+            rules: vec![rule.clone()],
+            ..Draft::default()
+        }
+    }
+
+    fn free_name(&mut self, wanted: String) -> String {
+        let asked = self.names.entry(wanted.clone()).or_default();
+        *asked += 1;
+        if *asked == 1 {
+            return wanted;
+        }
+        // Somebody may have called theirs `api-2` already.
+        let numbered = format!("{wanted}-{asked}");
+        self.free_name(numbered)
     }
 
     /// Adds a note, once.

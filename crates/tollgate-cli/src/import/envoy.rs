@@ -253,6 +253,10 @@ fn pattern(node: &Node) -> Option<Pattern> {
 
 /// The values of the same key that other descriptors of the level take first.
 fn taken_before(nodes: &[Node], index: usize, key: &str, own: Option<&Pattern>) -> Vec<Pattern> {
+    // Nothing comes before an exact value.
+    if matches!(own, Some(Pattern::Exact(_))) {
+        return Vec::new();
+    }
     let same_key = nodes.iter().enumerate().filter(|(_, node)| node.text_of("key") == Some(key));
     let others = same_key.filter_map(|(other, node)| Some((other, pattern(node)?)));
     let taken = |(other, pattern): (usize, Pattern)| {

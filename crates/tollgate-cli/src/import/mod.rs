@@ -16,7 +16,7 @@ mod note;
 mod rate;
 mod yaml;
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -88,7 +88,11 @@ fn read(args: &ImportArgs) -> anyhow::Result<Vec<Draft>> {
 /// A file's text, or standard input's.
 fn text_of(path: &Path) -> anyhow::Result<String> {
     if path == Path::new("-") {
-        return io::read_to_string(io::stdin()).context("standard input");
+        let all = io::read_to_string(io::stdin().take(MAX_BYTES + 1)).context("standard input")?;
+        if all.len() as u64 > MAX_BYTES {
+            bail!("standard input: too long: at most {MAX_BYTES} bytes");
+        }
+        return Ok(all);
     }
     let about = || path.display().to_string();
     let length = std::fs::metadata(path).with_context(about)?.len();

@@ -81,6 +81,8 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Outcome> {
 }
 
 async fn serve(args: &ServeArgs, service: RulesService) -> anyhow::Result<()> {
+    // Before anybody is told that we are here.
+    let stop = stop()?;
     let listener = tokio::net::TcpListener::bind(args.listen).await;
     let listener = listener.with_context(|| format!("cannot listen on {}", args.listen))?;
     let address = listener.local_addr()?;
@@ -88,7 +90,7 @@ async fn serve(args: &ServeArgs, service: RulesService) -> anyhow::Result<()> {
     if !address.ip().is_loopback() {
         tracing::warn!(%address, "tokens travel in the clear here: put TLS in front of it");
     }
-    service.serve(listener, stop()).await?;
+    service.serve(listener, stop).await?;
     tracing::info!("stopped");
     Ok(())
 }
@@ -112,18 +114,22 @@ fn announce(args: &ServeArgs, service: &RulesService, address: SocketAddr) -> an
     Ok(out.flush()?)
 }
 
-/// Done when the process is told to stop.
-async fn stop() {
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        if let Ok(mut terminate) = signal(SignalKind::terminate()) {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = tokio::signal::ctrl_c() => {}
-            }
-            return;
+/// Done when the process is told to stop. It listens for that from the call on, not only once it
+/// is awaited.
+#[cfg(unix)]
+fn stop() -> io::Result<impl Future<Output = ()>> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
         }
-    }
-    let _ = tokio::signal::ctrl_c().await;
+    })
+}
+
+#[cfg(not(unix))]
+fn stop() -> io::Result<impl Future<Output = ()>> {
+    Ok(async { drop(tokio::signal::ctrl_c().await) })
 }

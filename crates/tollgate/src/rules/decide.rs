@@ -85,6 +85,7 @@ impl Decision {
             wait: Default::default(),
             retry_after: None,
             rule,
+            key: None,
             limits: SmallVec::new(),
             rules,
             name: None,
@@ -293,6 +294,8 @@ impl<S: Store> Asked<'_, S> {
                 let rule = enforced[index].rule;
                 decision.allowed = false;
                 decision.rule = Some(rule);
+                let demand = self.demands.demands.iter().find(|demand| demand.rule == rule);
+                decision.key = demand.map(|demand| self.demands.key(demand).into());
                 decision.code = compiled.rules[rule as usize].then.status();
                 (decision.reason, decision.retry_after) = match retry {
                     Retry::Never => (Reason::NeverFits, None),

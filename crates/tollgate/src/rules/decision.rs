@@ -80,6 +80,7 @@ pub struct Decision {
     /// not a matter of time.
     pub retry_after: Option<Duration>,
     pub(crate) rule: Option<u32>,
+    pub(crate) key: Option<Box<str>>,
     pub(crate) limits: SmallVec<[LimitState; 4]>,
     pub(crate) rules: Option<Arc<Compiled>>,
     /// What the limit is called where there are no rules.
@@ -120,6 +121,12 @@ impl Decision {
     pub fn rule(&self) -> Option<&str> {
         let Some(rules) = self.rules.as_ref() else { return self.name.as_deref() };
         Some(&rules.rules.get(self.rule? as usize)?.name)
+    }
+
+    /// Whose counter refused it: the values of the rule's `per`, as [one text](super::encode_key).
+    /// None for what was allowed.
+    pub fn key(&self) -> Option<&str> {
+        self.key.as_deref()
     }
 
     /// What the deciding rule does with what it refuses.

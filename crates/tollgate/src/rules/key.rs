@@ -1,9 +1,9 @@
 //! Keys: an injective text of the values a rule counts by.
 //!
 //! Values are joined by `|`. What could be mistaken for something else is escaped: `|`, `%`, `{`,
-//! `}` (Redis reads them) and control characters as `%XX`; a value that is missing is `%-`, an empty
-//! one `%.`. So two lists of values have one text only if they are the same list, the text can be
-//! printed anywhere, and it is the same in every store.
+//! `}` (Redis reads them) and control characters as `%XX`, byte by byte; a value that is missing is
+//! `%-`, an empty one `%.`. So two lists of values have one text only if they are the same list, the
+//! text can be printed anywhere, and it is the same in every store.
 
 use std::fmt::{self, Write};
 use std::net::IpAddr;
@@ -75,20 +75,24 @@ impl<'b> KeyWriter<'b> {
         }
         for piece in pieces {
             let bytes = piece.as_bytes();
-            match bytes.iter().any(|byte| needs_escape(*byte)) {
+            match bytes.iter().any(|byte| may_need_escape(*byte)) {
                 false => self.bytes.extend_from_slice(bytes),
-                true => bytes.iter().for_each(|byte| self.byte(*byte)),
+                true => piece.chars().for_each(|character| self.character(character)),
             }
         }
     }
 
-    fn byte(&mut self, byte: u8) {
+    fn character(&mut self, character: char) {
         const HEX: &[u8; 16] = b"0123456789ABCDEF";
-        if needs_escape(byte) {
+        let mut utf8 = [0; 4];
+        let utf8 = character.encode_utf8(&mut utf8).as_bytes();
+        if !needs_escape(character) {
+            self.bytes.extend_from_slice(utf8);
+            return;
+        }
+        for byte in utf8 {
             let (high, low) = (HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]);
             self.bytes.extend_from_slice(&[b'%', high, low]);
-        } else {
-            self.bytes.push(byte);
         }
     }
 
@@ -120,8 +124,13 @@ impl Write for Plain<'_> {
     }
 }
 
-fn needs_escape(byte: u8) -> bool {
-    byte < 0x20 || matches!(byte, b'|' | b'%' | b'{' | b'}' | 0x7f)
+fn needs_escape(character: char) -> bool {
+    character.is_control() || matches!(character, '|' | '%' | '{' | '}')
+}
+
+/// The first byte of anything that does; 0xC2 also begins much that does not.
+fn may_need_escape(byte: u8) -> bool {
+    byte < 0x20 || matches!(byte, b'|' | b'%' | b'{' | b'}' | 0x7f | 0xc2)
 }
 
 #[cfg(test)]
@@ -138,6 +147,7 @@ mod tests {
         assert_eq!(key(&[Some("a".into()), Some("b".into())]), "a|b");
         assert_eq!(key(&[None, Some("".into())]), "%-|%.");
         assert_eq!(key(&[Some("%-".into())]), "%25-");
+        assert_eq!(key(&[Some("\n\u{9b}2J £é".into())]), "%0A%C2%9B2J £é"); // to a terminal, ESC [
         assert_eq!(key(&[]), "");
     }
 

@@ -46,7 +46,9 @@ impl Zone {
         let milli = self.rate_milli;
         match self.directive.option("rate").and_then(|rate| rate.strip_suffix("r/m")) {
             _ if milli.is_multiple_of(1000) => format!("{}/s", milli / 1000),
-            Some(minute) if minute.parse() == Ok(milli * 60 / 1000) && milli * 60 % 1000 == 0 => {
+            Some(minute)
+                if minute.parse() == Ok(milli * 60 / 1000) && (milli * 60).is_multiple_of(1000) =>
+            {
                 format!("{minute}/min")
             }
             _ => format!("{milli}/1000s"),
@@ -59,6 +61,9 @@ impl Zone {
     }
 }
 
+/// Ten million million a second are more than enough.
+const MOST_MILLI: u64 = 10_000_000_000_000_000;
+
 /// `10r/s` or `30r/m` in thousandths a second, rounded down as nginx does.
 fn rate_milli(rate: &str) -> Option<u64> {
     let (amount, seconds) = match (rate.strip_suffix("r/s"), rate.strip_suffix("r/m")) {
@@ -67,7 +72,8 @@ fn rate_milli(rate: &str) -> Option<u64> {
         _ => return None,
     };
     let amount: u64 = amount.parse().ok()?;
-    Some(amount.checked_mul(1000)? / seconds).filter(|milli| *milli > 0)
+    let milli = amount.checked_mul(1000)? / seconds;
+    (1..=MOST_MILLI).contains(&milli).then_some(milli)
 }
 
 impl Key {

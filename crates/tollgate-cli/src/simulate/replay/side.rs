@@ -89,14 +89,17 @@ impl Side {
         if refused.is_none() && shadows.is_empty() {
             return answer;
         }
-        // Only now is it worth knowing whose counters those were.
-        let explanation = self.limiter.explain(request);
-        let who = |rule: Arc<str>| {
-            let found = explanation.rules.iter().find(|known| *known.name == *rule);
-            Who { key: found.and_then(|found| found.key.clone()).unwrap_or_default(), rule }
-        };
-        answer.refused = refused.map(who);
-        answer.shadow = shadows.into_iter().map(who).collect();
+        let key = decision.key().unwrap_or_default().to_owned();
+        answer.refused = refused.map(|rule| Who { key, rule });
+        if !shadows.is_empty() {
+            // Only now is it worth knowing whose counters those were.
+            let explanation = self.limiter.explain(request);
+            let who = |rule: Arc<str>| {
+                let found = explanation.rules.iter().find(|known| *known.name == *rule);
+                Who { key: found.and_then(|found| found.key.clone()).unwrap_or_default(), rule }
+            };
+            answer.shadow = shadows.into_iter().map(who).collect();
+        }
         answer
     }
 

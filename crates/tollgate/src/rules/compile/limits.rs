@@ -81,7 +81,7 @@ impl Compiler<'_> {
             let mut known: Vec<&str> = known.collect();
             known.sort_unstable();
             known.dedup();
-            let what = "limit in any plan called";
+            let what = "plan limit";
             found.push(unknown("unknown-plan-limit", what, name, known.into_iter(), place));
             return None;
         }

@@ -26,7 +26,8 @@ impl Diagnostics {
             let least = if self.is_full() { "at least " } else { "" };
             reports.push(format!("and {least}{} more", self.len() - reports.len()));
         }
-        reports.join("\n\n")
+        // The renderer makes control characters visible, except those above ASCII.
+        reports.join("\n\n").replace(|c| matches!(c, '\u{80}'..='\u{9f}'), "\u{fffd}")
     }
 
     fn render_one(&self, renderer: &Renderer, found: &Diagnostic, cursor: &mut Cursor) -> String {
