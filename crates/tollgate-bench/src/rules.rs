@@ -114,14 +114,13 @@ impl Ours {
                 Kind::Exact => format!("when: 'org == \"t{number}\"'"),
                 Kind::Pattern => format!("when: {{ user: \"svc{number}-*\" }}"),
             };
-            format!("  - {{ name: r{number}, {matched}, per: user, limit: {PER_MINUTE}/min fixed }}\n")
+            format!(
+                "  - {{ name: r{number}, {matched}, per: user, limit: {PER_MINUTE}/min fixed }}\n"
+            )
         };
         let text = format!("rules:\n{}", (0..rules).map(rule).collect::<String>());
         let parsed: Rules = text.parse().unwrap_or_else(|error| panic!("{error}"));
-        Ours {
-            limiter: Limiter::from_rules(parsed),
-            samples: workload::samples(rules, matching),
-        }
+        Ours { limiter: Limiter::from_rules(parsed), samples: workload::samples(rules, matching) }
     }
 
     /// The same limiter with no requests.
@@ -153,7 +152,10 @@ impl Theirs {
         for number in 0..rules {
             let conditions = match kind(number) {
                 Kind::Route => {
-                    vec!["method == 'GET'".to_owned(), format!("path.startsWith('/api/r{number}/')")]
+                    vec![
+                        "method == 'GET'".to_owned(),
+                        format!("path.startsWith('/api/r{number}/')"),
+                    ]
                 }
                 Kind::Exact => vec![format!("org == 't{number}'")],
                 Kind::Pattern => vec![format!("user.startsWith('svc{number}-')")],

@@ -42,7 +42,10 @@ rules:
 "#,
     );
     let denied = limiter.ask("user=evil-one");
-    assert_eq!((denied.code, denied.reason, denied.rule()), (403, Reason::DeniedByRule, Some("block")));
+    assert_eq!(
+        (denied.code, denied.reason, denied.rule()),
+        (403, Reason::DeniedByRule, Some("block"))
+    );
     let allowed = limiter.ask("user=evil-but-ours");
     assert_eq!((allowed.allowed, allowed.reason), (true, Reason::AllowedByRule));
     assert!(limiter.ask("user=ann").allowed);
@@ -66,7 +69,9 @@ fn what_no_rule_is_about_passes_or_is_answered_503() {
 #[test]
 fn a_missing_key_shares_one_bucket_unless_told_otherwise() {
     let rules = |missing: &str| {
-        Fixture::new(&format!("rules: [{{ name: api, per: user, limit: 1/h, missing_key: {missing} }}]"))
+        Fixture::new(&format!(
+            "rules: [{{ name: api, per: user, limit: 1/h, missing_key: {missing} }}]"
+        ))
     };
     let shared = rules("shared");
     assert!(shared.ask("GET /").allowed);
@@ -182,7 +187,9 @@ rules:
     limit: 1000 tokens/h
 ",
     );
-    let ask = |tokens: i64| Request::empty().attribute("org", "acme").attribute("body.max_tokens", tokens);
+    let ask = |tokens: i64| {
+        Request::empty().attribute("org", "acme").attribute("body.max_tokens", tokens)
+    };
     let decision = limiter.limiter.decide(&ask(800));
     assert_eq!(decision.tightest().unwrap().verdict.remaining, 200);
     limiter.limiter.settle(&ask(800).attribute("response.tokens", 100));
@@ -196,7 +203,8 @@ rules:
 
 #[test]
 fn distinct_values_are_counted_not_requests() {
-    let limiter = Fixture::new("rules: [{ name: sharing, per: account, limit: 2 distinct device/h }]");
+    let limiter =
+        Fixture::new("rules: [{ name: sharing, per: account, limit: 2 distinct device/h }]");
     let ask = |words: &str| limiter.ask(words).allowed;
     for _ in 0..5 {
         assert!(ask("account=a device=phone"));
@@ -237,13 +245,18 @@ fn a_rule_moved_in_its_file_keeps_its_counters() {
 
 #[test]
 fn over_the_limit_a_rule_may_hold_back_instead() {
-    let limiter = Fixture::new("rules: [{ name: edge, per: ip, limit: 10/s burst 1, then: delay up to 200ms }]");
+    let limiter = Fixture::new(
+        "rules: [{ name: edge, per: ip, limit: 10/s burst 1, then: delay up to 200ms }]",
+    );
     let ask = || limiter.ask("ip=203.0.113.7");
     assert_eq!(ask().wait, Duration::ZERO);
     assert_eq!(ask().wait, Duration::from_millis(100));
     assert_eq!(ask().wait, Duration::from_millis(200));
     let denied = ask();
-    assert_eq!((denied.allowed, denied.then()), (false, Some(&Then::Delay { up_to: Duration::from_millis(200) })));
+    assert_eq!(
+        (denied.allowed, denied.then()),
+        (false, Some(&Then::Delay { up_to: Duration::from_millis(200) }))
+    );
 }
 
 #[test]

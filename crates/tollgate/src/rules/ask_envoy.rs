@@ -6,9 +6,9 @@ use super::Request;
 use super::decision::{Decision, LimitState, Reason};
 use super::envoy::{Code, Plan, RateLimitAnswer, RateLimitRequest, Tree};
 use super::limiter::{RuleLimiter, Shared};
+use crate::counters::ready;
 use crate::store::{Store, StoreError};
 use crate::{MemoryStore, Verdicts};
-use crate::counters::ready;
 
 impl<S: Store> RuleLimiter<S> {
     /// Answers a request of Envoy's rate limit protocol, wherever the store is. A domain that was
@@ -48,7 +48,8 @@ impl RuleLimiter<MemoryStore> {
     /// # Ok::<(), tollgate::rules::Diagnostics>(())
     /// ```
     pub fn decide_envoy(&self, request: &RateLimitRequest<'_>) -> RateLimitAnswer {
-        let unlimited = || Plan::unlimited(request.descriptors.len()).answer(&[], self.0.clock.now());
+        let unlimited =
+            || Plan::unlimited(request.descriptors.len()).answer(&[], self.0.clock.now());
         // The memory store does not fail.
         ready(self.ask_envoy(request)).unwrap_or_else(|_| unlimited())
     }
@@ -83,7 +84,13 @@ pub(crate) async fn decide<S: Store>(
     decision.retry_after = status.and_then(|status| status.retry_after);
     let named = status.and_then(|status| status.current_limit.as_ref()?.name.clone());
     decision.name = Some(named.unwrap_or_else(|| tree.domain().into()));
-    let state = |(limit, verdict)| LimitState { rule: 0, quota: limit, verdict, enforced: true, cost: request.cost };
+    let state = |(limit, verdict)| LimitState {
+        rule: 0,
+        quota: limit,
+        verdict,
+        enforced: true,
+        cost: request.cost,
+    };
     let limits: SmallVec<[_; 2]> = plan.quotas().collect();
     decision.limits = limits.into_iter().zip(verdicts).map(state).collect();
     decision

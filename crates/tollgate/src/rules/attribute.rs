@@ -28,7 +28,8 @@ pub(crate) enum Attribute {
 
 /// Names that always mean the same; others come with the request.
 pub(crate) const BUILT_IN: [&str; 11] = [
-    "method", "path", "host", "ip", "peer", "endpoint", "cost", "header", "query", "cookie", "param",
+    "method", "path", "host", "ip", "peer", "endpoint", "cost", "header", "query", "cookie",
+    "param",
 ];
 
 impl Attribute {

@@ -85,7 +85,11 @@ pub(crate) struct Rule {
 pub(crate) enum KeyPart {
     Value(Expr),
     /// An address, as part of a network of so many bits.
-    Ip { of: Attribute, bits4: u8, bits6: u8 },
+    Ip {
+        of: Attribute,
+        bits4: u8,
+        bits6: u8,
+    },
     /// The method and the route.
     Endpoint,
 }
@@ -95,8 +99,11 @@ pub(crate) enum KeyPart {
 pub(crate) enum RuleLimit {
     Fixed(Bound),
     /// By plan number; a plan that has no such limit does not limit.
-    Plan { name: Box<str>, by_plan: Vec<Vec<Bound>> },
-    Distinct(Distinct),
+    Plan {
+        name: Box<str>,
+        by_plan: Vec<Vec<Bound>>,
+    },
+    Distinct(Box<Distinct>),
 }
 
 /// A limit and the bucket its counters are in.

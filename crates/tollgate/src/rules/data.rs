@@ -84,7 +84,10 @@ fn one_or_many<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<String>,
             Ok(vec![one.to_owned()])
         }
 
-        fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut many: A) -> Result<Vec<String>, A::Error> {
+        fn visit_seq<A: serde::de::SeqAccess<'de>>(
+            self,
+            mut many: A,
+        ) -> Result<Vec<String>, A::Error> {
             let mut limits = Vec::new();
             while let Some(limit) = many.next_element()? {
                 limits.push(limit);

@@ -125,10 +125,14 @@ impl<S: Store> Asked<'_, S> {
     async fn ask(&self, lease: u64, answers: &mut Answers) -> Result<bool, StoreError> {
         let known = self.values_seen_before(lease).await?;
         let Some(known) = known else { return Ok(false) };
-        let looked_at = self.lines(|line| !self.demands.demands[line.demand].charged && line.kind == LineKind::Limit);
+        let looked_at = self.lines(|line| {
+            !self.demands.demands[line.demand].charged && line.kind == LineKind::Limit
+        });
         if !looked_at.is_empty() {
             let action = Action::Try { max_wait: Span::MAX };
-            let Some(verdicts) = self.run(action, &looked_at, lease).await? else { return Ok(false) };
+            let Some(verdicts) = self.run(action, &looked_at, lease).await? else {
+                return Ok(false);
+            };
             answers.extend(looked_at.iter().copied().zip(verdicts));
             if answers.iter().any(|(line, verdict)| !verdict.allowed && self.is_enforced(*line)) {
                 return Ok(true);
@@ -188,7 +192,8 @@ impl<S: Store> Asked<'_, S> {
             }
             let allowed = verdicts.iter().all(|verdict| verdict.allowed);
             let said = wanted.iter().copied().zip(verdicts);
-            answers.extend(said.filter(|(line, _)| self.demands.lines[*line].kind != LineKind::Seen));
+            answers
+                .extend(said.filter(|(line, _)| self.demands.lines[*line].kind != LineKind::Seen));
             return Ok(Some(allowed));
         }
     }
@@ -211,7 +216,10 @@ impl<S: Store> Asked<'_, S> {
     }
 
     /// The lines of values that were seen before: neither they nor the count after them are asked.
-    async fn values_seen_before(&self, lease: u64) -> Result<Option<SmallVec<[usize; 2]>>, StoreError> {
+    async fn values_seen_before(
+        &self,
+        lease: u64,
+    ) -> Result<Option<SmallVec<[usize; 2]>>, StoreError> {
         let seen = self.lines(|line| line.kind == LineKind::Seen);
         if seen.is_empty() {
             return Ok(Some(SmallVec::new()));
@@ -245,7 +253,8 @@ impl<S: Store> Asked<'_, S> {
     /// What the rules say for a store that does not answer.
     async fn without_store(&self, lease: u64) -> Decision {
         let rules = &self.domain.compiled.rules;
-        let on_error = |line: &Line<'_>| rules[self.demands.demands[line.demand].rule as usize].on_error;
+        let on_error =
+            |line: &Line<'_>| rules[self.demands.demands[line.demand].rule as usize].on_error;
         let enforced = |line: &Line<'_>| self.demands.demands[line.demand].enforced;
         let compiled = Some(self.domain.compiled.clone());
         let mut lines = self.demands.lines.iter();
@@ -308,10 +317,11 @@ impl<S: Store> Asked<'_, S> {
                 decision.wait = wait.unwrap_or(Span::ZERO).into();
                 let tightest = enforced.iter().min_by_key(|limit| limit.verdict.remaining);
                 decision.rule = tightest.map(|limit| limit.rule);
-                let taken = answers.iter().filter(|(_, verdict)| verdict.allowed).map(|(line, _)| {
-                    let line = &self.demands.lines[*line];
-                    (line.bound, &self.demands.keys[line.key.clone()])
-                });
+                let taken =
+                    answers.iter().filter(|(_, verdict)| verdict.allowed).map(|(line, _)| {
+                        let line = &self.demands.lines[*line];
+                        (line.bound, &self.demands.keys[line.key.clone()])
+                    });
                 decision.held = Held::of(lease, taken);
             }
         }

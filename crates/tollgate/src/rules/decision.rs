@@ -141,7 +141,8 @@ impl Decision {
         self.limits.iter().map(move |state| {
             let rule = rules.get(state.rule as usize);
             LimitStatus {
-                rule: rule.map_or_else(|| self.name.as_deref().unwrap_or_default(), |rule| &rule.name),
+                rule: rule
+                    .map_or_else(|| self.name.as_deref().unwrap_or_default(), |rule| &rule.name),
                 quota: state.quota,
                 verdict: state.verdict,
                 cost: state.cost,

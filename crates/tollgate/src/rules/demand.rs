@@ -15,6 +15,10 @@ use super::policy::{MissingKey, Mode, Then};
 use crate::{Check, Former, Key};
 
 /// What a domain's rules make of a request.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "the large one is the usual one, and lives on the stack"
+)]
 pub(crate) enum Matched<'d> {
     /// No rule is about it.
     Nothing,
@@ -107,9 +111,8 @@ pub(crate) fn of<'d>(domain: &'d Domain, facts: &Facts<'_>, now: Time) -> Matche
     let mut hits = compiled.matcher.find(facts, &domain.lists);
     let rule_of = |hit: &Hit| &compiled.rules[hit.rule as usize];
     hits.retain(|hit| rule_of(hit).during.as_ref().is_none_or(|during| during.covers(now)));
-    let outright = |then: fn(&Rule) -> bool| {
-        hits.iter().find(|hit| then(rule_of(hit))).map(|hit| hit.rule)
-    };
+    let outright =
+        |then: fn(&Rule) -> bool| hits.iter().find(|hit| then(rule_of(hit))).map(|hit| hit.rule);
     if hits.is_empty() {
         return Matched::Nothing;
     }

@@ -79,14 +79,23 @@ fn beyond(rule: &Rule, door: Door) -> Vec<(&'static str, &'static str)> {
     match &rule.then {
         Then::Allow | Then::Deny { .. } => {}
         Then::Delay { .. } if door.can_delay() => {}
-        Then::Delay { .. } => beyond.push(("`then: delay`", "the request passes at once, and is charged")),
+        Then::Delay { .. } => {
+            beyond.push(("`then: delay`", "the request passes at once, and is charged"))
+        }
         Then::Queue(_) => beyond.push((
             "`then: queue`",
             "requests are held back up to its time, however many there are",
         )),
-        Then::Defer => beyond.push(("`then: defer`", "requests over the limit are refused with 429")),
-        Then::Ban(_) => beyond.push(("`then: ban`", "requests over the limit are refused, nobody is banned")),
-        Then::Shed => beyond.push(("`then: shed`", "requests over the limit are refused with 503, whatever their priority")),
+        Then::Defer => {
+            beyond.push(("`then: defer`", "requests over the limit are refused with 429"))
+        }
+        Then::Ban(_) => {
+            beyond.push(("`then: ban`", "requests over the limit are refused, nobody is banned"))
+        }
+        Then::Shed => beyond.push((
+            "`then: shed`",
+            "requests over the limit are refused with 503, whatever their priority",
+        )),
     }
     if rule.priority != Priority::Normal {
         beyond.push(("`priority`", "all requests are equally important"));
@@ -102,11 +111,12 @@ fn beyond(rule: &Rule, door: Door) -> Vec<(&'static str, &'static str)> {
         beyond.push(("`cost.settle`", "what was reserved stays charged"));
     }
     if rule.count.is_some() && !door.sees_outcomes() {
-        beyond.push(("`count`", "nothing is counted unless the request brings the outcome as attributes"));
+        beyond.push((
+            "`count`",
+            "nothing is counted unless the request brings the outcome as attributes",
+        ));
     }
-    let adapts = |limit: &RuleLimit| {
-        matches!(limit, RuleLimit::Fixed(bound) if matches!(bound.limit.engine(), Engine::Adaptive(_)))
-    };
+    let adapts = |limit: &RuleLimit| matches!(limit, RuleLimit::Fixed(bound) if matches!(bound.limit.engine(), Engine::Adaptive(_)));
     if rule.limits.iter().any(adapts) && !door.sees_outcomes() {
         beyond.push(("an adaptive limit", "it stays where it begins"));
     }

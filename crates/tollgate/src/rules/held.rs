@@ -17,7 +17,10 @@ pub(crate) struct Held {
 
 impl Held {
     /// The places among what was taken, if there are any.
-    pub(crate) fn of<'c>(lease: u64, taken: impl Iterator<Item = (&'c Bound, &'c [u8])>) -> Option<Box<Held>> {
+    pub(crate) fn of<'c>(
+        lease: u64,
+        taken: impl Iterator<Item = (&'c Bound, &'c [u8])>,
+    ) -> Option<Box<Held>> {
         let is_place = |bound: &Bound| {
             matches!(bound.limit.engine(), Engine::Concurrent(_) | Engine::Adaptive(_))
         };
@@ -29,7 +32,12 @@ impl Held {
     }
 
     /// Gives them back.
-    pub(crate) async fn release<S: Store>(&self, store: &S, rtt: Span, dropped: bool) -> Result<(), StoreError> {
+    pub(crate) async fn release<S: Store>(
+        &self,
+        store: &S,
+        rtt: Span,
+        dropped: bool,
+    ) -> Result<(), StoreError> {
         let checks: SmallVec<[Check<'_>; 2]> = self
             .places
             .iter()
@@ -38,6 +46,9 @@ impl Held {
                 ..Check::new(bound.bucket, Key::Bytes(key), &bound.limit, 1)
             })
             .collect();
-        store.run(Call { action: Action::Release { rtt, dropped }, checks: &checks }).await.map(drop)
+        store
+            .run(Call { action: Action::Release { rtt, dropped }, checks: &checks })
+            .await
+            .map(drop)
     }
 }

@@ -45,9 +45,9 @@ impl Rules {
     /// # Ok::<(), tollgate::rules::Diagnostics>(())
     /// ```
     pub fn iter(&self) -> impl Iterator<Item = RuleInfo<'_>> {
-        self.domains().iter().flat_map(|domain| {
-            domain.compiled.rules.iter().map(|rule| info(&domain.name, rule))
-        })
+        self.domains()
+            .iter()
+            .flat_map(|domain| domain.compiled.rules.iter().map(|rule| info(&domain.name, rule)))
     }
 }
 

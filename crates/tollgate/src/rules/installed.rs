@@ -42,7 +42,8 @@ impl Installed {
                     if before.iter().any(|old| old.bucket == limit.bucket) {
                         // Unedited: what it replaced earlier may still be waiting.
                         let former = self.formers.get(&limit.bucket.number()).cloned();
-                        if let Some(former) = former.and_then(|former| still_of_use(former, now, 0)) {
+                        if let Some(former) = former.and_then(|former| still_of_use(former, now, 0))
+                        {
                             keep(limit.bucket, former);
                         }
                     }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 
 use super::decide::{Charging, decide};
-use super::explain::{Explanation, explain};
 use super::decision::Decision;
+use super::explain::{Explanation, explain};
 use super::installed::Installed;
 use super::{Request, Rules};
 use crate::counters::ready;

@@ -96,7 +96,10 @@ fn sources(path: &Path) -> Result<Vec<Source>, LoadError> {
 fn is_rules_file(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let is_yaml = name.ends_with(".yaml") || name.ends_with(".yml");
-    is_yaml && !name.starts_with('.') && !name.ends_with(".test.yaml") && !name.ends_with(".test.yml")
+    is_yaml
+        && !name.starts_with('.')
+        && !name.ends_with(".test.yaml")
+        && !name.ends_with(".test.yml")
 }
 
 fn source(path: &Path) -> io::Result<Source> {

@@ -80,8 +80,10 @@ impl Table {
         let mut sorted: Vec<&(At<String>, At<String>)> = matches.iter().collect();
         sorted.sort_by(|(left, _), (right, _)| left.value.cmp(&right.value));
         if sorted.iter().any(|(_, pattern)| pattern.contains(['*', '/'])) {
-            let fields: Vec<_> =
-                sorted.iter().map(|(name, pattern)| (name.clone(), vec![pattern.clone()])).collect();
+            let fields: Vec<_> = sorted
+                .iter()
+                .map(|(name, pattern)| (name.clone(), vec![pattern.clone()]))
+                .collect();
             self.wild.insert(0, (Condition::fields(&fields, scope)?, grant));
             return Ok(());
         }

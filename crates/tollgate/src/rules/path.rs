@@ -115,8 +115,19 @@ mod tests {
     #[test]
     fn every_spelling_of_a_path_is_one_path() {
         for spelling in [
-            "/a/b", "//a//b", "/a/./b", "/a/x/../b", "/a/b/", "/a/b?c=d", "/%61/b", "/a%2fb",
-            "/a/%2e/b", "/a/%2E%2e/a/b", "/a\\b", "https://host/a/b", "/a/b#x",
+            "/a/b",
+            "//a//b",
+            "/a/./b",
+            "/a/x/../b",
+            "/a/b/",
+            "/a/b?c=d",
+            "/%61/b",
+            "/a%2fb",
+            "/a/%2e/b",
+            "/a/%2E%2e/a/b",
+            "/a\\b",
+            "https://host/a/b",
+            "/a/b#x",
         ] {
             assert_eq!(normal(spelling), "/a/b", "{spelling}");
         }

@@ -34,7 +34,8 @@ pub(super) fn part(text: &str, scope: &Scope, ipv6_prefix: u8) -> Result<KeyPart
 }
 
 fn prefixes(text: &str, ipv6_prefix: u8) -> Option<(u8, u8)> {
-    let length = |text: &str, most: u8| text.trim().parse().ok().filter(|bits| (1..=most).contains(bits));
+    let length =
+        |text: &str, most: u8| text.trim().parse().ok().filter(|bits| (1..=most).contains(bits));
     match text.split_once('/') {
         Some((four, six)) => Some((length(four, 32)?, length(six, 128)?)),
         None => match length(text, 128)? {

@@ -50,10 +50,12 @@ impl Compiler<'_> {
     ) -> Option<RuleLimit> {
         match &written.value {
             Written::Limit(limit) => Some(RuleLimit::Fixed(self.bind(limit, bucket))),
-            Written::Plan { limit, options } => self.plan(limit, options, written.place, bucket, found),
+            Written::Plan { limit, options } => {
+                self.plan(limit, options, written.place, bucket, found)
+            }
             Written::Distinct { count, attribute, window } => {
                 match self.distinct(*count, attribute, *window, bucket) {
-                    Ok(distinct) => Some(RuleLimit::Distinct(distinct)),
+                    Ok(distinct) => Some(RuleLimit::Distinct(Box::new(distinct))),
                     Err(problem) => {
                         found.push(Diagnostic::error("bad-limit", written.place, problem));
                         None
@@ -92,7 +94,8 @@ impl Compiler<'_> {
             match format!("{} {options}", limit.value).parse::<Limit>() {
                 Ok(limit) => Some(self.bind(&limit, bucket)),
                 Err(error) => {
-                    let message = format!("`{options}` does not go with {}: {}", limit.value, error.message);
+                    let message =
+                        format!("`{options}` does not go with {}: {}", limit.value, error.message);
                     let problem = Diagnostic::error("bad-limit", place, message);
                     found.push(problem.related(limit.place, "the plan's limit"));
                     None
@@ -101,7 +104,9 @@ impl Compiler<'_> {
         };
         let by_plan = plans
             .iter()
-            .map(|plan| limits(plan).into_iter().filter_map(|limit| with_options(limit, found)).collect())
+            .map(|plan| {
+                limits(plan).into_iter().filter_map(|limit| with_options(limit, found)).collect()
+            })
             .collect();
         Some(RuleLimit::Plan { name: name.into(), by_plan })
     }
@@ -134,17 +139,23 @@ pub(super) fn check_shared_buckets(rules: &[Rule], document: &Document, found: &
     let mut first: HashMap<&str, &Rule> = HashMap::new();
     for rule in rules.iter().filter(|rule| !rule.limits.is_empty()) {
         let Some(earlier) = first.insert(&rule.bucket, rule) else { continue };
-        let (Some(one), Some(other)) = (written.get(&*earlier.name), written.get(&*rule.name)) else {
+        let (Some(one), Some(other)) = (written.get(&*earlier.name), written.get(&*rule.name))
+        else {
             continue;
         };
-        let per = |rule: &written::Rule| rule.per.iter().map(|part| part.value.clone()).collect::<Vec<_>>();
-        let limits = |rule: &written::Rule| format!("{:?}", rule.limits.iter().map(|limit| &limit.value).collect::<Vec<_>>());
+        let per = |rule: &written::Rule| {
+            rule.per.iter().map(|part| part.value.clone()).collect::<Vec<_>>()
+        };
+        let limits = |rule: &written::Rule| {
+            format!("{:?}", rule.limits.iter().map(|limit| &limit.value).collect::<Vec<_>>())
+        };
         let what = match (per(one) == per(other), limits(one) == limits(other)) {
             (true, true) => continue,
             (false, _) => "`per`",
             (true, false) => "`limit`",
         };
-        let message = format!("the bucket {:?} is shared by rules that differ in {what}", rule.bucket);
+        let message =
+            format!("the bucket {:?} is shared by rules that differ in {what}", rule.bucket);
         let at = other.bucket.as_ref().map_or(other.name.place, |bucket| bucket.place);
         found.push(
             Diagnostic::error("bucket-mismatch", at, message)

@@ -35,9 +35,11 @@ pub(super) fn check(document: &Document, compiled: &Compiled, found: &mut Diagno
         }
         binds::check(written, found);
         if rule.mode == Mode::Share(0) {
-            let message = format!("the rule {:?} is enforced for 0% of its keys: for nobody", rule.name);
+            let message =
+                format!("the rule {:?} is enforced for 0% of its keys: for nobody", rule.name);
             let help = "write `mode: shadow` to only report";
-            found.push(Diagnostic::warning("never-matches", written.name.place, message).help(help));
+            found
+                .push(Diagnostic::warning("never-matches", written.name.place, message).help(help));
         }
     }
 }
@@ -54,7 +56,8 @@ fn is_by_address(rule: &Rule) -> bool {
 /// A rule about everything that allows or refuses outright leaves nothing to the others.
 fn shadowed(all: &[(&written::Rule, &Rule)], found: &mut Diagnostics) {
     let outright = |rule: &Rule| rule.limits.is_empty() && rule.mode == Mode::Enforce;
-    let allows = all.iter().find(|(written, rule)| is_everyone(written) && rule.then == Then::Allow);
+    let allows =
+        all.iter().find(|(written, rule)| is_everyone(written) && rule.then == Then::Allow);
     let denies = all.iter().find(|(written, rule)| is_everyone(written) && outright(rule));
     let Some((ruler, first)) = allows.or(denies) else { return };
     let does = if first.then == Then::Allow { "allows" } else { "refuses" };
@@ -88,10 +91,14 @@ fn client_keys(written: &written::Rule, rule: &Rule, found: &mut Diagnostics) {
     let names: Vec<String> = rule.per.iter().filter_map(chosen).collect();
     let limits = !rule.limits.is_empty() && rule.then != Then::Allow;
     let is_safe = names.is_empty() || names.len() < rule.per.len();
-    let Some(place) = written.per.first().map(|part| part.place).filter(|_| limits && !is_safe) else {
+    let Some(place) = written.per.first().map(|part| part.place).filter(|_| limits && !is_safe)
+    else {
         return;
     };
-    let message = format!("clients choose {}: with another value they have another budget", names.join(" and "));
+    let message = format!(
+        "clients choose {}: with another value they have another budget",
+        names.join(" and ")
+    );
     found.push(
         Diagnostic::warning("client-key", place, message)
             .label("under the client's control")
@@ -108,7 +115,9 @@ fn plans(written: &written::Rule, rule: &Rule, compiled: &Compiled, found: &mut 
         if covered.is_some() {
             continue;
         }
-        let message = format!("clients without a known plan have no limit here: nothing says `plan.{name}` for them");
+        let message = format!(
+            "clients without a known plan have no limit here: nothing says `plan.{name}` for them"
+        );
         found.push(
             Diagnostic::warning("no-default-plan", at.place, message)
                 .help("add a plan called `default`, or name one by `defaults: { plan: … }`"),
@@ -135,11 +144,13 @@ fn names(written: &written::Rule, rule: &Rule, known: &[&str], found: &mut Diagn
             continue;
         }
         // One slip of the finger: `user` is not a misspelled `peer`.
-        let is_slip = |known: &&&str| strsim::damerau_levenshtein(name, known) == 1 && name.len() > 3;
+        let is_slip =
+            |known: &&&str| strsim::damerau_levenshtein(name, known) == 1 && name.len() > 3;
         let Some(meant) = known.iter().find(is_slip) else { continue };
         let place = written.per.iter().find(|part| *part.value == **name);
         let place = place.map_or(written.name.place, |part| part.place);
-        let message = format!("nothing here declares `{name}`; requests must bring it as an attribute");
+        let message =
+            format!("nothing here declares `{name}`; requests must bring it as an attribute");
         found.push(
             Diagnostic::warning("undeclared-name", place, message)
                 .help(format!("did you mean `{meant}`?"))

@@ -29,7 +29,8 @@ pub(crate) fn domain(document: &Document, found: &mut Diagnostics) -> Domain {
     let scope = scope(document, found);
     let plans = plans(document, &scope, found);
     let compiler = rule::Compiler { document, domain: name, scope: &scope };
-    let (matches, rules): (Vec<_>, Vec<_>) = document.rules.iter().filter_map(|rule| compiler.rule(rule, found)).unzip();
+    let (matches, rules): (Vec<_>, Vec<_>) =
+        document.rules.iter().filter_map(|rule| compiler.rule(rule, found)).unzip();
     limits::check_shared_buckets(&rules, document, found);
     let trust = Trust { proxies: document.trusted_proxies.iter().map(|net| net.value).collect() };
     let compiled = Compiled {
@@ -82,7 +83,8 @@ fn lists(document: &Document, found: &mut Diagnostics) -> Lists {
 }
 
 fn plans(document: &Document, scope: &Scope, found: &mut Diagnostics) -> Plans {
-    let names: Vec<Box<str>> = document.plans.iter().map(|plan| plan.name.as_str().into()).collect();
+    let names: Vec<Box<str>> =
+        document.plans.iter().map(|plan| plan.name.as_str().into()).collect();
     // `plan` is a name like any other: the request's attribute, or an expression of the file.
     let of = Expr::compile("plan", scope).ok();
     let mut plans = Plans { names, of, default: None };

@@ -92,7 +92,10 @@ pub(crate) fn data(domains: &[Domain], data: &Data) -> Result<Vec<Domain>, DataE
             Some(name) => domains.iter().position(|domain| *domain.name == **name),
             None => (domains.len() == 1).then_some(0),
         };
-        index.ok_or_else(|| DataError { element: element.to_owned(), message: no_domain(domains, wanted) })
+        index.ok_or_else(|| DataError {
+            element: element.to_owned(),
+            message: no_domain(domains, wanted),
+        })
     };
     for (number, list) in data.lists.iter().enumerate() {
         let element = format!("lists[{number}]");
@@ -142,8 +145,9 @@ fn set_list(lists: &mut Lists, data: &ListData) -> Result<(), String> {
         ));
     };
     let entries = data.entries.iter().map(String::as_str);
-    let list = List::new(entries)
-        .map_err(|(index, fault)| format!("entry {index} ({:?}): {}", data.entries[index], fault.message))?;
+    let list = List::new(entries).map_err(|(index, fault)| {
+        format!("entry {index} ({:?}): {}", data.entries[index], fault.message)
+    })?;
     lists.set(id, list);
     Ok(())
 }
@@ -152,7 +156,9 @@ fn set_list(lists: &mut Lists, data: &ListData) -> Result<(), String> {
 fn write(data: &OverrideData, zone: Option<&str>) -> Result<written::Override, String> {
     let nowhere = |text: &String| At::new(text.clone(), Place::default());
     if data.matches.is_empty() {
-        return Err("`match` is empty: say whom it is about, as in { \"org\": \"acme\" }".to_owned());
+        return Err(
+            "`match` is empty: say whom it is about, as in { \"org\": \"acme\" }".to_owned()
+        );
     }
     if data.limit.is_empty() == data.plan.is_none() {
         return Err("give either `limit` or `plan`".to_owned());
@@ -163,7 +169,11 @@ fn write(data: &OverrideData, zone: Option<&str>) -> Result<written::Override, S
     };
     Ok(written::Override {
         place: Place::default(),
-        matches: data.matches.iter().map(|(name, pattern)| (nowhere(name), nowhere(pattern))).collect(),
+        matches: data
+            .matches
+            .iter()
+            .map(|(name, pattern)| (nowhere(name), nowhere(pattern)))
+            .collect(),
         rule: data.rule.as_ref().map(nowhere),
         limits: data.limit.iter().map(limit).collect::<Result<_, _>>()?,
         plan: data.plan.as_ref().map(nowhere),

@@ -17,7 +17,11 @@ pub(super) struct Compiler<'a> {
 
 impl Compiler<'_> {
     /// Compiles a rule: what it is matched by, and what it does.
-    pub(super) fn rule(&self, rule: &written::Rule, found: &mut Diagnostics) -> Option<(Match, Rule)> {
+    pub(super) fn rule(
+        &self,
+        rule: &written::Rule,
+        found: &mut Diagnostics,
+    ) -> Option<(Match, Rule)> {
         let before = found.errors().count();
         let defaults = &self.document.defaults;
         let bucket = rule.bucket.as_ref().unwrap_or(&rule.name).as_str();
@@ -26,7 +30,11 @@ impl Compiler<'_> {
             name: rule.name.as_str().into(),
             bucket: bucket.into(),
             per: self.per(rule, found),
-            limits: rule.limits.iter().filter_map(|limit| self.limit(limit, bucket, found)).collect(),
+            limits: rule
+                .limits
+                .iter()
+                .filter_map(|limit| self.limit(limit, bucket, found))
+                .collect(),
             cost: rule.cost.as_ref().map(|cost| self.cost(cost, found)),
             count: rule.count.as_ref().and_then(|text| self.condition(text, found)),
             then: rule.then.as_ref().map(|then| then.value.clone()).unwrap_or_default(),
@@ -66,7 +74,9 @@ impl Compiler<'_> {
             }
             When::Fields(fields) => Condition::fields(fields, self.scope),
         };
-        compiled.map_err(|(place, fault): (Place, _)| found.push(fault.at("expression", place))).ok()
+        compiled
+            .map_err(|(place, fault): (Place, _)| found.push(fault.at("expression", place)))
+            .ok()
     }
 
     fn condition(&self, text: &At<String>, found: &mut Diagnostics) -> Option<Condition> {

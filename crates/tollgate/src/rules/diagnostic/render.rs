@@ -153,10 +153,12 @@ fn snippet<'s>(
     Snippet::source(text).path(spot.source.name.as_str()).line_start(line)
 }
 
-/// What of a place to underline, counted from the window's start: no more than its first line.
+/// What of a place to underline, counted from the window's start: no more than its first line,
+/// and not the carriage returns at its end, which are not shown.
 fn within(spot: &Spot<'_>, place: Place, window: &Range<usize>) -> Range<usize> {
     let range = one_line(&spot.source.text, place.range());
-    range.start.max(window.start) - window.start..range.end.max(window.start) - window.start
+    let at = |offset: usize| offset.clamp(window.start, window.end) - window.start;
+    at(range.start)..at(range.end)
 }
 
 fn one_line(text: &str, range: Range<usize>) -> Range<usize> {

@@ -60,13 +60,7 @@ impl Reader<'_> {
         let times = times.map_or(1, |times| times.value);
         let expect = self.require(&fields, "expect", "a step of a test", "expect: allow");
         let expect = expect.map(|node| self.expect(node, times)).unwrap_or_default();
-        let step = Step {
-            at,
-            request: request?,
-            cost: cost.map(|cost| cost.value),
-            times,
-            expect,
-        };
+        let step = Step { at, request: request?, cost: cost.map(|cost| cost.value), times, expect };
         Some((step, name.map(|name| name.value)))
     }
 

@@ -41,7 +41,9 @@ fn covers(tight: &Limit, loose: &Limit) -> bool {
             // Two windows may meet anywhere.
             Pace::Window { .. } => false,
         },
-        Pace::Window { amount, nanos } => tight.most_within(nanos).is_some_and(|most| most <= amount),
+        Pace::Window { amount, nanos } => {
+            tight.most_within(nanos).is_some_and(|most| most <= amount)
+        }
     }
 }
 
@@ -63,9 +65,9 @@ impl Pace {
             AlgorithmName::TokenBucket | AlgorithmName::Gcra | AlgorithmName::LeakyBucket => {
                 Some(Pace::Meter { burst: quota.burst.into(), amount, nanos })
             }
-            AlgorithmName::FixedWindow | AlgorithmName::SlidingWindow | AlgorithmName::SlidingLog => {
-                Some(Pace::Window { amount, nanos })
-            }
+            AlgorithmName::FixedWindow
+            | AlgorithmName::SlidingWindow
+            | AlgorithmName::SlidingLog => Some(Pace::Window { amount, nanos }),
             _ => None,
         }
     }
@@ -87,7 +89,8 @@ mod tests {
 
     #[test]
     fn a_limit_is_useless_only_if_another_refuses_first() {
-        let covers = |tight: &str, loose: &str| covers(&tight.parse().unwrap(), &loose.parse().unwrap());
+        let covers =
+            |tight: &str, loose: &str| covers(&tight.parse().unwrap(), &loose.parse().unwrap());
         assert!(covers("10/s", "20/s"));
         assert!(covers("10/s burst 5", "600/min"));
         assert!(covers("10/min", "1000/h fixed"));
