@@ -107,9 +107,10 @@ fn crash(root: &Path, line: &str) -> Option<String> {
 
 /// Reads `stat::number_of_executed_units: 4711`.
 fn statistic(said: &str, name: &str) -> u64 {
-    let value = |line: &str| line.strip_prefix("stat::")?.strip_prefix(name)?.strip_prefix(':');
-    let found = said.lines().rev().find_map(|line| value(line).map(str::trim).map(str::to_owned));
-    found.and_then(|number| number.parse().ok()).unwrap_or(0)
+    let number = |line: &str| -> Option<u64> {
+        line.strip_prefix("stat::")?.strip_prefix(name)?.strip_prefix(':')?.trim().parse().ok()
+    };
+    said.lines().rev().find_map(number).unwrap_or(0)
 }
 
 /// Puts what a target starts from where it looks for it, under names that do not clash.
