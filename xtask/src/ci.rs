@@ -67,6 +67,11 @@ fn clippy() -> Result {
     sh::run(
         sh::cargo(&["clippy", "--workspace", "--all-targets", "--exclude", "tollgate-bench"])
             .args(["--", "-D", "warnings"]),
+    )?;
+    // The library without its rules, as some will use it.
+    sh::run(
+        sh::cargo(&["clippy", "--package", "tollgate", "--no-default-features", "--lib"])
+            .args(["--", "-D", "warnings"]),
     )
 }
 

@@ -1,4 +1,5 @@
 //! Files of Envoy's rate limit service: every row of what is known about the original, as a test.
+#![cfg(feature = "rules")]
 
 mod envoy {
     mod answers;

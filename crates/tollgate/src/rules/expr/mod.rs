@@ -156,7 +156,13 @@ impl Condition {
     }
 
     pub(crate) fn holds(&self, on: On<'_, '_>) -> bool {
-        self.all.iter().all(|one| one.truth(on) == Some(true))
+        self.holds_but_for(None, on)
+    }
+
+    /// The same, where one of [`Condition::conjuncts`] is known to be true.
+    pub(crate) fn holds_but_for(&self, known: Option<u32>, on: On<'_, '_>) -> bool {
+        let mut all = (0..).zip(&self.all);
+        all.all(|(number, one)| known == Some(number) || one.truth(on) == Some(true))
     }
 
     /// What must be true, all of it.

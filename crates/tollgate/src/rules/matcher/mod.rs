@@ -68,11 +68,20 @@ pub(crate) struct Matcher {
     always: Vec<u32>,
 }
 
-/// A rule that could match, by its first route that does, if that is known.
+/// A rule that could match, and what is known already.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
     rule: u32,
-    route: Option<u32>,
+    known: Known,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Known {
+    /// This route fits.
+    Route(u32),
+    /// This part of the condition holds.
+    Holds(u32),
+    Nothing,
 }
 
 impl Matcher {
@@ -95,7 +104,7 @@ impl Matcher {
                         );
                     }
                 }
-                Place::Values(values) => attributes.insert(&values, rule),
+                Place::Values(values) => attributes.insert(values, rule),
             }
         }
         Matcher { methods, routes, attributes, always, matches }
@@ -104,20 +113,21 @@ impl Matcher {
     /// The rules a request matches.
     pub(crate) fn find(&self, facts: &Facts<'_>, lists: &Lists) -> Hits {
         let mut found: SmallVec<[Candidate; 16]> = SmallVec::new();
-        self.attributes.find(facts, &mut |rule| found.push(Candidate { rule, route: None }));
+        self.attributes.find(facts, &mut |candidate| found.push(candidate));
         if !self.routes.is_empty()
             && let Some(path) = facts.path()
         {
             let bit = self.methods.bit(facts.method());
             self.routes.find(path, bit, &mut |leaf| {
-                found.push(Candidate { rule: leaf.rule, route: Some(leaf.route) });
+                found.push(Candidate { rule: leaf.rule, known: Known::Route(leaf.route) });
             });
         }
         found.sort_unstable();
         found.dedup_by_key(|candidate| candidate.rule);
 
         let mut hits = Hits::new();
-        let mut always = self.always.iter().map(|&rule| Candidate { rule, route: None }).peekable();
+        let unknown = |&rule: &u32| Candidate { rule, known: Known::Nothing };
+        let mut always = self.always.iter().map(unknown).peekable();
         let mut check = |candidate| hits.extend(self.check(candidate, facts, lists));
         for candidate in found {
             while let Some(before) = always.next_if(|always| always.rule < candidate.rule) {
@@ -131,7 +141,7 @@ impl Matcher {
 
     /// Why a rule does not match; none if it does.
     pub(crate) fn miss(&self, rule: u32, facts: &Facts<'_>, lists: &Lists) -> Option<Miss> {
-        self.check(Candidate { rule, route: None }, facts, lists).err()
+        self.check(Candidate { rule, known: Known::Nothing }, facts, lists).err()
     }
 
     /// Whether a rule that could match does.
@@ -139,14 +149,18 @@ impl Matcher {
         let one = &self.matches[candidate.rule as usize];
         let fits =
             |route: &Route| facts.path().is_some_and(|path| route.matches(facts.method(), path));
-        let route = match candidate.route {
-            Some(number) if self.methods.is_exact() => Some(number),
+        let route = match candidate.known {
+            Known::Route(number) if self.methods.is_exact() => Some(number),
             _ if one.routes.is_empty() => None,
             _ => Some(one.routes.iter().position(fits).ok_or(Miss::Route)? as u32),
         };
         let hit = Hit { rule: candidate.rule, route };
         let on = On { facts, route: self.route(hit), lists };
-        match one.when.as_ref().is_none_or(|when| when.holds(on)) {
+        let known = match candidate.known {
+            Known::Holds(part) => Some(part),
+            _ => None,
+        };
+        match one.when.as_ref().is_none_or(|when| when.holds_but_for(known, on)) {
             true => Ok(hit),
             false => Err(Miss::When),
         }

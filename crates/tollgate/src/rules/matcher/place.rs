@@ -22,6 +22,10 @@ pub(super) enum Place {
 pub(super) struct Values {
     pub(super) attribute: Attribute,
     pub(super) keys: Vec<Key>,
+    /// Whether it holds for each of these, and not only for some.
+    pub(super) exact: bool,
+    /// Which of the condition's conjuncts says so.
+    pub(super) part: u32,
 }
 
 /// What describes a value.
@@ -113,16 +117,21 @@ impl<'m> Shared<'m> {
 /// What a rule's condition says about single attributes.
 fn values(one: &Match) -> Vec<Values> {
     let conjuncts = one.when.iter().flat_map(|when| when.conjuncts());
-    conjuncts.filter_map(values_of).collect()
+    let numbered = (0..).zip(conjuncts);
+    numbered.filter_map(|(part, node)| Some(Values { part, ..values_of(node)? })).collect()
 }
 
 /// What an attribute must be for a condition to hold, if it says that about one.
 fn values_of(node: &Node) -> Option<Values> {
+    let mut exact = true;
     let (subject, keys) = match node {
         Node::Attribute(_) => (node, vec![Key::Text("true".into())]),
         Node::Equal(true, sides) => match &**sides {
             [subject, Node::Literal(literal)] | [Node::Literal(literal), subject] => {
-                (subject, equal_to(literal))
+                let keys = equal_to(literal);
+                // The text "7" also equals the number 7, but not the text "007".
+                exact = keys.len() == 1;
+                (subject, keys)
             }
             _ => return None,
         },
@@ -135,7 +144,7 @@ fn values_of(node: &Node) -> Option<Values> {
     };
     match subject {
         Node::Attribute(attribute) if !depends_on_route(attribute) => {
-            Some(Values { attribute: attribute.clone(), keys })
+            Some(Values { attribute: attribute.clone(), keys, exact, part: 0 })
         }
         _ => None,
     }
@@ -151,6 +160,7 @@ fn any_of(nodes: &[Node]) -> Option<Values> {
             return None;
         }
         first.keys.extend(next.keys);
+        first.exact &= next.exact;
     }
     Some(first)
 }

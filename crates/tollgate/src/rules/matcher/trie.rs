@@ -1,6 +1,7 @@
 //! Routes by segment: all routes that match a path, in time that depends on the path.
 
 use foldhash::HashMap;
+use smallvec::SmallVec;
 
 use super::super::glob;
 use super::super::route::Segment;
@@ -18,9 +19,9 @@ struct Node {
     any: Option<u32>,
     patterns: Vec<(Box<str>, u32)>,
     /// Routes that end here.
-    leaves: Vec<Leaf>,
+    leaves: SmallVec<[Leaf; 1]>,
     /// Routes that end here in `**`.
-    rest: Vec<Leaf>,
+    rest: SmallVec<[Leaf; 1]>,
 }
 
 /// A route of a rule, and its methods.
