@@ -79,7 +79,9 @@ fn settle<T>(
     let bundle = db::load(&transaction)?;
     let rules = checker.check(&bundle)?;
     let published = db::publishable(&bundle, None)?;
-    let warnings = findings(rules.warnings());
+    // They are about files: who changed data is not told again.
+    let about_files = entries.iter().any(|entry| entry.action.starts_with("rules."));
+    let warnings = if about_files { findings(rules.warnings()) } else { Vec::new() };
     if dry_run {
         transaction.rollback()?;
     } else {

@@ -1,7 +1,7 @@
 //! Naming a source of rules, and opening it.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use hyper::Uri;
@@ -192,11 +192,5 @@ impl Opened {
             Kind::Path(source) => source.follow(self.set, shared, target),
             Kind::Url(remote) => remote.follow(self.set, shared, target),
         }
-    }
-}
-
-impl From<&Path> for Origin {
-    fn from(path: &Path) -> Origin {
-        Origin::path(path)
     }
 }

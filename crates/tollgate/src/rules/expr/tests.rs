@@ -218,8 +218,8 @@ fn a_file_of_costly_patterns_is_refused() {
     let large = "path.matches(\"\\\\w{50}\")";
     let said = |text: &str| Condition::compile(text, &scope).map_err(|fault| fault.message);
     assert_eq!(said(large).unwrap_err(), "this pattern is too large");
-    let refused = (0..100).filter_map(|_| said(large).err()).next_back();
-    assert_eq!(refused.unwrap(), "all patterns of a file together are too large");
+    let refused: Vec<String> = (0..100).map(|_| said(large).unwrap_err()).collect();
+    assert_eq!(refused[99], "all patterns of a file together are too large");
     assert!(said("plan == \"a\"").is_ok());
     assert!(Condition::compile("path.matches(\"a+\")", &Scope::default()).is_ok());
 }

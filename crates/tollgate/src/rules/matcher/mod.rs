@@ -69,7 +69,7 @@ pub(crate) struct Matcher {
 }
 
 /// A rule that could match, and what is known already.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
     rule: u32,
     known: Known,
