@@ -28,11 +28,12 @@ pub(crate) fn run(args: &[&str]) -> Result {
     let root = sh::root();
     // The versions that are shipped are those to be tried.
     fs::copy(root.join("Cargo.lock"), root.join(CRATE).join("Cargo.lock"))?;
-    let mut rows = Vec::new();
-    for target in targets {
+    for target in &targets {
         sh::run(&mut sh::cargo(&["fuzz", "build", "--sanitizer", "none", target]))?;
-        rows.push(fuzz(&root, target, seconds)?);
     }
+    let fared: Result<Vec<Row>> =
+        targets.iter().map(|target| fuzz(&root, target, seconds)).collect();
+    let rows = fared?;
     println!("\n{}", table(&rows));
     match rows.iter().all(|row| row.crashes.is_empty() && row.ended_well) {
         true => Ok(()),
@@ -85,6 +86,7 @@ fn fuzz(root: &Path, target: &str, seconds: u64) -> Result<Row> {
         format!("-dict={CRATE}/words.dict"),
         "-print_final_stats=1".to_owned(),
         "-verbosity=0".to_owned(),
+        "-print_funcs=0".to_owned(),
     ];
     let run = &mut sh::cargo(&["fuzz", "run", "--sanitizer", "none", target, "--"]);
     let (ended_well, said) = sh::tee(run.args(limits), Stream::Stderr)?;

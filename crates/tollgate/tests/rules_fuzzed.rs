@@ -2,6 +2,7 @@
 #![cfg(feature = "rules")]
 
 use tollgate::rules::{Diagnostics, Rules, Source};
+use tollgate::{Limiter, Request};
 
 fn wrong(text: &str) -> Diagnostics {
     Rules::read([Source::new("fuzzed.yaml", text)]).expect_err(text)
@@ -24,5 +25,21 @@ fn no_control_character_of_a_file_reaches_the_terminal() {
         let control = |c: char| c.is_control() && c != '\n';
         assert!(!found.render(false).contains(control), "{:?}", found.render(false));
         assert!(!found.render(true).contains('\u{9b}'), "{:?}", found.render(true));
+    }
+}
+
+#[test]
+fn explaining_charges_nothing_in_a_domain_written_for_envoy() {
+    for requests in [0, 1] {
+        let file = format!(
+            "{{ domain: auth, key: login, rate_limit: {{ unit: minute, requests: {requests} }} }}"
+        );
+        let limiter = Limiter::from_rules(file.parse().unwrap());
+        for cost in [1, 1, 2] {
+            let login = Request::empty().attribute("login", "ann").cost(cost);
+            let foretold = limiter.explain(&login).allowed;
+            assert_eq!(limiter.explain(&login).allowed, foretold);
+            assert_eq!(limiter.decide(&login).allowed, foretold, "{cost} of {requests}");
+        }
     }
 }

@@ -24,7 +24,7 @@ pub(crate) enum Format {
     /// Whatever each line looks like
     #[default]
     Auto,
-    /// host ident user [time] "request" status bytes
+    /// `host ident user [time] "request" status bytes`
     Common,
     /// The same with "referer" and "user agent", as nginx and Apache write it
     Combined,

@@ -38,7 +38,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "TOLLGATE_IMPORT", value_name = "FILE|DIR")]
     import: Option<PathBuf>,
 
-    /// A file of tokens, one a line as name:token[:role]; instead of those in the folder
+    /// A file of tokens, one a line as name:token or name:token:role; instead of those in the folder
     #[arg(long, env = "TOLLGATE_TOKENS_FILE", value_name = "FILE")]
     tokens: Option<PathBuf>,
 

@@ -3,6 +3,7 @@
 use smallvec::SmallVec;
 
 use super::Request;
+use super::decide::Charging;
 use super::decision::{Decision, LimitState, Reason};
 use super::envoy::{Code, Plan, RateLimitAnswer, RateLimitRequest, Tree};
 use super::limiter::{RuleLimiter, Shared};
@@ -68,8 +69,12 @@ pub(crate) async fn decide<S: Store>(
     limiter: &Shared<S>,
     tree: &Tree,
     request: &Request<'_>,
+    charging: Charging,
 ) -> Decision {
-    let plan = tree.plan_of(request);
+    let plan = match charging {
+        Charging::Real => tree.plan_of(request),
+        Charging::Dry => tree.plan_of(request).without_charging(),
+    };
     let Ok(verdicts) = run(limiter, &plan).await else {
         // What the original answers when its store is down is an error, which Envoy lets pass.
         return Decision::plain(true, Reason::StoreFailed, 200, None, None);

@@ -95,6 +95,7 @@ pub(crate) enum KeyPart {
 }
 
 /// One element of `limit`.
+#[expect(clippy::large_enum_variant, reason = "most are fixed, and a decision reads them in place")]
 #[derive(Clone, Debug)]
 pub(crate) enum RuleLimit {
     Fixed(Bound),

@@ -35,7 +35,7 @@ pub(crate) async fn decide<S: Store>(
     loop {
         let installed = limiter.current.load_full();
         if let Some(tree) = installed.rules.tree_of(request) {
-            return ask_envoy::decide(limiter, tree, request).await;
+            return ask_envoy::decide(limiter, tree, request, charging).await;
         }
         let Some(domain) = installed.rules.domain_of(request) else {
             return Decision::plain(true, Reason::Unmatched, 200, None, None);

@@ -137,7 +137,7 @@ impl DescriptorStatus {
         let counted = step.counted.get();
         let Counted { requests, unit, multiplier, .. } = *counted;
         // A limit of none is counted by one of one: the first hit leaves nothing of it.
-        let over = if requests == 0 { verdict.remaining == 0 } else { !verdict.allowed };
+        let over = !verdict.allowed || requests == 0 && verdict.remaining == 0;
         let plain = !matches!(step.action, Action::Take { .. });
         let remaining = match requests {
             0 => 0,

@@ -275,6 +275,16 @@ impl<'t> Plan<'t> {
         self.steps.push(Step { key: asked.key.clone(), counted, name, cost, action, item });
     }
 
+    /// The same, but what would be charged is only asked about.
+    pub(crate) fn without_charging(mut self) -> Plan<'t> {
+        for step in &mut self.steps {
+            if matches!(step.action, Action::Take { .. } | Action::Spend) {
+                step.action = Action::Try { max_wait: Span::ZERO };
+            }
+        }
+        self
+    }
+
     /// The calls to run, in order. Each answers its checks in order; all answers, one after the
     /// other, are what [`answer`](Plan::answer) wants.
     pub fn calls(&self) -> impl Iterator<Item = PlannedCall<'_>> {

@@ -17,23 +17,43 @@ use super::loose::Arithmetic;
 use super::names::{self, Name};
 use super::parse::{self, HAS};
 use super::tree::{Comparison, Literal, Node, Set, TextTest};
-use super::{Budget, Expr, Scope, locate};
+use super::{Expr, Scope, locate};
 
 /// How many steps an expression takes at most, with all it is made of: attributes made of
 /// attributes made of attributes would otherwise double with each line.
 const MOST_STEPS: usize = 4096;
 
+/// Of a name that is no plain one, in bytes.
+const LONGEST_NAME: usize = 256;
+
 /// What a pattern may take once compiled, in bytes. A small one is not charged as a large one.
 const PATTERN_SIZES: [usize; 3] = [8 << 10, 32 << 10, 128 << 10];
 
-pub(super) fn value(text: &str, scope: &Scope, budget: &Budget) -> Result<Expr, Fault> {
-    let lowering = Lowering { budget, ..Lowering::new(text, scope) };
-    let (node, steps) = lowering.whole(Lowering::node)?;
+pub(super) fn value(text: &str, scope: &Scope) -> Result<Expr, Fault> {
+    let (node, steps) = Lowering::new(text, scope).whole(Lowering::node)?;
     Ok(Expr { node: Arc::new(node), steps })
 }
 
 pub(super) fn condition(text: &str, scope: &Scope) -> Result<Node, Fault> {
     Lowering::new(text, scope).whole(Lowering::node).map(|(node, _)| node)
+}
+
+/// What a name stands for; anything else is refused.
+pub(super) fn name(text: &str, scope: &Scope) -> Result<Node, Fault> {
+    let lowering = Lowering::new(text, scope);
+    if let Some(parts) = names::plain(text) {
+        return lowering.name(&parts);
+    }
+    if text.len() > LONGEST_NAME {
+        return Err(lowering.fault("a name is not that long"));
+    }
+    let tree = parse::parse(text)?;
+    match names::parts(&tree) {
+        Some(parts) => lowering.name(&parts),
+        None => Err(lowering
+            .fault("this is no attribute")
+            .help("name it under `attributes:`, and write that name here")),
+    }
 }
 
 /// The same, all of it by the interpreter.
@@ -46,28 +66,43 @@ pub(super) fn interpreted(text: &str, scope: &Scope) -> Result<Node, Fault> {
 pub(super) struct Lowering<'s> {
     pub(super) text: &'s str,
     pub(super) scope: &'s Scope,
-    budget: &'s Budget,
     steps: Cell<usize>,
 }
 
 impl<'s> Lowering<'s> {
     fn new(text: &'s str, scope: &'s Scope) -> Lowering<'s> {
-        Lowering { text, scope, budget: &scope.budget, steps: Cell::new(0) }
+        Lowering { text, scope, steps: Cell::new(0) }
     }
 
     fn whole(
         &self,
         lower: impl Fn(&Self, &IdedExpr) -> Result<Node, Fault>,
     ) -> Result<(Node, usize), Fault> {
-        let tree = parse::parse(self.text)?;
-        if names::parts(&tree).is_none() && !self.budget.take_text(self.text.len()) {
+        if let Some(parts) = names::plain(self.text) {
+            return self.name(&parts).map(|node| (node, self.steps.get()));
+        }
+        if self.scope.budget.is_spent() {
             return Err(self.fault("all expressions of a file together are too long"));
         }
-        self.steps.set(parse::size(&tree));
-        let node = lower(self, &tree)?;
-        match self.steps.get() {
-            steps @ 0..=MOST_STEPS => Ok((node, steps)),
-            _ => Err(self.fault("this takes too many steps, with the attributes it is made of")),
+        let lowered = parse::parse(self.text).and_then(|tree| {
+            self.charge(parse::size(&tree))?;
+            lower(self, &tree)
+        });
+        match lowered {
+            Ok(node) => Ok((node, self.steps.get())),
+            Err(fault) => {
+                self.scope.budget.take_mistake();
+                Err(fault)
+            }
+        }
+    }
+
+    /// Counts steps; those in the text itself are also parts of the file.
+    fn charge(&self, parts: usize) -> Result<(), Fault> {
+        self.steps.set(parts);
+        match self.scope.budget.take(parts) {
+            true => Ok(()),
+            false => Err(self.fault("all expressions of a file together are too long")),
         }
     }
 
@@ -104,7 +139,10 @@ impl<'s> Lowering<'s> {
         match names::resolve(parts, self.text, self.scope)? {
             Name::Value(node, steps) => {
                 self.steps.set(self.steps.get().saturating_add(steps));
-                Ok(node)
+                match self.steps.get() {
+                    0..=MOST_STEPS => Ok(node),
+                    _ => Err(self.fault("this takes too many steps, with what it is made of")),
+                }
             }
             Name::List(_) => {
                 let place = locate::word(self.text, "lists");
@@ -289,7 +327,7 @@ impl<'s> Lowering<'s> {
     pub(super) fn regex(&self, pattern: &str) -> Result<Arc<Regex>, Fault> {
         let fault = |said: &str| Fault::new(locate::quoted(self.text, pattern), said);
         for size in PATTERN_SIZES {
-            if !self.budget.take_pattern(size) {
+            if !self.scope.budget.take_pattern(size) {
                 return Err(fault("all patterns of a file together are too large"));
             }
             let mut builder = RegexBuilder::new(pattern);

@@ -88,15 +88,7 @@ pub(crate) struct On<'f, 'r> {
 
 impl Expr {
     pub(crate) fn compile(text: &str, scope: &Scope) -> Result<Expr, Fault> {
-        Expr::within(&scope.budget, text, scope)
-    }
-
-    fn within(budget: &Budget, text: &str, scope: &Scope) -> Result<Expr, Fault> {
-        let known = scope.attributes.iter().find(|(name, _)| &**name == text.trim());
-        match known {
-            Some((_, expr)) => Ok(expr.clone()),
-            None => lower::value(text, scope, budget),
-        }
+        lower::value(text, scope)
     }
 
     /// The attribute it is, if it is nothing more.
@@ -137,20 +129,19 @@ impl Condition {
     }
 
     /// `{ plan: free, user: "svc-*" }`: each attribute matches one of its patterns, in which `*`
-    /// stands for any text. Addresses and networks match the addresses in them.
+    /// stands for any text. Addresses and networks match the addresses in them. Fields also come
+    /// one by one while running, so they are charged to no budget, and must be names.
     pub(crate) fn fields(
         fields: &[(At<String>, Vec<At<String>>)],
         scope: &Scope,
     ) -> Result<Condition, (Place, Fault)> {
-        // Fields also come one by one while running: what a file may cost is not theirs.
-        let budget = Budget::default();
         let mut all = Vec::new();
         for (name, patterns) in fields {
-            let expr = Expr::within(&budget, name, scope).map_err(|fault| (name.place, fault))?;
+            let subject = lower::name(name, scope).map_err(|fault| (name.place, fault))?;
             let list = List::new(patterns.iter().map(|pattern| pattern.as_str()))
                 .map_err(|(index, fault)| (patterns[index].place, fault))?;
             let texts = patterns.iter().map(|pattern| pattern.as_str().into()).collect();
-            all.push(Node::In(Box::new(Node::shared(&expr.node)), Set::literal(list, texts)));
+            all.push(Node::In(Box::new(subject), Set::literal(list, texts)));
         }
         Ok(Condition { all })
     }

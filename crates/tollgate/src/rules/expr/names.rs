@@ -18,11 +18,30 @@ const MAPS: [&str; 4] = ["header", "query", "cookie", "param"];
 /// What stands before the name of a list.
 const LISTS: &str = "lists";
 
+/// Words that look like names and are none.
+const WORDS: [&str; 18] = [
+    "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function",
+    "if", "import", "let", "loop", "package", "return", "while",
+];
+
+const MOST_PARTS: usize = 16;
+
 /// What a name stands for.
 pub(super) enum Name {
     /// An attribute, or what one is made of, and the steps it takes.
     Value(Node, usize),
     List(ListId),
+}
+
+/// The parts of a name made of letters, digits and dots, which needs no parser.
+pub(super) fn plain(text: &str) -> Option<Vec<&str>> {
+    let is_word = |part: &str| {
+        part.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+            && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+            && !WORDS.contains(&part)
+    };
+    let parts: Vec<&str> = text.trim().split('.').take(MOST_PARTS + 1).collect();
+    (parts.len() <= MOST_PARTS && parts.iter().all(|part| is_word(part))).then_some(parts)
 }
 
 /// The parts of a name: `header`, `x-org` of `header["x-org"]`. None if it is no name.

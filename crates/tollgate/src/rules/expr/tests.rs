@@ -154,6 +154,7 @@ fn fields_are_patterns() {
     assert!(!holds(&[("missing", &["*"])]));
     assert!(fields(&[("ip", &["10.0.0.0/99"])]).is_err());
     assert!(fields(&[("a ==", &["b"])]).is_err());
+    assert!(fields(&[("a + b", &["b"])]).is_err());
 }
 
 #[test]
@@ -171,6 +172,7 @@ fn what_is_wrong_is_pointed_at() {
         ("a and b", "and", Some("&&")),
         ("a or b", "or", Some("||")),
         ("plan ==", "", None),
+        ("in", "in", None),
         ("ip in lists.ofice", "ofice", Some("office")),
         ("ip in lists.other", "other", None),
         ("lists.office", "lists", None),
@@ -222,4 +224,19 @@ fn a_file_of_costly_patterns_is_refused() {
     assert_eq!(refused[99], "all patterns of a file together are too large");
     assert!(said("plan == \"a\"").is_ok());
     assert!(Condition::compile("path.matches(\"a+\")", &Scope::default()).is_ok());
+}
+
+#[test]
+fn a_file_of_endless_expressions_is_refused() {
+    let scope = Scope::default();
+    let long = vec!["a == 1"; 90].join(" && ");
+    let last = (0..1_000).find_map(|_| Condition::compile(&long, &scope).err());
+    assert_eq!(last.unwrap().message, "all expressions of a file together are too long");
+    assert!(Condition::compile("a == 1", &scope).is_err(), "it stays refused");
+    assert!(Expr::compile("a", &scope).is_ok(), "names cost nothing");
+
+    let scope = Scope::default();
+    let mistakes = (0..1_000).map(|_| Condition::compile("f(a)", &scope).unwrap_err().message);
+    let told = mistakes.filter(|message| message.contains("function")).count();
+    assert!((100..600).contains(&told), "{told}");
 }

@@ -114,11 +114,15 @@ impl<'m> Shared<'m> {
     }
 }
 
+/// Of a condition made of more, the first will do.
+const MOST_OPTIONS: usize = 8;
+
 /// What a rule's condition says about single attributes.
 fn values(one: &Match) -> Vec<Values> {
     let conjuncts = one.when.iter().flat_map(|when| when.conjuncts());
     let numbered = (0..).zip(conjuncts);
-    numbered.filter_map(|(part, node)| Some(Values { part, ..values_of(node)? })).collect()
+    let usable = numbered.filter_map(|(part, node)| Some(Values { part, ..values_of(node)? }));
+    usable.take(MOST_OPTIONS).collect()
 }
 
 /// What an attribute must be for a condition to hold, if it says that about one.
