@@ -88,7 +88,7 @@ pub(crate) fn answer(
     verdicts: &[Verdict],
     limits: &[Limit],
 ) -> Result<Verdict, Denied> {
-    match (action, refusal(verdicts)) {
+    match (action, refusal(verdicts.iter())) {
         (Action::Take { .. }, Some((index, retry))) => {
             Err(Denied::new(limits[index].quota(), index, retry))
         }
@@ -107,13 +107,13 @@ const UNLIMITED: Verdict = Verdict {
 };
 
 /// Among the verdicts of one request: the one that refused it and makes it wait longest.
-pub(crate) fn refusal(verdicts: &[Verdict]) -> Option<(usize, Retry)> {
+pub(crate) fn refusal<'v>(verdicts: impl Iterator<Item = &'v Verdict>) -> Option<(usize, Retry)> {
     let rank = |retry: Retry| match retry {
         Retry::Now => None,
         Retry::After(span) => Some(span.as_nanos()),
         Retry::Never => Some(u64::MAX),
     };
-    let denied = verdicts.iter().enumerate().filter(|(_, verdict)| !verdict.allowed);
+    let denied = verdicts.enumerate().filter(|(_, verdict)| !verdict.allowed);
     denied.max_by_key(|(_, verdict)| rank(verdict.retry)).map(|(i, verdict)| (i, verdict.retry))
 }
 

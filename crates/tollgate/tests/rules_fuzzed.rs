@@ -18,14 +18,24 @@ fn a_place_behind_carriage_returns_can_be_shown() {
 
 #[test]
 fn no_control_character_of_a_file_reaches_the_terminal() {
-    for text in
-        ["rules\u{9b}2J: []", "rules: [{ name: \"\u{9b}31m\", limit: 1/s }]", "\u{1b}[2J: 1"]
-    {
+    for text in [
+        "rules\u{9b}2J: []",
+        "rules: [{ name: \"\u{9b}31m\", limit: 1/s }]",
+        "\u{1b}[2J: 1",
+        "rules: \"\\e[2J\"",
+    ] {
         let found = wrong(text);
         let control = |c: char| c.is_control() && c != '\n';
         assert!(!found.render(false).contains(control), "{:?}", found.render(false));
         assert!(!found.render(true).contains('\u{9b}'), "{:?}", found.render(true));
     }
+}
+
+#[test]
+fn a_finding_in_a_key_counts_the_blanks_before_it() {
+    let found = wrong("rules: [{ name: a, per: '  =b', limit: 1/s }]");
+    let finding = found.findings().next().unwrap();
+    assert_eq!((finding.from, finding.to), (27, 28), "{found}");
 }
 
 #[test]

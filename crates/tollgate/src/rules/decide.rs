@@ -123,6 +123,15 @@ impl<S: Store> Asked<'_, S> {
     /// Asks the store: first what is only looked at, then what is charged all or none, last what
     /// is in shadow. Whether the rules are still the same.
     async fn ask(&self, lease: u64, answers: &mut Answers) -> Result<bool, StoreError> {
+        if self.demands.is_simple {
+            let lines = 0..self.demands.lines.len();
+            let all: SmallVec<[usize; 6]> = lines.clone().collect();
+            let Some(verdicts) = self.run(self.taking(), &all, lease).await? else {
+                return Ok(false);
+            };
+            answers.extend(lines.zip(verdicts));
+            return Ok(true);
+        }
         let known = self.values_seen_before(lease).await?;
         let Some(known) = known else { return Ok(false) };
         let looked_at = self.lines(|line| {
@@ -290,17 +299,15 @@ impl<S: Store> Asked<'_, S> {
             }
         };
         let mut answers = answers;
-        answers.sort_by_key(|(line, _)| *line);
-        let limits: SmallVec<[LimitState; 4]> = answers.iter().map(state).collect();
+        answers.sort_unstable_by_key(|(line, _)| *line);
         let compiled = &self.domain.compiled;
         let mut decision =
             Decision::plain(true, Reason::WithinLimits, 200, None, Some(compiled.clone()));
-        let enforced: SmallVec<[LimitState; 4]> =
-            limits.iter().copied().filter(|limit| limit.enforced).collect();
-        let verdicts: Verdicts = enforced.iter().map(|limit| limit.verdict).collect();
-        match refusal(&verdicts) {
+        decision.limits.extend(answers.iter().map(state));
+        let enforced = || decision.limits.iter().filter(|limit| limit.enforced);
+        match refusal(enforced().map(|limit| &limit.verdict)) {
             Some((index, retry)) => {
-                let rule = enforced[index].rule;
+                let rule = enforced().nth(index).map_or(0, |limit| limit.rule);
                 decision.allowed = false;
                 decision.rule = Some(rule);
                 let demand = self.demands.demands.iter().find(|demand| demand.rule == rule);
@@ -313,10 +320,10 @@ impl<S: Store> Asked<'_, S> {
                 };
             }
             None => {
-                let wait = verdicts.iter().map(|verdict| verdict.wait).max();
-                decision.wait = wait.unwrap_or(Span::ZERO).into();
-                let tightest = enforced.iter().min_by_key(|limit| limit.verdict.remaining);
+                let wait = enforced().map(|limit| limit.verdict.wait).max();
+                let tightest = enforced().min_by_key(|limit| limit.verdict.remaining);
                 decision.rule = tightest.map(|limit| limit.rule);
+                decision.wait = wait.unwrap_or(Span::ZERO).into();
                 let taken =
                     answers.iter().filter(|(_, verdict)| verdict.allowed).map(|(line, _)| {
                         let line = &self.demands.lines[*line];
@@ -325,7 +332,6 @@ impl<S: Store> Asked<'_, S> {
                 decision.held = Held::of(lease, taken);
             }
         }
-        decision.limits = limits;
         decision
     }
 }

@@ -81,6 +81,8 @@ pub(crate) struct Demands<'d> {
     pub(crate) keys: KeyBytes,
     pub(crate) demands: SmallVec<[Demand; 4]>,
     pub(crate) lines: SmallVec<[Line<'d>; 6]>,
+    /// Every limit is enforced and charged: one call decides.
+    pub(crate) is_simple: bool,
 }
 
 impl<'d> Demands<'d> {
@@ -123,8 +125,12 @@ pub(crate) fn of<'d>(domain: &'d Domain, facts: &Facts<'_>, now: Time) -> Matche
         return Matched::Denied { rule };
     }
     let mut plan = None;
-    let mut demands =
-        Demands { keys: KeyBytes::new(), demands: SmallVec::new(), lines: SmallVec::new() };
+    let mut demands = Demands {
+        keys: KeyBytes::new(),
+        demands: SmallVec::new(),
+        lines: SmallVec::new(),
+        is_simple: true,
+    };
     for hit in hits.iter().filter(|hit| !rule_of(hit).limits.is_empty()) {
         let on = On { facts, route: compiled.matcher.route(*hit), lists: &domain.lists };
         let mut builder = Builder { domain, on, now, plan: &mut plan, into: &mut demands };
@@ -179,6 +185,7 @@ impl<'d> Builder<'_, 'd, '_, '_> {
             charged: self.is_charged(rule),
         };
         let index = self.into.demands.len();
+        self.into.is_simple &= demand.enforced && demand.charged;
         self.add_lines(number, rule, index, &demand);
         self.into.demands.push(demand);
         Added::Done
@@ -262,6 +269,7 @@ impl<'d> Builder<'_, 'd, '_, '_> {
                     self.into.lines.extend(limits.map(planned));
                 }
                 RuleLimit::Distinct(distinct) => {
+                    self.into.is_simple = false;
                     let start = self.into.keys.len();
                     let key = self.into.keys[demand.key.clone()].to_vec();
                     self.into.keys.extend_from_slice(&key);

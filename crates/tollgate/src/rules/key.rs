@@ -101,9 +101,23 @@ impl<'b> KeyWriter<'b> {
         let ip = address::canonical(ip);
         let network = address::group(ip, bits4, bits6);
         let (bits, all) = if ip.is_ipv4() { (bits4, 32) } else { (bits6, 128) };
-        match bits < all {
-            true => self.display(&format_args!("{network}/{bits}")),
-            false => self.display(&network),
+        match (bits < all, network) {
+            (true, _) => self.display(&format_args!("{network}/{bits}")),
+            // Every second key is one of these, and formatting costs more than the decision.
+            (false, IpAddr::V4(address)) => self.octets(address.octets()),
+            (false, IpAddr::V6(_)) => self.display(&network),
+        }
+    }
+
+    fn octets(&mut self, octets: [u8; 4]) {
+        self.begin_part();
+        for (index, octet) in octets.into_iter().enumerate() {
+            if index > 0 {
+                self.bytes.push(b'.');
+            }
+            let digits = [octet / 100, octet / 10 % 10, octet % 10].map(|digit| b'0' + digit);
+            let leading = usize::from(octet < 100) + usize::from(octet < 10);
+            self.bytes.extend_from_slice(&digits[leading..]);
         }
     }
 
@@ -164,6 +178,9 @@ mod tests {
         assert_eq!(of("2001:DB8:1:2::9", 32, 64), of("2001:db8:1:2:ffff::", 32, 64));
         assert_eq!(of("2001:db8:1:2:3:4:5:6", 32, 48), "2001:db8:1::/48");
         assert_eq!(of("::ffff:203.0.113.7", 32, 64), "203.0.113.7");
+        for address in ["0.0.0.0", "9.10.99.100", "255.1.20.109"] {
+            assert_eq!(of(address, 32, 64), address);
+        }
     }
 
     fn part() -> impl Strategy<Value = Option<String>> {

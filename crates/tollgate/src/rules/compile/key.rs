@@ -14,7 +14,7 @@ pub(super) const IPV6_PREFIX: u8 = 64;
 pub(super) fn part(text: &str, scope: &Scope, ipv6_prefix: u8) -> Result<KeyPart, Fault> {
     let (name, prefix) = match text.split_once('/') {
         Some((name, prefix)) if matches!(name.trim(), "ip" | "peer") => (name.trim(), Some(prefix)),
-        _ => (text.trim(), None),
+        _ => (text, None),
     };
     let expr = Expr::compile(name, scope)?;
     let of = match expr.attribute() {

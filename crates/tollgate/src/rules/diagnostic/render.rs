@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 
-use annotate_snippets::{AnnotationKind, Group, Level, Origin, Patch, Renderer, Snippet};
+use annotate_snippets::{
+    AnnotationKind, Group, Level, Origin, Patch, Renderer, Snippet, normalize_untrusted_str,
+};
 
 use super::whereabouts::{Cursor, Spot};
 use super::{Diagnostic, Diagnostics, Finding, Severity};
@@ -79,7 +81,7 @@ impl Diagnostics {
         // Some say in words what the suggestion below shows.
         let said = |help: &&String| found.fix.is_some() && help.starts_with("did you mean");
         if let Some(help) = found.help.as_ref().filter(|help| !said(help)) {
-            group = group.element(Level::HELP.message(help.as_str()));
+            group = group.element(Level::HELP.message(normalize_untrusted_str(help)));
         }
         let mut groups = vec![group];
         if let Some(fix) = &found.fix {
@@ -94,7 +96,7 @@ impl Diagnostics {
         let spot = Cursor::default().find(&self.sources, place)?;
         let whole = found.aside.fix_place.is_none_or(|place| place == found.place);
         let title = match whole && fix.len() <= MAX_FIX {
-            true => format!("did you mean `{fix}`?"),
+            true => format!("did you mean `{}`?", normalize_untrusted_str(fix)),
             false => "write it like this".to_owned(),
         };
         let title = Level::HELP.secondary_title(title);
