@@ -314,3 +314,63 @@ rules:
     assert_eq!(limiter.limiter.rules().warnings().len(), 2);
     assert_eq!(limiter.ask("header.x-org=acme ip=192.0.2.1").rule(), Some("tokens"));
 }
+
+/// A store that never answers.
+struct Dead;
+
+impl tollgate::Store for Dead {
+    async fn run(&self, _: tollgate::Call<'_>) -> Result<tollgate::Verdicts, tollgate::StoreError> {
+        Err(tollgate::StoreError::new("it is gone"))
+    }
+}
+
+#[test]
+fn a_store_that_fails_is_answered_as_the_rule_says() {
+    let passes = |on_error: &str| {
+        let text = format!("rules: [{{ name: api, limit: 2/h, on_error: {on_error} }}]");
+        let limiter = tollgate::Limiter::builder().store(Dead).build_rules(text.parse().unwrap());
+        let ask = || support::block_on(limiter.ask(&Request::new("GET", "/")));
+        let decisions: Vec<_> = (0..4).map(|_| ask()).collect();
+        (
+            decisions.iter().filter(|decision| decision.allowed).count(),
+            decisions[3].reason,
+            decisions[3].code,
+        )
+    };
+    assert_eq!(passes("allow"), (4, Reason::StoreFailed, 200));
+    assert_eq!(passes("deny"), (0, Reason::StoreFailed, 503));
+    assert_eq!(passes("local"), (2, Reason::OverLimit, 429));
+}
+
+#[test]
+fn what_a_client_sends_makes_neither_two_of_one_nor_one_of_two() {
+    let limiter = Fixture::new(
+        "
+trusted_proxies: [10.0.0.0/8]
+rules:
+  - { name: login, route: POST /login, per: ip, limit: 1/h }
+  - { name: pair, route: POST /pair, per: [org, user], limit: 1/h }
+",
+    );
+    assert!(limiter.ask("POST /login ip=203.0.113.7").allowed);
+    for spelling in [
+        "POST //login ip=203.0.113.7",
+        "POST /./login ip=203.0.113.7",
+        "POST /x/../login ip=203.0.113.7",
+        "POST /%6Cogin ip=203.0.113.7",
+        "POST /login/?a=b ip=203.0.113.7",
+        "POST /login ip=::ffff:203.0.113.7",
+        "POST /login ip=203.0.113.7 header.x-forwarded-for=1.2.3.4",
+        "POST /login ip=10.0.0.1 header.x-forwarded-for=9.9.9.9,203.0.113.7",
+        "POST /login ip=10.0.0.1 header.X-Forwarded-For=9.9.9.9 header.x-forwarded-for=203.0.113.7",
+    ] {
+        assert!(!limiter.ask(spelling).allowed, "{spelling}");
+    }
+    assert!(limiter.ask("POST /login ip=2001:db8:0:1::1").allowed);
+    assert!(!limiter.ask("POST /login ip=2001:db8:0:1:ffff::2").allowed); // the same /64
+    assert!(limiter.ask("POST /login ip=2001:db8:0:2::1").allowed);
+    for two in ["org=a user=b|c", "org=a|b user=c", "org=a user=b%7Cc", "org= user=a|b|c", "user=a"]
+    {
+        assert!(limiter.ask(&format!("POST /pair {two}")).allowed, "{two}");
+    }
+}
