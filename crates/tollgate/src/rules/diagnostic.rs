@@ -88,6 +88,14 @@ impl Diagnostic {
         self
     }
 
+    /// The same at places that `to` tells.
+    pub(crate) fn moved(mut self, to: impl Fn(Place) -> Place) -> Self {
+        self.place = to(self.place);
+        self.aside.fix_place = self.aside.fix_place.map(&to);
+        self.aside.related = self.aside.related.take().map(|(place, how)| (to(place), how));
+        self
+    }
+
     /// How bad it is.
     pub fn severity(&self) -> Severity {
         self.severity

@@ -142,20 +142,16 @@ struct Set {
 impl Rules {
     /// Reads texts. Each is a domain of its own.
     pub fn read(sources: impl IntoIterator<Item = Source>) -> Result<Rules, Diagnostics> {
-        let mut sources: Vec<Source> = sources.into_iter().collect();
-        let mut mended = Vec::new();
-        for (source, number) in sources.iter_mut().zip(0..) {
-            mend::mend(source, number, &mut mended);
-        }
-        let sources: Arc<[Source]> = sources.into();
+        let sources: Arc<[Source]> = sources.into_iter().collect();
         let mut found = Diagnostics::new(sources.clone());
-        mended.into_iter().for_each(|mended| found.push(mended));
         let mut domains = Vec::new();
         let mut by_name = HashMap::new();
         let mut cases = Vec::new();
         let mut trees = Vec::new();
         for (number, source) in sources.iter().enumerate() {
-            let root = match yaml::parse(&source.text, number as u32) {
+            let mut mended = mend::Mended::new(&source.text, number as u32);
+            mended.found.drain(..).for_each(|mended| found.push(mended));
+            let root = match mended.parse(number as u32) {
                 Ok(root) => root,
                 Err(error) => {
                     found.push(error);

@@ -6,6 +6,8 @@ use crate::rules::source::At;
 use crate::rules::written::{Case, Document, Step};
 use crate::rules::yaml::{Node, Value};
 
+/// The most requests of all cases of a file: it is read in no time, and tested in seconds.
+const MAX_REQUESTS: u64 = 1_000_000;
 const CASE: [&str; 3] = ["name", "starts", "steps"];
 const STEP: [&str; 6] = ["name", "at", "request", "cost", "times", "expect"];
 const EXPECT: [&str; 7] = ["allow", "deny", "rule", "code", "remaining", "retry_after", "wait"];
@@ -26,7 +28,16 @@ impl Reader<'_> {
 
     pub(super) fn cases(&mut self, node: &Node<'_>) -> Vec<Case> {
         let nodes = self.list(node, "a list of test cases", MAX_ENTRIES);
-        self.each(nodes, Self::case)
+        let cases = self.each(nodes, Self::case);
+        let steps = cases.iter().flat_map(|case| &case.steps);
+        let requests = steps.fold(0, |sum: u64, step| sum.saturating_add(step.times));
+        if requests > MAX_REQUESTS {
+            let message = format!(
+                "the cases of a file are at most {MAX_REQUESTS} requests, these are {requests}"
+            );
+            self.found.push(Diagnostic::error("too-many", node.place, message));
+        }
+        cases
     }
 
     /// A name and steps, or one step that is a case by itself.
