@@ -99,13 +99,15 @@ impl<'b> KeyWriter<'b> {
     /// An address, or the network of so many bits it is in.
     pub(crate) fn ip(&mut self, ip: IpAddr, bits4: u8, bits6: u8) {
         let ip = address::canonical(ip);
-        let network = address::group(ip, bits4, bits6);
-        let (bits, all) = if ip.is_ipv4() { (bits4, 32) } else { (bits6, 128) };
-        match (bits < all, network) {
-            (true, _) => self.display(&format_args!("{network}/{bits}")),
-            // Every second key is one of these, and formatting costs more than the decision.
-            (false, IpAddr::V4(address)) => self.octets(address.octets()),
-            (false, IpAddr::V6(_)) => self.display(&network),
+        match ip {
+            // Every second key is one of these, and formatting would cost more than deciding.
+            IpAddr::V4(address) if bits4 >= 32 => self.octets(address.octets()),
+            IpAddr::V6(_) if bits6 >= 128 => self.display(&ip),
+            _ => {
+                let bits = if ip.is_ipv4() { bits4 } else { bits6 };
+                let network = address::group(ip, bits4, bits6);
+                self.display(&format_args!("{network}/{bits}"));
+            }
         }
     }
 
