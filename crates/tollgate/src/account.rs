@@ -25,7 +25,7 @@ pub(crate) use together::{Accounts, only, run};
 /// let none = Verdicts::new();
 /// assert!(none.iter().all(|verdict| verdict.allowed));
 /// ```
-pub type Verdicts = SmallVec<[Verdict; 2]>;
+pub type Verdicts = SmallVec<[Verdict; 4]>;
 
 /// What is remembered for one key under one limit. Whatever grows is boxed, so that the small
 /// ones, which are most of them, stay cheap to move.

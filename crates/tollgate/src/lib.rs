@@ -104,6 +104,26 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Rules
+//!
+//! Where limits depend on who asks for what, [`rules`] say so in YAML: routes, conditions, plans,
+//! exceptions, several limits for one request. (The feature `rules`, on by default.)
+//!
+//! ```
+//! # #[cfg(feature = "rules")] {
+//! use tollgate::{Limiter, Request, Rules};
+//!
+//! let rules: Rules = "
+//! rules:
+//!   - { name: edge, per: ip, limit: 10/s burst 20 }
+//!   - { name: login, route: POST /login, per: ip, limit: [5/min, 20/h sliding] }
+//! ".parse().unwrap(); // or Rules::from_file("tollgate.yaml")
+//! let limiter = Limiter::from_rules(rules);
+//! let decision = limiter.decide(&Request::new("POST", "/login").peer([203, 0, 113, 7].into()));
+//! assert_eq!((decision.allowed, decision.rule()), (true, Some("login")));
+//! # }
+//! ```
+//!
 //! # Time
 //!
 //! A limiter reads the processor's own counter, to the nanosecond; the wall clock is asked once, so
