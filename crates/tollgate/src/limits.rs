@@ -61,7 +61,7 @@ impl Limits {
     pub(crate) fn changed(&self, limits: SmallVec<[Limit; 2]>, carry: Carry, now: Time) -> Limits {
         let former = |i: usize| {
             let limit = self.limits.get(i)?.clone();
-            let older = self.formers[i].clone().and_then(|older| still_of_use(older, now, 1));
+            let older = self.formers[i].clone().and_then(|older| older.still_of_use(now, 1));
             let former = older.map(Box::new);
             Some(Former { bucket: self.bucket(i), limit, carry, until: now, former })
         };
@@ -74,13 +74,20 @@ impl Limits {
     }
 }
 
-/// Drops formers none of whose keys can still owe anything (unless a settlement ran deep into
-/// debt), and those too many changes back.
-fn still_of_use(former: Former, now: Time, depth: usize) -> Option<Former> {
-    let fill = former.limit.fill_time().times(2);
-    if depth >= MAX_FORMER || former.until + fill < now {
-        return None;
+impl Former {
+    /// Whether any key may still owe something under the limit that was replaced (unless a
+    /// settlement ran deep into debt).
+    pub(crate) fn is_of_use(&self, now: Time) -> bool {
+        self.until + self.limit.fill_time().times(2) >= now
     }
-    let older = former.former.and_then(|older| still_of_use(*older, now, depth + 1));
-    Some(Former { former: older.map(Box::new), ..former })
+
+    /// The chain from here on, without those of no use and those too many changes back; `depth`
+    /// is how many changes back this one is.
+    pub(crate) fn still_of_use(self, now: Time, depth: usize) -> Option<Former> {
+        if depth >= MAX_FORMER || !self.is_of_use(now) {
+            return None;
+        }
+        let older = self.former.and_then(|older| older.still_of_use(now, depth + 1));
+        Some(Former { former: older.map(Box::new), ..self })
+    }
 }

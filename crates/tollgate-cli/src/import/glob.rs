@@ -1,19 +1,6 @@
 //! Patterns in which `*` stands for any text.
 
-/// Whether a text matches a pattern.
-pub(super) fn matches(glob: &str, text: &str) -> bool {
-    let Some((first, rest)) = glob.split_once('*') else { return glob == text };
-    let Some(mut text) = text.strip_prefix(first) else { return false };
-    let mut parts: Vec<&str> = rest.split('*').collect();
-    let last = parts.pop().unwrap_or_default();
-    for part in parts {
-        match text.find(part) {
-            Some(at) => text = &text[at + part.len()..],
-            None => return false,
-        }
-    }
-    text.ends_with(last)
-}
+pub(super) use tollgate::rules::glob_matches as matches;
 
 /// Whether some text may match both: not if they begin or end differently.
 pub(super) fn may_overlap(a: &str, b: &str) -> bool {

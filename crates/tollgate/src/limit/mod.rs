@@ -149,6 +149,12 @@ impl Limit {
         self.spec.label.as_deref()
     }
 
+    /// Whether its windows are those of the calendar.
+    #[cfg(feature = "rules")]
+    pub(crate) fn is_calendar(&self) -> bool {
+        self.spec.has(words::Word::Calendar)
+    }
+
     /// The time zone of a calendar limit that names one; others run on UTC.
     ///
     /// ```

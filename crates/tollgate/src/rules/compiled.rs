@@ -48,6 +48,7 @@ pub(crate) struct Compiled {
 #[derive(Clone, Debug)]
 pub(crate) struct Plans {
     pub(crate) names: Vec<Box<str>>,
+    pub(crate) by_name: HashMap<Box<str>, u32>,
     /// Says which plan a request has.
     pub(crate) of: Option<Expr>,
     /// The plan of those who have none.
@@ -56,7 +57,7 @@ pub(crate) struct Plans {
 
 impl Plans {
     pub(crate) fn named(&self, name: &str) -> Option<u32> {
-        self.names.iter().position(|known| &**known == name).map(|index| index as u32)
+        self.by_name.get(name).copied()
     }
 }
 

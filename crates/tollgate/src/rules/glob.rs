@@ -15,7 +15,13 @@ pub(crate) fn is_pattern(text: &str) -> bool {
 }
 
 /// Whether `text` is what `pattern` describes.
-pub(crate) fn matches(pattern: &str, text: &str) -> bool {
+///
+/// ```
+/// use tollgate::rules::glob_matches;
+/// assert!(glob_matches("svc-*", "svc-mail"));
+/// assert!(!glob_matches("svc-*", "mail"));
+/// ```
+pub fn matches(pattern: &str, text: &str) -> bool {
     let Some((prefix, rest)) = pattern.split_once('*') else { return pattern == text };
     let (middle, suffix) = rest.rsplit_once('*').unwrap_or(("", rest));
     let inner = text.strip_prefix(prefix).and_then(|text| text.strip_suffix(suffix));

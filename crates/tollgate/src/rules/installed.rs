@@ -8,9 +8,6 @@ use super::Rules;
 use super::compiled::{Bound, Domain, RuleLimit};
 use crate::{Bucket, Former};
 
-/// How many changes back a key that was not seen since is still found.
-const MAX_FORMER: usize = 4;
-
 /// A set of rules in force.
 #[derive(Debug)]
 pub(crate) struct Installed {
@@ -42,7 +39,7 @@ impl Installed {
                     if before.iter().any(|old| old.bucket == limit.bucket) {
                         // Unedited: what it replaced earlier may still be waiting.
                         let former = self.formers.get(&limit.bucket.number()).cloned();
-                        if let Some(former) = former.and_then(|former| still_of_use(former, now, 0))
+                        if let Some(former) = former.and_then(|former| former.still_of_use(now, 0))
                         {
                             keep(limit.bucket, former);
                         }
@@ -50,7 +47,7 @@ impl Installed {
                 }
                 for (limit, old) in edited(&limits, before) {
                     let older = self.formers.get(&old.bucket.number()).cloned();
-                    let older = older.and_then(|older| still_of_use(older, now, 1));
+                    let older = older.and_then(|older| older.still_of_use(now, 1));
                     let former = Former {
                         bucket: old.bucket,
                         limit: old.limit.clone(),
@@ -72,7 +69,7 @@ impl Installed {
             return None;
         }
         let former = self.formers.get(&bucket.number())?;
-        is_of_use(former, now).then_some(former)
+        former.is_of_use(now).then_some(former)
     }
 }
 
@@ -132,11 +129,6 @@ fn edited<'b>(now: &[&'b Bound], before: &[&'b Bound]) -> Vec<(&'b Bound, &'b Bo
     pairs
 }
 
-/// Whether any key may still owe something under a limit that was replaced.
-fn is_of_use(former: &Former, now: Time) -> bool {
-    former.until + former.limit.fill_time().times(2) >= now
-}
-
 /// The chain of formers up to `bucket`: what a limit that comes back left there earlier is found
 /// without one.
 fn up_to(former: Former, bucket: Bucket) -> Option<Former> {
@@ -144,13 +136,5 @@ fn up_to(former: Former, bucket: Bucket) -> Option<Former> {
         return None;
     }
     let older = former.former.and_then(|older| up_to(*older, bucket));
-    Some(Former { former: older.map(Box::new), ..former })
-}
-
-fn still_of_use(former: Former, now: Time, depth: usize) -> Option<Former> {
-    if depth >= MAX_FORMER || !is_of_use(&former, now) {
-        return None;
-    }
-    let older = former.former.and_then(|older| still_of_use(*older, now, depth + 1));
     Some(Former { former: older.map(Box::new), ..former })
 }

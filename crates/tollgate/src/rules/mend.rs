@@ -11,6 +11,8 @@ use super::diagnostic::Diagnostic;
 use super::source::Place;
 use super::yaml::{self, Node, Value};
 
+/// The code of what is mended here.
+pub(crate) const UNQUOTED: &str = "unquoted";
 /// The longest text that is mended; each mend reads it once more.
 const MAX_BYTES: usize = 64 << 10;
 /// The most mends in one text.
@@ -36,11 +38,11 @@ impl<'t> Mended<'t> {
     /// Mends one place; whether there was one to mend.
     fn mend(&mut self, source: u32) -> bool {
         let Err(problem) = yaml::parse(&self.text, source) else { return false };
-        let (true, Some(quoted)) = (problem.code == "unquoted", &problem.fix) else { return false };
+        let (true, Some(quoted)) = (problem.code == UNQUOTED, &problem.fix) else { return false };
         let range = problem.place.range();
         let message =
             format!("read as {quoted}: between {{ }} and [ ] a text with brackets goes in quotes");
-        self.found.push(Diagnostic::warning("unquoted", self.written(problem.place), message));
+        self.found.push(Diagnostic::warning(UNQUOTED, self.written(problem.place), message));
         let mut added = Vec::new();
         let mut before = self.text[range.clone()].bytes().peekable();
         for (offset, byte) in quoted.bytes().enumerate() {

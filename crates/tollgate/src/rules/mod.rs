@@ -99,6 +99,7 @@ pub use decision::{Decision, LimitStatus, Reason};
 pub use diagnostic::{CODES, Diagnostic, Diagnostics, Finding, Severity};
 pub use door::Door;
 pub use explain::{Explanation, LimitExplanation, RuleExplanation};
+pub use glob::matches as glob_matches;
 pub use info::RuleInfo;
 pub use key::encode_key;
 pub use limiter::RuleLimiter;
@@ -111,6 +112,7 @@ pub use value::Value;
 use cases::DomainCase;
 use compiled::Domain;
 use envoy::Tree;
+use mend::Mended;
 
 /// Rules that were read, checked and compiled. Clones share them.
 ///
@@ -149,9 +151,16 @@ impl Rules {
         let mut cases = Vec::new();
         let mut trees = Vec::new();
         for (number, source) in sources.iter().enumerate() {
-            let mut mended = mend::Mended::new(&source.text, number as u32);
-            mended.found.drain(..).for_each(|mended| found.push(mended));
-            let root = match mended.parse(number as u32) {
+            let mended;
+            let parsed = match yaml::parse(&source.text, number as u32) {
+                Err(problem) if problem.code == mend::UNQUOTED => {
+                    mended = Mended::new(&source.text, number as u32);
+                    mended.found.iter().for_each(|mend| found.push(mend.clone()));
+                    mended.parse(number as u32)
+                }
+                parsed => parsed,
+            };
+            let root = match parsed {
                 Ok(root) => root,
                 Err(error) => {
                     found.push(error);

@@ -107,7 +107,7 @@ pub(crate) enum When {
 }
 
 /// A limit as a rule names it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Written {
     /// `10/s burst 20`, or the long form of it.
     Limit(Limit),

@@ -24,10 +24,8 @@ pub(crate) fn bind(limit: Limit, domain: &str, bucket: &str) -> Bound {
 
 /// A calendar limit without a time zone runs on the file's.
 pub(crate) fn in_zone(limit: Limit, zone: Option<&str>) -> Limit {
-    let text = limit.to_string();
-    let is_calendar = text.split(' ').any(|word| word == "calendar");
     match (zone, limit.time_zone()) {
-        (Some(zone), None) if is_calendar => limit.clone().calendar(zone).unwrap_or(limit),
+        (Some(zone), None) if limit.is_calendar() => limit.clone().calendar(zone).unwrap_or(limit),
         _ => limit,
     }
 }
@@ -143,13 +141,7 @@ pub(super) fn check_shared_buckets(rules: &[Rule], document: &Document, found: &
         else {
             continue;
         };
-        let per = |rule: &written::Rule| {
-            rule.per.iter().map(|part| part.value.clone()).collect::<Vec<_>>()
-        };
-        let limits = |rule: &written::Rule| {
-            format!("{:?}", rule.limits.iter().map(|limit| &limit.value).collect::<Vec<_>>())
-        };
-        let what = match (per(one) == per(other), limits(one) == limits(other)) {
+        let what = match (same(&one.per, &other.per), same(&one.limits, &other.limits)) {
             (true, true) => continue,
             (false, _) => "`per`",
             (true, false) => "`limit`",
@@ -163,4 +155,9 @@ pub(super) fn check_shared_buckets(rules: &[Rule], document: &Document, found: &
                 .help("rules that share a bucket count the same things by the same limit"),
         );
     }
+}
+
+/// Whether two lists say the same, wherever they stand.
+fn same<T: PartialEq>(one: &[At<T>], other: &[At<T>]) -> bool {
+    one.iter().map(|at| &at.value).eq(other.iter().map(|at| &at.value))
 }

@@ -34,13 +34,6 @@ pub(super) fn check(document: &Document, compiled: &Compiled, found: &mut Diagno
             names(written, rule, &known, found);
         }
         binds::check(written, found);
-        if rule.mode == Mode::Share(0) {
-            let message =
-                format!("the rule {:?} is enforced for 0% of its keys: for nobody", rule.name);
-            let help = "write `mode: shadow` to only report";
-            found
-                .push(Diagnostic::warning("never-matches", written.name.place, message).help(help));
-        }
     }
 }
 

@@ -87,7 +87,8 @@ fn plans(document: &Document, scope: &Scope, found: &mut Diagnostics) -> Plans {
         document.plans.iter().map(|plan| plan.name.as_str().into()).collect();
     // `plan` is a name like any other: the request's attribute, or an expression of the file.
     let of = Expr::compile("plan", scope).ok();
-    let mut plans = Plans { names, of, default: None };
+    let numbered = names.iter().cloned().zip(0..);
+    let mut plans = Plans { by_name: numbered.collect(), names, of, default: None };
     plans.default = plans.named("default");
     if let Some(name) = &document.defaults.plan {
         plans.default = plans.named(name);
