@@ -8,9 +8,9 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::Result;
 use crate::sh::{self, Stream};
 use crate::tools::{self, Installer};
+use crate::{Result, components};
 
 const SCOPE: [&str; 3] = ["--workspace", "--exclude", "tollgate-bench"];
 const EXAMPLES: &str = "crates/tollgate/examples";
@@ -30,6 +30,7 @@ impl Count {
 }
 
 pub(crate) fn run() -> Result {
+    components::ensure()?;
     // A failing test does not stop the later kinds; a build that breaks does, inside `counted`.
     let (counts, took) = sh::timed(|| -> Result<[Count; 4]> {
         Ok([unit_and_integration()?, doctests()?, interleavings()?, examples()?])
@@ -47,13 +48,15 @@ fn unit_and_integration() -> Result<Count> {
     match tools::ensure("cargo-nextest", Installer::Cargo("cargo-nextest")) {
         Ok(()) => {
             let nextest = &mut sh::cargo(&["nextest", "run", "--no-fail-fast"]);
-            let (ok, text) = sh::tee(nextest.args(SCOPE), Stream::Stderr)?;
+            nextest.args(SCOPE).env(components::FOLDER, components::folder());
+            let (ok, text) = sh::tee(nextest, Stream::Stderr)?;
             counted("cargo nextest run", ok, nextest_count(&text))
         }
         Err(error) => {
             eprintln!("{error}\nfalling back on cargo test");
             let plain = &mut sh::cargo(&["test", "--tests", "--no-fail-fast"]);
-            let (ok, text) = sh::tee(plain.args(SCOPE), Stream::Stdout)?;
+            plain.args(SCOPE).env(components::FOLDER, components::folder());
+            let (ok, text) = sh::tee(plain, Stream::Stdout)?;
             counted("cargo test --tests", ok, libtest_count(&text))
         }
     }

@@ -1,8 +1,8 @@
 //! Tools a command needs: found on the machine, or installed once.
 //!
 //! To add one: call [`ensure`] just before the step that needs it, so that nobody installs what
-//! they do not use. To add a way to install (pip, npm): a variant of [`Installer`] and its arm in
-//! [`Installer::steps`].
+//! they do not use. To add a way to install: a variant of [`Installer`] and its arm in
+//! [`Installer::steps`]. What only tests run against is in `components`.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -45,7 +45,9 @@ pub(crate) fn ensure(program: &str, installer: Installer) -> Result {
     for step in installer.steps() {
         let step = if sudo { [&["sudo", "-n"], step.as_slice()].concat() } else { step };
         let (first, rest) = step.split_first().expect("no step is empty");
-        sh::run(&mut sh::command(first, rest))
+        // Debian's packages would ask questions, and start the servers they bring.
+        let quiet = [("DEBIAN_FRONTEND", "noninteractive"), ("RUNLEVEL", "1")];
+        sh::run(sh::command(first, rest).envs(quiet))
             .map_err(|error| format!("{program} is missing and could not be installed: {error}"))?;
     }
     match find(program) {

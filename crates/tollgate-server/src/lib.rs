@@ -26,11 +26,21 @@
 //! fetch from one; each keeps the last good copy, so that the service may be down, also while a
 //! limiter restarts.
 
+mod admin;
 pub mod bundle;
 pub mod client;
 mod clock;
+pub mod config;
 mod digest;
 mod disk;
+mod doors;
+mod engine;
+pub mod net;
 pub mod rules_service;
 pub mod secret;
+mod server;
 pub mod sources;
+mod telemetry;
+
+pub use config::Config;
+pub use server::{Addresses, SAMPLE_RULES, Server, StartError};

@@ -1,14 +1,16 @@
 //! Asking about a domain that was written for Envoy's rate limit service.
 
+use std::sync::Arc;
+
 use smallvec::SmallVec;
 
 use super::Request;
 use super::decide::Charging;
-use super::decision::{Decision, LimitState, Reason};
+use super::decision::{Decision, LimitState, Named, Reason};
 use super::envoy::{Code, Plan, RateLimitAnswer, RateLimitRequest, Tree};
 use super::limiter::{RuleLimiter, Shared};
 use crate::counters::ready;
-use crate::store::{Store, StoreError};
+use crate::store::{Action, Store, StoreError};
 use crate::{MemoryStore, Verdicts};
 
 impl<S: Store> RuleLimiter<S> {
@@ -75,10 +77,31 @@ pub(crate) async fn decide<S: Store>(
         Charging::Real => tree.plan_of(request),
         Charging::Dry => tree.plan_of(request).without_charging(),
     };
-    let Ok(verdicts) = run(limiter, &plan).await else {
-        // What the original answers when its store is down is an error, which Envoy lets pass.
-        return Decision::plain(true, Reason::StoreFailed, 200, None, None);
-    };
+    // What the original answers when its store is down is an error, which Envoy lets pass.
+    let decided = carry_out(limiter, tree, &plan, request.cost).await;
+    decided.unwrap_or_else(|_| Decision::plain(true, Reason::StoreFailed, 200, None, None))
+}
+
+/// Changes what a generic request is counted by.
+pub(crate) async fn adjust<S: Store>(
+    limiter: &Shared<S>,
+    tree: &Tree,
+    request: &Request<'_>,
+    action: Action,
+    amount: u64,
+) -> Result<Decision, StoreError> {
+    let plan = tree.plan_of(request).doing(action, amount);
+    carry_out(limiter, tree, &plan, amount).await
+}
+
+/// Runs a plan of one descriptor; the decision it comes to.
+async fn carry_out<S: Store>(
+    limiter: &Shared<S>,
+    tree: &Tree,
+    plan: &Plan<'_>,
+    cost: u64,
+) -> Result<Decision, StoreError> {
+    let verdicts = run(limiter, plan).await?;
     let answer = plan.answer(&verdicts, limiter.clock.now());
     let status = answer.statuses.first();
     let mut decision = match (answer.overall, verdicts.is_empty()) {
@@ -88,15 +111,13 @@ pub(crate) async fn decide<S: Store>(
     };
     decision.retry_after = status.and_then(|status| status.retry_after);
     let named = status.and_then(|status| status.current_limit.as_ref()?.name.clone());
-    decision.name = Some(named.unwrap_or_else(|| tree.domain().into()));
-    let state = |(limit, verdict)| LimitState {
-        rule: 0,
-        quota: limit,
-        verdict,
-        enforced: true,
-        cost: request.cost,
-    };
+    let domain: Arc<str> = tree.domain().into();
+    let limit = named.unwrap_or_else(|| domain.clone());
+    decision.named = Some(Box::new(Named { domain, limit }));
+    let state =
+        |(limit, verdict)| LimitState { rule: 0, quota: limit, verdict, enforced: true, cost };
     let limits: SmallVec<[_; 2]> = plan.quotas().collect();
     decision.limits = limits.into_iter().zip(verdicts).map(state).collect();
-    decision
+    decision.key = plan.key_of(0).map(Into::into);
+    Ok(decision)
 }

@@ -32,6 +32,8 @@ pub(crate) struct Domain {
 /// What a file says beside its data.
 #[derive(Clone, Debug)]
 pub(crate) struct Compiled {
+    /// The domain's name, for whoever has only this.
+    pub(crate) domain: Box<str>,
     pub(crate) trust: Trust,
     pub(crate) unmatched: Unmatched,
     pub(crate) matcher: Matcher,

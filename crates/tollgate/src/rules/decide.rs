@@ -88,24 +88,24 @@ impl Decision {
             key: None,
             limits: SmallVec::new(),
             rules,
-            name: None,
+            named: None,
             held: None,
         }
     }
 }
 
 /// A request whose limits are to be asked.
-struct Asked<'a, S> {
-    limiter: &'a Shared<S>,
-    installed: &'a Arc<Installed>,
-    domain: &'a Domain,
-    demands: Demands<'a>,
-    now: Time,
-    charging: Charging,
+pub(super) struct Asked<'a, S> {
+    pub(super) limiter: &'a Shared<S>,
+    pub(super) installed: &'a Arc<Installed>,
+    pub(super) domain: &'a Domain,
+    pub(super) demands: Demands<'a>,
+    pub(super) now: Time,
+    pub(super) charging: Charging,
 }
 
 /// Lines that were asked, and what each said.
-type Answers = SmallVec<[(usize, Verdict); 6]>;
+pub(super) type Answers = SmallVec<[(usize, Verdict); 6]>;
 
 impl<S: Store> Asked<'_, S> {
     /// `None` if the rules were replaced meanwhile.
@@ -167,7 +167,7 @@ impl<S: Store> Asked<'_, S> {
     }
 
     /// The numbers of lines.
-    fn lines(&self, wanted: impl Fn(&Line<'_>) -> bool) -> SmallVec<[usize; 6]> {
+    pub(super) fn lines(&self, wanted: impl Fn(&Line<'_>) -> bool) -> SmallVec<[usize; 6]> {
         let lines = self.demands.lines.iter().enumerate();
         lines.filter(|(_, line)| wanted(line)).map(|(index, _)| index).collect()
     }
@@ -246,7 +246,7 @@ impl<S: Store> Asked<'_, S> {
     }
 
     /// Runs one call; `None` if the rules were replaced before the keys were held.
-    async fn run(
+    pub(super) async fn run(
         &self,
         action: Action,
         lines: &[usize],
@@ -286,7 +286,7 @@ impl<S: Store> Asked<'_, S> {
     }
 
     /// One decision of all that was said.
-    fn decision(&self, lease: u64, answers: Answers) -> Decision {
+    pub(super) fn decision(&self, lease: u64, answers: Answers) -> Decision {
         let state = |(line, verdict): &(usize, Verdict)| {
             let line = &self.demands.lines[*line];
             let demand = &self.demands.demands[line.demand];
@@ -310,8 +310,6 @@ impl<S: Store> Asked<'_, S> {
                 let rule = enforced().nth(index).map_or(0, |limit| limit.rule);
                 decision.allowed = false;
                 decision.rule = Some(rule);
-                let demand = self.demands.demands.iter().find(|demand| demand.rule == rule);
-                decision.key = demand.map(|demand| self.demands.key(demand).into());
                 decision.code = compiled.rules[rule as usize].then.status();
                 (decision.reason, decision.retry_after) = match retry {
                     Retry::Never => (Reason::NeverFits, None),
@@ -332,6 +330,8 @@ impl<S: Store> Asked<'_, S> {
                 decision.held = Held::of(lease, taken);
             }
         }
+        let demand = self.demands.demands.iter().find(|demand| Some(demand.rule) == decision.rule);
+        decision.key = demand.map(|demand| self.demands.key(demand).as_bytes().into());
         decision
     }
 }

@@ -80,12 +80,22 @@ pub struct Decision {
     /// not a matter of time.
     pub retry_after: Option<Duration>,
     pub(crate) rule: Option<u32>,
-    pub(crate) key: Option<Box<str>>,
+    pub(crate) key: Option<KeyText>,
     pub(crate) limits: SmallVec<[LimitState; 4]>,
     pub(crate) rules: Option<Arc<Compiled>>,
-    /// What the limit is called where there are no rules.
-    pub(crate) name: Option<Arc<str>>,
+    /// What the domain and the limit are called where there are no rules.
+    pub(crate) named: Option<Box<Named>>,
     pub(crate) held: Option<Box<super::held::Held>>,
+}
+
+/// A key that most often needs no memory of its own.
+pub(crate) type KeyText = SmallVec<[u8; 36]>;
+
+/// The names of what decided in a domain written for Envoy.
+#[derive(Clone, Debug)]
+pub(crate) struct Named {
+    pub(crate) domain: Arc<str>,
+    pub(crate) limit: Arc<str>,
 }
 
 /// How one limit stands after a decision.
@@ -119,14 +129,24 @@ pub struct LimitStatus<'d> {
 impl Decision {
     /// The rule that decided: the one that refused, or the one closest to refusing.
     pub fn rule(&self) -> Option<&str> {
-        let Some(rules) = self.rules.as_ref() else { return self.name.as_deref() };
-        Some(&rules.rules.get(self.rule? as usize)?.name)
+        match (&self.rules, &self.named) {
+            (Some(rules), _) => Some(&rules.rules.get(self.rule? as usize)?.name),
+            (None, named) => named.as_ref().map(|named| &*named.limit),
+        }
     }
 
-    /// Whose counter refused it: the values of the rule's `per`, as [one text](super::encode_key).
-    /// None for what was allowed.
+    /// The domain whose rules decided; none if there is no such domain.
+    pub fn domain(&self) -> Option<&str> {
+        match (&self.rules, &self.named) {
+            (Some(rules), _) => Some(&rules.domain),
+            (None, named) => named.as_ref().map(|named| &*named.domain),
+        }
+    }
+
+    /// Whose counter decided: the values of the `per` of that [rule](Decision::rule), as
+    /// [one text](super::encode_key). None if no limit was asked.
     pub fn key(&self) -> Option<&str> {
-        self.key.as_deref()
+        self.key.as_ref().and_then(|key| std::str::from_utf8(key).ok())
     }
 
     /// What the deciding rule does with what it refuses.
@@ -141,8 +161,7 @@ impl Decision {
         self.limits.iter().map(move |state| {
             let rule = rules.get(state.rule as usize);
             LimitStatus {
-                rule: rule
-                    .map_or_else(|| self.name.as_deref().unwrap_or_default(), |rule| &rule.name),
+                rule: rule.map_or_else(|| self.rule().unwrap_or_default(), |rule| &rule.name),
                 quota: state.quota,
                 verdict: state.verdict,
                 cost: state.cost,

@@ -10,8 +10,15 @@ use siphasher::sip::SipHasher13;
 
 use crate::Bucket;
 
-/// The bucket of these parts; other parts, or the same ones cut differently, are another bucket.
-pub(crate) fn bucket(parts: &[&str]) -> Bucket {
+/// The bucket of these parts, the same in every process and on every machine; other parts, or the
+/// same ones cut differently, are another bucket.
+///
+/// ```
+/// use tollgate::rules::bucket;
+/// assert_eq!(bucket(&["mail", "10/s"]), bucket(&["mail", "10/s"]));
+/// assert_ne!(bucket(&["mail", "10/s"]), bucket(&["mail1", "0/s"]));
+/// ```
+pub fn bucket(parts: &[&str]) -> Bucket {
     Bucket::new(stable_hash(parts))
 }
 

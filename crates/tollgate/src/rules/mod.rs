@@ -46,6 +46,7 @@
 //! known and specified; ours is only a shorter road for its plain cases.
 
 mod address;
+mod adjust;
 mod ask_envoy;
 mod attribute;
 mod cases;
@@ -93,6 +94,7 @@ use std::collections::HashMap;
 use std::str::FromStr;
 use std::sync::Arc;
 
+pub use adjust::Adjustment;
 pub use cases::CaseResult;
 pub use data::{Data, DataError, ListData, OverrideData};
 pub use decision::{Decision, LimitStatus, Reason};
@@ -100,6 +102,7 @@ pub use diagnostic::{CODES, Diagnostic, Diagnostics, Finding, Severity};
 pub use door::Door;
 pub use explain::{Explanation, LimitExplanation, RuleExplanation};
 pub use glob::matches as glob_matches;
+pub use identity::bucket;
 pub use info::RuleInfo;
 pub use key::encode_key;
 pub use limiter::RuleLimiter;

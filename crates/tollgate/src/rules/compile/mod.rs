@@ -34,6 +34,7 @@ pub(crate) fn domain(document: &Document, found: &mut Diagnostics) -> Domain {
     limits::check_shared_buckets(&rules, document, found);
     let trust = Trust { proxies: document.trusted_proxies.iter().map(|net| net.value).collect() };
     let compiled = Compiled {
+        domain: name.into(),
         trust,
         unmatched: document.defaults.unmatched,
         matcher: Matcher::new(matches),

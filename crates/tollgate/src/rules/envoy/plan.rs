@@ -285,6 +285,20 @@ impl<'t> Plan<'t> {
         self
     }
 
+    /// The same counters, with something else done to them.
+    pub(crate) fn doing(mut self, action: Action, cost: u64) -> Plan<'t> {
+        for step in &mut self.steps {
+            (step.action, step.cost) = (action, cost);
+        }
+        self
+    }
+
+    /// Whose counter a descriptor is counted by, if any.
+    pub(crate) fn key_of(&self, item: usize) -> Option<&[u8]> {
+        let step = self.steps.iter().find(|step| step.item == item)?;
+        Some(&self.keys[step.key.clone()])
+    }
+
     /// The calls to run, in order. Each answers its checks in order; all answers, one after the
     /// other, are what [`answer`](Plan::answer) wants.
     pub fn calls(&self) -> impl Iterator<Item = PlannedCall<'_>> {

@@ -1,0 +1,1 @@
+//! Forward-auth: proxies ask here before they let a request through.

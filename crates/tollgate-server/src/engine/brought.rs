@@ -1,0 +1,88 @@
+//! Limits that callers bring along, instead of rules.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use tollgate::limit::ParseLimitError;
+use tollgate::rules::bucket;
+use tollgate::{Bucket, Limit};
+
+/// So many texts are remembered. They come from clients: more are read each time.
+const REMEMBERED: usize = 4096;
+/// What a text may have.
+const LONGEST: usize = 256;
+
+/// A limit that callers bring along, and the bucket of its counters: a key is counted apart under
+/// every limit it is asked about with.
+#[derive(Clone, Debug)]
+pub struct Brought {
+    pub(crate) limit: Limit,
+    pub(crate) bucket: Bucket,
+}
+
+/// Why a text is no limit.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BroughtError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Limit(#[from] ParseLimitError),
+    /// It is too long.
+    #[error("a limit has at most {LONGEST} characters, such as 10/s burst 20")]
+    Long,
+}
+
+impl Brought {
+    /// A limit, known by what it says and not by how that was written.
+    pub(crate) fn new(limit: Limit) -> Brought {
+        let bucket = bucket(&["brought", &limit.to_string()]);
+        Brought { limit, bucket }
+    }
+}
+
+/// Limits read before, by their text.
+#[derive(Debug, Default)]
+pub(super) struct Cache(RwLock<HashMap<Box<str>, Arc<Brought>>>);
+
+impl Cache {
+    pub(super) fn get(&self, text: &str) -> Result<Arc<Brought>, BroughtError> {
+        if let Some(known) = self.0.read().get(text) {
+            return Ok(known.clone());
+        }
+        if text.len() > LONGEST {
+            return Err(BroughtError::Long);
+        }
+        let brought = Arc::new(Brought::new(text.parse()?));
+        let mut known = self.0.write();
+        if known.len() >= REMEMBERED {
+            known.clear();
+        }
+        known.insert(text.into(), brought.clone());
+        Ok(brought)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_is_known_by_what_it_says() {
+        let cache = Cache::default();
+        let same = [cache.get("10/s"), cache.get("10 / s"), cache.get("600/min burst 10")];
+        let [one, two, three] = same.map(|brought| brought.unwrap().bucket);
+        assert_eq!(one, two);
+        assert_ne!(one, three);
+    }
+
+    #[test]
+    fn callers_cannot_fill_the_memory() {
+        let cache = Cache::default();
+        for rate in 1..10_000 {
+            cache.get(&format!("{rate}/s")).unwrap();
+        }
+        assert!(cache.0.read().len() <= REMEMBERED);
+        assert!(matches!(cache.get(&"9".repeat(300)), Err(BroughtError::Long)));
+    }
+}

@@ -1,0 +1,100 @@
+//! The bytes of a connection, whatever it runs over.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::server::TlsStream;
+
+/// How long the other side has to notice that we are done.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// The bytes of a connection.
+#[derive(Debug)]
+pub(crate) enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+    Tls(Box<TlsStream<Stream>>),
+}
+
+impl Stream {
+    /// Ends the connection without a reset: says that nothing more comes, and reads on until the
+    /// other side has understood. A close with unread bytes would make the system reset it, and the
+    /// last answer could be lost with that.
+    pub(crate) async fn close(mut self) {
+        let mut rest = [0; 4096];
+        let goodbye = async {
+            self.shutdown().await?;
+            while self.read(&mut rest).await? > 0 {}
+            io::Result::Ok(())
+        };
+        let _ = tokio::time::timeout(LINGER, goodbye).await;
+    }
+}
+
+/// Runs the same method of whichever stream it is.
+macro_rules! each {
+    ($self:ident, $stream:ident => $call:expr) => {
+        match $self.get_mut() {
+            Stream::Tcp(tcp) => {
+                let $stream = Pin::new(tcp);
+                $call
+            }
+            Stream::Unix(unix) => {
+                let $stream = Pin::new(unix);
+                $call
+            }
+            Stream::Tls(tls) => {
+                let $stream = Pin::new(&mut **tls);
+                $call
+            }
+        }
+    };
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        each!(self, stream => stream.poll_read(context, into))
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        from: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        each!(self, stream => stream.poll_write(context, from))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        from: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        each!(self, stream => stream.poll_write_vectored(context, from))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match self {
+            Stream::Tcp(tcp) => tcp.is_write_vectored(),
+            Stream::Unix(unix) => unix.is_write_vectored(),
+            Stream::Tls(tls) => tls.is_write_vectored(),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        each!(self, stream => stream.poll_flush(context))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        each!(self, stream => stream.poll_shutdown(context))
+    }
+}

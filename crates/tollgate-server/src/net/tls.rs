@@ -1,0 +1,99 @@
+//! TLS: certificates from files, read again when they are renewed.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+use tokio_rustls::TlsAcceptor;
+
+use super::Stream;
+
+/// Files in PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsOptions {
+    /// The certificate, and those that vouch for it.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+    /// Who must vouch for clients. If given, a client without a certificate is turned away.
+    pub client_ca: Option<PathBuf>,
+}
+
+/// Why TLS cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{path}: {why}", path = path.display())]
+pub struct TlsError {
+    path: PathBuf,
+    why: String,
+}
+
+/// The server's side of TLS.
+#[derive(Debug)]
+pub(crate) struct Tls {
+    options: TlsOptions,
+    protocols: Vec<Vec<u8>>,
+    current: ArcSwap<ServerConfig>,
+}
+
+impl Tls {
+    /// Reads the files. `protocols` are offered to clients that ask (ALPN).
+    pub(crate) fn load(options: &TlsOptions, protocols: &[&str]) -> Result<Arc<Tls>, TlsError> {
+        let protocols: Vec<Vec<u8>> = protocols.iter().map(|name| name.as_bytes().into()).collect();
+        let current = ArcSwap::from_pointee(read(options, &protocols)?);
+        Ok(Arc::new(Tls { options: options.clone(), protocols, current }))
+    }
+
+    /// Reads the files again. If they are wrong, what was read before goes on.
+    pub(crate) fn reload(&self) -> Result<(), TlsError> {
+        self.current.store(Arc::new(read(&self.options, &self.protocols)?));
+        Ok(())
+    }
+
+    /// Shakes hands.
+    pub(crate) async fn accept(&self, stream: Stream) -> io::Result<Stream> {
+        let acceptor = TlsAcceptor::from(self.current.load_full());
+        Ok(Stream::Tls(Box::new(acceptor.accept(stream).await?)))
+    }
+}
+
+fn read(options: &TlsOptions, protocols: &[Vec<u8>]) -> Result<ServerConfig, TlsError> {
+    let wrong = |path: &Path, why: String| TlsError { path: path.to_owned(), why };
+    let chain = certificates(&options.certificate)?;
+    let key = PrivateKeyDer::from_pem_file(&options.key)
+        .map_err(|error| wrong(&options.key, format!("no private key can be read: {error}")))?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ServerConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .map_err(|error| wrong(&options.certificate, error.to_string()))?;
+    let builder = match &options.client_ca {
+        None => builder.with_no_client_auth(),
+        Some(path) => {
+            let mut roots = RootCertStore::empty();
+            for certificate in certificates(path)? {
+                roots.add(certificate).map_err(|error| wrong(path, error.to_string()))?;
+            }
+            let verifier =
+                WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
+            builder.with_client_cert_verifier(
+                verifier.map_err(|error| wrong(path, error.to_string()))?,
+            )
+        }
+    };
+    let mut config = builder.with_single_cert(chain, key).map_err(|error| {
+        wrong(&options.certificate, format!("the certificate and the key do not fit: {error}"))
+    })?;
+    config.alpn_protocols = protocols.to_vec();
+    Ok(config)
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let wrong = |why: String| TlsError { path: path.to_owned(), why };
+    let read = CertificateDer::pem_file_iter(path).map_err(|error| wrong(error.to_string()))?;
+    let all = read.collect::<Result<Vec<_>, _>>().map_err(|error| wrong(error.to_string()))?;
+    if all.is_empty() { Err(wrong("there is no certificate in it".into())) } else { Ok(all) }
+}

@@ -1,0 +1,186 @@
+//! A running server: rules opened, doors open, until it is told to go.
+
+use std::sync::Arc;
+
+use tollgate::{Clock, Limiter, Rules};
+
+use crate::config::Config;
+use crate::doors::{grpc::GrpcDoor, http::HttpDoor, resp::RespDoor};
+use crate::engine::Engine;
+use crate::net::{
+    self, Address, Bind, BindError, Connections, Door, Drain, Drainer, Listener, Tls,
+};
+use crate::sources::{Follower, SourceError};
+use crate::telemetry::Telemetry;
+
+/// The rules of a server that was given none.
+pub const SAMPLE_RULES: &str = include_str!("sample.yaml");
+
+/// Files the process needs beside connections.
+const RESERVED_FILES: usize = 128;
+
+/// Why a server cannot start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The rules cannot be read.
+    #[error(transparent)]
+    Rules(#[from] SourceError),
+    /// A door cannot be opened.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+}
+
+/// What every door has at hand. Clones share everything.
+#[derive(Clone, Debug)]
+pub(crate) struct Context {
+    pub(crate) config: Arc<Config>,
+    pub(crate) engine: Engine,
+    pub(crate) drain: Drain,
+    pub(crate) connections: Arc<Connections>,
+}
+
+/// A server whose doors are open.
+///
+/// ```
+/// use tollgate_server::{Config, Server, net::{Address, Bind}};
+///
+/// # tokio::runtime::Runtime::new()?.block_on(async {
+/// let mut config = Config::default();
+/// let any: Address = "127.0.0.1:0".parse()?;
+/// (config.http, config.grpc, config.resp) = (Some(Bind::plain(any)), None, None);
+/// let server = Server::start(config).await?;
+/// println!("http://{}", server.addresses().http.as_ref().unwrap());
+/// server.stop().await;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Server {
+    context: Context,
+    addresses: Addresses,
+    drainer: Drainer,
+    certificates: Vec<Arc<Tls>>,
+    follower: Option<Follower>,
+}
+
+/// Where the doors are in fact.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Addresses {
+    /// HTTP.
+    pub http: Option<Address>,
+    /// gRPC.
+    pub grpc: Option<Address>,
+    /// The Redis protocol.
+    pub resp: Option<Address>,
+    /// The admin API, if it is not on the HTTP door.
+    pub admin: Option<Address>,
+}
+
+impl Server {
+    /// Reads the rules and opens the doors.
+    pub async fn start(config: Config) -> Result<Server, StartError> {
+        let clock = config.clock.clone().unwrap_or_else(Clock::system);
+        let opened = match config.rules.clone() {
+            Some(origin) => Some(
+                tokio::task::spawn_blocking(|| origin.open())
+                    .await
+                    .expect("reading rules does not panic")?,
+            ),
+            None => None,
+        };
+        let rules = match &opened {
+            Some(opened) => opened.rules().clone(),
+            None => SAMPLE_RULES.parse::<Rules>().expect("the sample is tested"),
+        };
+        let mut builder = Limiter::builder().clock(clock.clone());
+        if let Some(max_keys) = config.max_keys {
+            builder = builder.max_keys(max_keys);
+        }
+        let limiter = builder.build_rules(rules);
+        let follower = opened.map(|opened| opened.follow(limiter.clone()));
+        let telemetry = Arc::new(Telemetry::new(&config.telemetry));
+        let (drainer, drain) = Drainer::new();
+        let connections = Connections::new(config.bounds.connections.unwrap_or_else(most_files));
+        let engine = Engine::new(limiter, clock, telemetry);
+        let context = Context { config: Arc::new(config), engine, drain, connections };
+        let mut server = Server {
+            context: context.clone(),
+            addresses: Addresses::default(),
+            drainer,
+            certificates: Vec::new(),
+            follower,
+        };
+        let config = &context.config;
+        let http = HttpDoor::new(context.clone());
+        server.addresses.http = server.open(&config.http, &["h2", "http/1.1"], http)?;
+        let grpc = GrpcDoor::new(context.clone());
+        server.addresses.grpc = server.open(&config.grpc, &["h2"], grpc)?;
+        let resp = RespDoor::new(context.clone());
+        server.addresses.resp = server.open(&config.resp, &[], resp)?;
+        Ok(server)
+    }
+
+    fn open(
+        &mut self,
+        bind: &Option<Bind>,
+        protocols: &[&str],
+        door: impl Door,
+    ) -> Result<Option<Address>, BindError> {
+        let Some(bind) = bind else { return Ok(None) };
+        let listener = Listener::bind(bind, protocols)?;
+        let address = listener.address().unwrap_or_else(|_| bind.address.clone());
+        self.certificates.extend(listener.tls().cloned());
+        let Context { connections, drain, .. } = self.context.clone();
+        tokio::spawn(net::serve(listener, connections, drain, door));
+        Ok(Some(address))
+    }
+
+    /// Where the doors are.
+    pub fn addresses(&self) -> &Addresses {
+        &self.addresses
+    }
+
+    /// Looks at the rules and the certificates now. What is wrong is logged, and the old goes on.
+    pub fn reload(&self) {
+        if let Some(follower) = &self.follower {
+            follower.refresh();
+        }
+        for tls in &self.certificates {
+            match tls.reload() {
+                Ok(()) => tracing::info!("the certificate was read again"),
+                Err(error) => tracing::error!(%error, "the old certificate goes on"),
+            }
+        }
+    }
+
+    /// Goes down in good order: says that it is leaving, answers as usual for a moment, accepts
+    /// nobody, finishes what is under way.
+    pub async fn stop(self) {
+        let drain = self.context.config.drain;
+        self.drainer.leave();
+        tokio::time::sleep(drain.notice).await;
+        self.drainer.close();
+        let connections = &self.context.connections;
+        if tokio::time::timeout(drain.patience, connections.empty()).await.is_err() {
+            tracing::warn!(connections = connections.count(), "cut off: they did not end in time");
+        }
+    }
+}
+
+/// As many connections as the system lets the process have files, which is raised as far as it may
+/// be.
+fn most_files() -> usize {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.current != limit.maximum {
+        let raised = rustix::process::Rlimit { current: limit.maximum, ..limit };
+        if setrlimit(Resource::Nofile, raised).is_ok() {
+            limit = raised;
+        }
+    }
+    let files = limit.current.map_or(usize::MAX, |files| files as usize);
+    files.saturating_sub(RESERVED_FILES).clamp(64, 1 << 20)
+}

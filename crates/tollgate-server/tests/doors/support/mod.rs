@@ -1,0 +1,86 @@
+//! A server to ask, and the programs that ask it.
+
+mod programs;
+
+pub(crate) use programs::{Program, free_port, node, python, server_program};
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::runtime::Runtime;
+use tollgate_server::net::{Address, Bind};
+use tollgate_server::sources::Origin;
+use tollgate_server::{Config, Server};
+
+/// How long anything in a test may take before it is called a failure.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
+
+/// A server in this process, with every door on a free port. Stops when dropped.
+pub(crate) struct Running {
+    runtime: Runtime,
+    server: Option<Server>,
+    folder: tempfile::TempDir,
+}
+
+/// A server that follows these rules.
+pub(crate) fn start(rules: &str) -> Running {
+    start_with(rules, |_| {})
+}
+
+/// The same, set up otherwise.
+pub(crate) fn start_with(rules: &str, set_up: impl FnOnce(&mut Config)) -> Running {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rules.yaml");
+    std::fs::write(&path, rules).unwrap();
+    let any = || Some(Bind::plain("127.0.0.1:0".parse().unwrap()));
+    let mut config = Config::default();
+    (config.http, config.grpc, config.resp) = (any(), any(), any());
+    config.rules = Some(Origin::path(&path));
+    config.drain.notice = Duration::ZERO;
+    set_up(&mut config);
+    let runtime = Runtime::new().unwrap();
+    let server = Some(runtime.block_on(Server::start(config)).unwrap());
+    Running { runtime, server, folder }
+}
+
+impl Running {
+    fn server(&self) -> &Server {
+        self.server.as_ref().unwrap()
+    }
+
+    pub(crate) fn http(&self) -> SocketAddr {
+        tcp(self.server().addresses().http.as_ref())
+    }
+
+    pub(crate) fn grpc(&self) -> SocketAddr {
+        tcp(self.server().addresses().grpc.as_ref())
+    }
+
+    pub(crate) fn resp(&self) -> SocketAddr {
+        tcp(self.server().addresses().resp.as_ref())
+    }
+
+    /// Replaces the rules file, and has the server look at it.
+    pub(crate) fn write_rules(&self, rules: &str) {
+        std::fs::write(self.folder.path().join("rules.yaml"), rules).unwrap();
+        self.server().reload();
+    }
+
+    /// Runs something on the server's runtime.
+    pub(crate) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
+        self.runtime.block_on(future)
+    }
+
+    /// Has the server go down in good order.
+    pub(crate) fn stop(mut self) {
+        let server = self.server.take().unwrap();
+        self.runtime.block_on(server.stop());
+    }
+}
+
+fn tcp(address: Option<&Address>) -> SocketAddr {
+    match address {
+        Some(Address::Tcp(address)) => *address,
+        other => panic!("no port: {other:?}"),
+    }
+}

