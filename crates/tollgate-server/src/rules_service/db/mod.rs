@@ -168,7 +168,7 @@ pub(super) fn load(connection: &Connection) -> rusqlite::Result<Bundle> {
     let overrides = overrides::all(connection)?.into_iter().map(|stored| stored.what).collect();
     let lists = lists::all(connection)?.into_iter().map(|stored| stored.what).collect();
     let revision = schema::revision(connection)?;
-    Ok(Bundle::new(revision, files.collect(), Data { overrides, lists }))
+    Ok(Bundle::new(revision, files.collect(), Data { overrides, lists, ..Data::default() }))
 }
 
 /// Ready to be sent, if it is not more than a limiter accepts.
