@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tollgate::rules::{Adjustment, Decision, LimitStatus};
+use tollgate::rules::{Decision, KeyAdjustment, LimitStatus};
 
 use crate::rules_service::problem::{Problem, Result};
 use crate::rules_service::reading::{Caller, Document};
@@ -27,7 +27,7 @@ pub(super) async fn peek(
     State(context): State<Context>,
     Document(named): Document<Named>,
 ) -> Result<Json<Value>> {
-    adjust(&context, &named, Adjustment::Peek).await
+    adjust(&context, &named, KeyAdjustment::Peek).await
 }
 
 pub(super) async fn reset(
@@ -35,7 +35,7 @@ pub(super) async fn reset(
     caller: Caller,
     Document(named): Document<Named>,
 ) -> Result<Json<Value>> {
-    change(&context, &caller, &named, Adjustment::Reset).await
+    change(&context, &caller, &named, KeyAdjustment::Reset).await
 }
 
 pub(super) async fn top_up(
@@ -45,7 +45,7 @@ pub(super) async fn top_up(
 ) -> Result<Json<Value>> {
     let amount = named.amount.filter(|amount| *amount > 0);
     let none = || Problem::bad_request("`amount` says how much is given back: a number above 0");
-    change(&context, &caller, &named, Adjustment::Refund(amount.ok_or_else(none)?)).await
+    change(&context, &caller, &named, KeyAdjustment::TopUp(amount.ok_or_else(none)?)).await
 }
 
 /// Counters are not rules: a change of one is in the log, not in the audit.
@@ -53,7 +53,7 @@ async fn change(
     context: &Context,
     Caller(author): &Caller,
     named: &Named,
-    adjustment: Adjustment,
+    adjustment: KeyAdjustment,
 ) -> Result<Json<Value>> {
     let answer = adjust(context, named, adjustment).await?;
     let (domain, rule, key) = (&named.domain, &named.rule, named.key.escape_debug());
@@ -61,8 +61,12 @@ async fn change(
     Ok(answer)
 }
 
-async fn adjust(context: &Context, named: &Named, adjustment: Adjustment) -> Result<Json<Value>> {
-    if named.amount.is_some() && !matches!(adjustment, Adjustment::Refund(_)) {
+async fn adjust(
+    context: &Context,
+    named: &Named,
+    adjustment: KeyAdjustment,
+) -> Result<Json<Value>> {
+    if named.amount.is_some() && !matches!(adjustment, KeyAdjustment::TopUp(_)) {
         return Err(Problem::bad_request("only a top-up has an `amount`"));
     }
     let domain = named.domain.as_deref();

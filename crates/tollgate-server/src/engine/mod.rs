@@ -6,7 +6,7 @@ mod brought;
 use std::sync::Arc;
 
 use tollgate::rules::envoy::{RateLimitAnswer, RateLimitRequest};
-use tollgate::rules::{Adjustment, Decision, RuleLimiter};
+use tollgate::rules::{Adjustment, Decision, KeyAdjustment, RuleLimiter};
 use tollgate::{
     Action, Call, Check, Clock, Key, MemoryStore, Request, Span, Store, StoreError, Verdict,
 };
@@ -70,7 +70,7 @@ impl Engine {
         domain: Option<&str>,
         rule: &str,
         key: &str,
-        adjustment: Adjustment,
+        adjustment: KeyAdjustment,
     ) -> Result<Option<Decision>, StoreError> {
         self.heed(self.0.limiter.adjust_key(domain, rule, key, adjustment).await)
     }
@@ -143,7 +143,7 @@ impl Engine {
     ) -> Result<RateLimitAnswer, StoreError> {
         let before = self.0.clock.now();
         let answer = self.heed(self.0.limiter.ask_envoy(request).await)?;
-        self.0.telemetry.answered(request, &answer);
+        self.0.telemetry.enveloped(DoorName::Grpc, request, &answer);
         self.0.telemetry.took(DoorName::Grpc, 1, self.0.clock.now().since(before));
         Ok(answer)
     }

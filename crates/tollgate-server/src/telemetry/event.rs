@@ -70,6 +70,7 @@ impl Event {
     }
 
     pub(super) fn of_envoy(
+        door: DoorName,
         (domain, rule, key): (&str, &str, &[u8]),
         outcome: Outcome,
         cost: u64,
@@ -77,7 +78,7 @@ impl Event {
     ) -> Event {
         Event {
             at_ms: clock::unix_ms(),
-            door: DoorName::Grpc,
+            door,
             subject: Subject::new(domain, rule, key),
             outcome,
             reason: if outcome.is_refusal() { "over_limit" } else { "within_limits" },

@@ -152,8 +152,14 @@ impl Telemetry {
         self.look(stripe, outcome, Span::ZERO, || Event::of_verdict(door, key, verdict, cost));
     }
 
-    /// Envoy was answered.
-    pub(crate) fn answered(&self, request: &RateLimitRequest<'_>, answer: &RateLimitAnswer) {
+    /// Envoy was answered. The domain and the entries are the client's: only where a status has a
+    /// limit are they known to the rules.
+    pub(crate) fn enveloped(
+        &self,
+        door: DoorName,
+        request: &RateLimitRequest<'_>,
+        answer: &RateLimitAnswer,
+    ) {
         let refused = answer.overall == Code::OverLimit;
         let outcome = if refused { Outcome::Denied } else { Outcome::Allowed };
         let stripe = self.stripe();
@@ -162,7 +168,6 @@ impl Telemetry {
             let mut limited = statuses.filter(|(_, status)| status.current_limit.is_some());
             limited.find(|(_, status)| code == Code::Ok || status.code == code)
         };
-        // A domain that limits nothing is only a name that the client chose.
         let Some((index, status)) = limited(answer.overall) else {
             return stripe.count(series::NONE, outcome);
         };
@@ -178,7 +183,7 @@ impl Telemetry {
             let cost = cost.unwrap_or(request.hits_addend.max(1).into());
             let key = pairs.join("|");
             let subject = (domain, rule, key.as_bytes());
-            Event::of_envoy(subject, outcome, cost, status.retry_after)
+            Event::of_envoy(door, subject, outcome, cost, status.retry_after)
         });
     }
 

@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     fn event(rule: &str, outcome: Outcome) -> Event {
-        Event::of_envoy(("shop", rule, b"ann"), outcome, 1, None)
+        Event::of_envoy(DoorName::Grpc, ("shop", rule, b"ann"), outcome, 1, None)
     }
 
     fn next(watch: &mut Watch) -> Option<Seen> {

@@ -47,6 +47,7 @@
 
 mod address;
 mod adjust;
+mod adjust_key;
 mod ask_envoy;
 mod attribute;
 mod bans;
@@ -96,6 +97,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 pub use adjust::Adjustment;
+pub use adjust_key::KeyAdjustment;
 pub use cases::CaseResult;
 pub use data::{BanData, Data, DataError, ListData, OverrideData};
 pub use decision::{Decision, LimitStatus, Reason, RulePlace};

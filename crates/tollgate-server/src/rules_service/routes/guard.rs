@@ -7,9 +7,7 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use hyper::header::{
-    AUTHORIZATION, CACHE_CONTROL, HeaderMap, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS,
-};
+use hyper::header::{CACHE_CONTROL, HeaderMap, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use hyper::{Method, StatusCode};
 
 use super::bundle::LONGEST_WAIT;
@@ -72,16 +70,9 @@ fn finish(mut answer: Response, id: &str) -> Response {
     answer
 }
 
-/// Whose token comes with a request.
-pub(crate) fn owner<'t>(tokens: &'t Tokens, headers: &HeaderMap) -> Option<(&'t str, Role)> {
-    let presented = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes).and_then(bearer);
-    presented.and_then(|token| tokens.owner(token))
-}
-
 fn admit(tokens: &Tokens, request: &Request, id: &str) -> Result<Author> {
     let headers = request.headers();
-    let owner = owner(tokens, headers);
-    let Some((name, role)) = owner else {
+    let Some((name, role)) = tokens.owner_in(headers) else {
         let detail = "a token is needed: Authorization: Bearer …";
         return Err(Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail));
     };
@@ -103,11 +94,6 @@ fn admit(tokens: &Tokens, request: &Request, id: &str) -> Result<Author> {
         Role::Write | Role::Read => name.to_owned(),
     };
     Ok(Author { who, request_id: id.to_owned() })
-}
-
-fn bearer(value: &[u8]) -> Option<&[u8]> {
-    let (scheme, token) = value.split_at_checked(7)?;
-    scheme.eq_ignore_ascii_case(b"bearer ").then(|| token.trim_ascii())
 }
 
 /// The caller's, if it can be shown; otherwise one of ours.
