@@ -26,6 +26,7 @@
 //! fetch from one; each keeps the last good copy, so that the service may be down, also while a
 //! limiter restarts.
 
+pub mod access;
 mod admin;
 pub mod bundle;
 pub mod client;
@@ -36,6 +37,7 @@ mod disk;
 mod doors;
 mod engine;
 pub mod net;
+mod rulebook;
 pub mod rules_service;
 pub mod secret;
 mod server;

@@ -1,17 +1,22 @@
 //! A running server: rules opened, doors open, until it is told to go.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use tollgate::{Clock, Limiter, Rules};
+use tollgate::Clock;
 
+use crate::admin::AdminDoor;
 use crate::config::Config;
 use crate::doors::{grpc::GrpcDoor, http::HttpDoor, resp::RespDoor};
 use crate::engine::Engine;
 use crate::net::{
     self, Address, Bind, BindError, Connections, Door, Drain, Drainer, Listener, Tls,
 };
-use crate::sources::{Follower, SourceError};
-use crate::telemetry::Telemetry;
+use crate::rulebook::Rulebook;
+use crate::rules_service::ServiceError;
+use crate::secret::Secret;
+use crate::sources::SourceError;
+use crate::telemetry::{Counted, Telemetry};
 
 /// The rules of a server that was given none.
 pub const SAMPLE_RULES: &str = include_str!("sample.yaml");
@@ -26,6 +31,20 @@ pub enum StartError {
     /// The rules cannot be read.
     #[error(transparent)]
     Rules(#[from] SourceError),
+    /// The rules that were kept are wrong for this version.
+    #[error("the rules in the data folder are wrong for this version of tollgate: {0}")]
+    Stored(String),
+    /// The data folder cannot be used.
+    #[error(transparent)]
+    Service(#[from] ServiceError),
+    /// Traces cannot be sent.
+    #[error("traces cannot be sent to {to}: {why}")]
+    Traces {
+        /// Where they were to go.
+        to: String,
+        /// Why they cannot.
+        why: String,
+    },
     /// A door cannot be opened.
     #[error(transparent)]
     Bind(#[from] BindError),
@@ -36,6 +55,7 @@ pub enum StartError {
 pub(crate) struct Context {
     pub(crate) config: Arc<Config>,
     pub(crate) engine: Engine,
+    pub(crate) rules: Arc<Rulebook>,
     pub(crate) drain: Drain,
     pub(crate) connections: Arc<Connections>,
 }
@@ -62,7 +82,6 @@ pub struct Server {
     addresses: Addresses,
     drainer: Drainer,
     certificates: Vec<Arc<Tls>>,
-    follower: Option<Follower>,
 }
 
 /// Where the doors are in fact.
@@ -83,48 +102,35 @@ impl Server {
     /// Reads the rules and opens the doors.
     pub async fn start(config: Config) -> Result<Server, StartError> {
         let clock = config.clock.clone().unwrap_or_else(Clock::system);
-        let opened = match config.rules.clone() {
-            Some(origin) => Some(
-                tokio::task::spawn_blocking(|| origin.open())
-                    .await
-                    .expect("reading rules does not panic")?,
-            ),
-            None => None,
-        };
-        let rules = match &opened {
-            Some(opened) => opened.rules().clone(),
-            None => SAMPLE_RULES.parse::<Rules>().expect("the sample is tested"),
-        };
-        let mut builder = Limiter::builder().clock(clock.clone());
-        if let Some(max_keys) = config.max_keys {
-            builder = builder.max_keys(max_keys);
-        }
-        let limiter = builder.build_rules(rules);
-        let follower = opened.map(|opened| opened.follow(limiter.clone()));
-        let telemetry = Arc::new(Telemetry::new(&config.telemetry));
+        let reading = (config.clone(), clock.clone());
+        let rules = tokio::task::spawn_blocking(move || Rulebook::open(&reading.0, &reading.1));
+        let rules = Arc::new(rules.await.expect("reading rules does not panic")?);
+        let telemetry = Telemetry::new(&config.telemetry)?;
         let (drainer, drain) = Drainer::new();
         let connections = Connections::new(config.bounds.connections.unwrap_or_else(most_files));
-        let engine = Engine::new(limiter, clock, telemetry);
-        let context = Context { config: Arc::new(config), engine, drain, connections };
+        let engine = Engine::new(rules.limiter().clone(), clock, telemetry);
+        let context = Context { config: Arc::new(config), engine, rules, drain, connections };
         let mut server = Server {
             context: context.clone(),
             addresses: Addresses::default(),
             drainer,
             certificates: Vec::new(),
-            follower,
         };
         let config = &context.config;
         let http = HttpDoor::new(context.clone());
-        server.addresses.http = server.open(&config.http, &["h2", "http/1.1"], http)?;
+        server.addresses.http = server.open("http", &config.http, &["h2", "http/1.1"], http)?;
         let grpc = GrpcDoor::new(context.clone());
-        server.addresses.grpc = server.open(&config.grpc, &["h2"], grpc)?;
+        server.addresses.grpc = server.open("grpc", &config.grpc, &["h2"], grpc)?;
         let resp = RespDoor::new(context.clone());
-        server.addresses.resp = server.open(&config.resp, &[], resp)?;
+        server.addresses.resp = server.open("resp", &config.resp, &[], resp)?;
+        let admin = AdminDoor::new(context.clone());
+        server.addresses.admin = server.open("admin", &config.admin, &["h2", "http/1.1"], admin)?;
         Ok(server)
     }
 
     fn open(
         &mut self,
+        name: &'static str,
         bind: &Option<Bind>,
         protocols: &[&str],
         door: impl Door,
@@ -134,6 +140,7 @@ impl Server {
         let address = listener.address().unwrap_or_else(|_| bind.address.clone());
         self.certificates.extend(listener.tls().cloned());
         let Context { connections, drain, .. } = self.context.clone();
+        let door = Counted::new(door, self.context.engine.telemetry().connections_of(name));
         tokio::spawn(net::serve(listener, connections, drain, door));
         Ok(Some(address))
     }
@@ -143,11 +150,20 @@ impl Server {
         &self.addresses
     }
 
+    /// A token to administer with: of the configuration, of the data folder, or made for this
+    /// process alone where there is neither.
+    pub fn admin_token(&self) -> Option<&Secret> {
+        self.context.rules.admin_token()
+    }
+
+    /// The file of tokens, if this start made it.
+    pub fn made_tokens(&self) -> Option<&Path> {
+        self.context.rules.made_tokens()
+    }
+
     /// Looks at the rules and the certificates now. What is wrong is logged, and the old goes on.
     pub fn reload(&self) {
-        if let Some(follower) = &self.follower {
-            follower.refresh();
-        }
+        self.context.rules.refresh();
         for tls in &self.certificates {
             match tls.reload() {
                 Ok(()) => tracing::info!("the certificate was read again"),
@@ -161,11 +177,20 @@ impl Server {
     pub async fn stop(self) {
         let drain = self.context.config.drain;
         self.drainer.leave();
+        self.context.rules.leave();
         tokio::time::sleep(drain.notice).await;
         self.drainer.close();
         let connections = &self.context.connections;
         if tokio::time::timeout(drain.patience, connections.empty()).await.is_err() {
             tracing::warn!(connections = connections.count(), "cut off: they did not end in time");
+        }
+        let Context { rules, engine, .. } = self.context;
+        let close = move || {
+            rules.close();
+            engine.telemetry().close();
+        };
+        if tokio::task::spawn_blocking(close).await.is_err() {
+            tracing::error!("the rules database was not closed in good order");
         }
     }
 }

@@ -6,7 +6,7 @@ mod brought;
 use std::sync::Arc;
 
 use tollgate::rules::envoy::{RateLimitAnswer, RateLimitRequest};
-use tollgate::rules::{Adjustment, Decision, RuleLimiter};
+use tollgate::rules::{Adjustment, Decision, KeyAdjustment, RuleLimiter};
 use tollgate::{
     Action, Call, Check, Clock, Key, MemoryStore, Request, Span, Store, StoreError, Verdict,
 };
@@ -42,7 +42,8 @@ impl Engine {
         &self.0.telemetry
     }
 
-    fn store(&self) -> &MemoryStore {
+    /// Where the counters are.
+    pub(crate) fn store(&self) -> &MemoryStore {
         self.0.limiter.store()
     }
 
@@ -50,8 +51,7 @@ impl Engine {
     pub(crate) async fn check(&self, door: DoorName, request: &Request<'_>, cost: u64) -> Decision {
         let before = self.0.clock.now();
         let decision = self.0.limiter.ask(request).await;
-        self.0.telemetry.decided(door, &decision, cost);
-        self.0.telemetry.took(door, 1, self.0.clock.now().since(before));
+        self.0.telemetry.decided(door, &decision, cost, self.0.clock.now().since(before));
         decision
     }
 
@@ -61,7 +61,23 @@ impl Engine {
         request: &Request<'_>,
         adjustment: Adjustment,
     ) -> Result<Decision, StoreError> {
-        self.0.limiter.adjust(request, adjustment).await
+        self.heed(self.0.limiter.adjust(request, adjustment).await)
+    }
+
+    /// The same for one key of one rule, as decisions name them; none if there is no such rule.
+    pub(crate) async fn adjust_key(
+        &self,
+        domain: Option<&str>,
+        rule: &str,
+        key: &str,
+        adjustment: KeyAdjustment,
+    ) -> Result<Option<Decision>, StoreError> {
+        self.heed(self.0.limiter.adjust_key(domain, rule, key, adjustment).await)
+    }
+
+    /// Counts what the store did not answer.
+    fn heed<T>(&self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
+        answer.inspect_err(|error| self.0.telemetry.store_failed(error))
     }
 
     /// A limit that callers bring along, from its text.
@@ -79,8 +95,10 @@ impl Engine {
     ) -> Result<Verdict, StoreError> {
         let before = self.0.clock.now();
         let verdict = self.on(Action::Take { max_wait: Span::ZERO }, key, brought, cost).await?;
+        let span = self.0.clock.now().since(before);
         self.0.telemetry.limited(door, key, &verdict, cost);
-        self.0.telemetry.took(door, 1, self.0.clock.now().since(before));
+        self.0.telemetry.took(door, 1, span);
+        self.0.telemetry.store_took(1, span);
         Ok(verdict)
     }
 
@@ -93,7 +111,7 @@ impl Engine {
         cost: u64,
     ) -> Result<Verdict, StoreError> {
         let check = Check::new(brought.bucket, Key::Bytes(key), &brought.limit, cost);
-        let verdicts = self.store().run(Call { action, checks: &[check] }).await?;
+        let verdicts = self.heed(self.store().run(Call { action, checks: &[check] }).await)?;
         Ok(verdicts[0])
     }
 
@@ -115,6 +133,7 @@ impl Engine {
         });
         let span = self.0.clock.now().since(before);
         self.0.telemetry.took(door, checks.len() as u64, span);
+        self.0.telemetry.store_took(checks.len() as u64, span);
     }
 
     /// Answers Envoy.
@@ -122,6 +141,10 @@ impl Engine {
         &self,
         request: &RateLimitRequest<'_>,
     ) -> Result<RateLimitAnswer, StoreError> {
-        self.0.limiter.ask_envoy(request).await
+        let before = self.0.clock.now();
+        let answer = self.heed(self.0.limiter.ask_envoy(request).await)?;
+        self.0.telemetry.enveloped(DoorName::Grpc, request, &answer);
+        self.0.telemetry.took(DoorName::Grpc, 1, self.0.clock.now().since(before));
+        Ok(answer)
     }
 }

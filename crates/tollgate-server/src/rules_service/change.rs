@@ -4,7 +4,8 @@ mod data;
 mod files;
 
 pub(super) use data::{
-    ListChange, add_entries, add_override, remove_entries, remove_list, remove_override, set_list,
+    ListChange, add_ban, add_element, add_entries, remove_element, remove_entries, remove_list,
+    set_list,
 };
 pub(super) use files::{FileChange, import, put, remove, rollback};
 
@@ -16,9 +17,9 @@ use super::problem::{Result, findings};
 
 /// On whose behalf a change is made, and by which request.
 #[derive(Clone, Debug)]
-pub(super) struct Author {
-    pub(super) who: String,
-    pub(super) request_id: String,
+pub(crate) struct Author {
+    pub(crate) who: String,
+    pub(crate) request_id: String,
 }
 
 /// What a change is in the audit.
@@ -76,9 +77,9 @@ fn settle<T>(
         audit::add(&transaction, entry, &request.author, revision)?;
     }
     db::set_revision(&transaction, revision)?;
-    let bundle = db::load(&transaction)?;
+    let bundle = db::load(&transaction, checker.outside())?;
     let rules = checker.check(&bundle)?;
-    let published = db::publishable(&bundle, None)?;
+    let published = db::publishable(&bundle, Ok(rules.clone()))?;
     // They are about files: who changed data is not told again.
     let about_files = entries.iter().any(|entry| entry.action.starts_with("rules."));
     let warnings = if about_files { findings(rules.warnings()) } else { Vec::new() };
@@ -86,6 +87,7 @@ fn settle<T>(
         transaction.rollback()?;
     } else {
         transaction.commit()?;
+        checker.commit();
         publisher.publish(published);
         for Entry { action, subject, .. } in &entries {
             let Author { who, request_id } = &request.author;

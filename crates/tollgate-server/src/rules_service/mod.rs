@@ -1,4 +1,5 @@
-//! The rules service: rules, overrides and lists in an embedded database, behind `/v1/rules`.
+//! The rules service: rules, overrides, lists and bans in an embedded database, behind
+//! `/v1/rules`.
 //!
 //! Every change is one transaction: a precondition is checked, the change is made, the whole set
 //! is read as a limiter would read it, and only what is right is committed, with a row in the
@@ -7,13 +8,13 @@
 //!
 //! Rejected: to let limiters query single rules. They would see a mix of two revisions.
 
-mod access;
 mod change;
+mod checker;
 mod db;
 mod diff;
-mod problem;
-mod reading;
-mod routes;
+pub(crate) mod problem;
+pub(crate) mod reading;
+pub(crate) mod routes;
 mod server;
 
 use std::io;
@@ -21,10 +22,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::rules::Source;
+use axum::Router;
+use tokio::sync::watch;
+use tollgate::Clock;
+use tollgate::rules::{Rules, Source};
 
-pub use access::{Role, Tokens, TokensError};
-use db::Db;
+pub use crate::access::{Role, Tokens, TokensError};
+use db::{Db, Keeper};
+use routes::{Context, Elsewhere, Guard};
 
 use crate::disk;
 use crate::sources::SourceError;
@@ -49,6 +54,8 @@ pub struct Options {
     pub request_timeout: Duration,
     /// How large the database may become, in bytes.
     pub max_size: u64,
+    /// Tells when bans end.
+    pub clock: Clock,
 }
 
 impl Options {
@@ -61,6 +68,7 @@ impl Options {
             header_timeout: Duration::from_secs(10),
             request_timeout: Duration::from_secs(15),
             max_size: 1 << 30,
+            clock: Clock::system(),
         }
     }
 }
@@ -126,8 +134,88 @@ impl RulesService {
             Some(tokens) => (tokens.clone(), None),
             None => Tokens::of_folder(&options.data)?,
         };
-        let db = Db::open(&options.data, options.max_size)?;
+        let db = Db::open(Some(&options.data), options.max_size)?;
+        if let Some(error) = &db.published().borrow().wrong {
+            tracing::error!(%error, "the stored rules are wrong for this version of tollgate");
+        }
         Ok(RulesService { db, tokens: Arc::new(tokens), made_tokens, options })
+    }
+
+    /// A service whose database is in memory. Without tokens one is made, for this process alone.
+    pub(crate) fn temporary(
+        tokens: Option<Tokens>,
+        clock: Clock,
+    ) -> Result<RulesService, ServiceError> {
+        let tokens = match tokens {
+            Some(tokens) => tokens,
+            None => Tokens::random()?,
+        };
+        let options = Options { clock, ..Options::new("") };
+        let db = Db::open(None, options.max_size)?;
+        Ok(RulesService { db, tokens: Arc::new(tokens), made_tokens: None, options })
+    }
+
+    fn context(&self, stopping: watch::Receiver<bool>, elsewhere: Option<Elsewhere>) -> Context {
+        let clock = self.options.clock.clone();
+        Context { db: self.db.clone(), clock, elsewhere, stopping, probing: Arc::default() }
+    }
+
+    /// Who is let through to it.
+    pub(crate) fn guard(&self) -> Guard {
+        let request_timeout = self.options.request_timeout;
+        Guard { tokens: self.tokens.clone(), request_timeout }
+    }
+
+    /// What it answers to those who have a token, to be put behind a guard.
+    pub(crate) fn routes(
+        &self,
+        stopping: watch::Receiver<bool>,
+        elsewhere: Option<Elsewhere>,
+    ) -> Router {
+        routes::routes(self.context(stopping, elsewhere))
+    }
+
+    /// The rules there are now, and what they are called; otherwise what is wrong with them.
+    pub(crate) fn current(&self) -> (Result<Rules, String>, String) {
+        let published = self.db.published().borrow().clone();
+        let wrong = published.wrong.clone().unwrap_or_default();
+        (published.rules.clone().ok_or(wrong), published.etag.trim_matches('"').to_owned())
+    }
+
+    /// From now on every change is in force, by means of `install`, before it is answered.
+    pub(crate) fn install_by(&self, install: impl Fn(Rules) + Send + 'static) {
+        let set = self.db.call_now(move |keeper| {
+            keeper.publisher.install = Some(Box::new(install));
+            Ok(())
+        });
+        if let Err(error) = set {
+            tracing::error!(%error, "changes of rules will not be in force");
+        }
+    }
+
+    /// From now on rules come from elsewhere; only the data beside them is from here. They are
+    /// installed with that data.
+    pub(crate) fn take_files(&self, rules: Rules) {
+        let taken = self.db.call_now(move |keeper: &mut Keeper| {
+            let bundle = db::load(&keeper.connection, Some(&rules))?;
+            let fitting = keeper.checker.move_outside(rules, &bundle);
+            keeper.publisher.publish(db::publishable(&bundle, Ok(fitting))?);
+            Ok(())
+        });
+        if let Err(error) = taken {
+            tracing::error!(%error, "the old rules go on");
+        }
+    }
+
+    /// Data that does not fit the rules from elsewhere.
+    pub(crate) async fn left_out(&self) -> Vec<String> {
+        let left_out = self.db.call(|keeper| Ok(keeper.checker.left_out().collect()));
+        left_out.await.unwrap_or_default()
+    }
+
+    /// Lets go of the database: what is under way is finished, more is refused.
+    pub(crate) fn close(&self) {
+        self.db.close();
     }
 
     /// The file of the tokens that were made because there were none.
@@ -153,7 +241,11 @@ impl RulesService {
             let stem = Path::new(&source.name).file_stem().unwrap_or_default();
             (stem.to_string_lossy().into_owned(), source.text)
         };
-        let files: Vec<(String, String)> = sources.into_iter().map(name).collect();
+        self.import_files(sources.into_iter().map(name).collect())
+    }
+
+    /// The same with texts by their names.
+    pub(crate) fn import_files(&self, files: Vec<(String, String)>) -> Result<usize, ServiceError> {
         let imported = self.db.call_now(move |keeper| change::import(keeper, &files));
         imported.map_err(|problem| ServiceError::Refused(problem.to_string()))
     }

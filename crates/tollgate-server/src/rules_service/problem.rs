@@ -15,8 +15,8 @@ use crate::bundle::BundleError;
 
 /// An answer that is not what was asked for.
 #[derive(Clone, Debug)]
-pub(super) struct Problem {
-    pub(super) status: StatusCode,
+pub(crate) struct Problem {
+    pub(crate) status: StatusCode,
     code: &'static str,
     detail: String,
     /// The version there is, where another one was expected.
@@ -26,10 +26,10 @@ pub(super) struct Problem {
     rendered: Option<String>,
 }
 
-pub(super) type Result<T, E = Problem> = std::result::Result<T, E>;
+pub(crate) type Result<T, E = Problem> = std::result::Result<T, E>;
 
 impl Problem {
-    pub(super) fn new(
+    pub(crate) fn new(
         status: StatusCode,
         code: &'static str,
         detail: impl Into<String>,
@@ -38,26 +38,26 @@ impl Problem {
         Problem { status, code, detail, etag: None, findings: Vec::new(), rendered: None }
     }
 
-    pub(super) fn bad_request(detail: impl Into<String>) -> Problem {
+    pub(crate) fn bad_request(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::BAD_REQUEST, "bad-request", detail)
     }
 
-    pub(super) fn not_found(what: impl fmt::Display) -> Problem {
+    pub(crate) fn not_found(what: impl fmt::Display) -> Problem {
         Problem::new(StatusCode::NOT_FOUND, "not-found", format!("there is no {what}"))
     }
 
-    pub(super) fn busy(detail: impl Into<String>) -> Problem {
+    pub(crate) fn busy(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail)
     }
 
     /// The precondition does not hold; `current` is the version there is.
-    pub(super) fn stale(detail: impl Into<String>, current: Option<String>) -> Problem {
+    pub(crate) fn stale(detail: impl Into<String>, current: Option<String>) -> Problem {
         let problem = Problem::new(StatusCode::PRECONDITION_FAILED, "stale", detail);
         Problem { etag: current, ..problem }
     }
 
     /// A precondition is needed.
-    pub(super) fn unconditional(current: String) -> Problem {
+    pub(crate) fn unconditional(current: String) -> Problem {
         let detail = "it exists: say which version you replace with If-Match, so that nobody's \
                       change is lost";
         let problem =
@@ -87,7 +87,7 @@ impl Problem {
 }
 
 /// Findings for programs: severity, code, file, line, column, snippet, help.
-pub(super) fn findings(found: &Diagnostics) -> Vec<Value> {
+pub(crate) fn findings(found: &Diagnostics) -> Vec<Value> {
     found.findings().map(|finding| json!(finding)).collect()
 }
 

@@ -15,7 +15,7 @@ use super::problem::{Problem, Result};
 
 /// Who asks; put there by the guard.
 #[derive(Clone, Debug)]
-pub(super) struct Caller(pub(super) Author);
+pub(crate) struct Caller(pub(crate) Author);
 
 impl<S: Sync> FromRequestParts<S> for Caller {
     type Rejection = Problem;
@@ -28,7 +28,7 @@ impl<S: Sync> FromRequestParts<S> for Caller {
 
 /// The names in an address.
 #[derive(Clone, Debug)]
-pub(super) struct InPath<T>(pub(super) T);
+pub(crate) struct InPath<T>(pub(crate) T);
 
 impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for InPath<T> {
     type Rejection = Problem;
@@ -42,7 +42,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for InPath<
 
 /// The parameters of a query.
 #[derive(Clone, Debug)]
-pub(super) struct Asked<T>(pub(super) T);
+pub(crate) struct Asked<T>(pub(crate) T);
 
 impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for Asked<T> {
     type Rejection = Problem;
@@ -57,13 +57,13 @@ impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for Asked<T> {
 /// Parameters of every change.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(super) struct Changing {
-    pub(super) dry_run: bool,
+pub(crate) struct Changing {
+    pub(crate) dry_run: bool,
 }
 
 /// A body that is text.
 #[derive(Clone, Debug)]
-pub(super) struct Text(pub(super) String);
+pub(crate) struct Text(pub(crate) String);
 
 impl<S: Sync> FromRequest<S> for Text {
     type Rejection = Problem;
@@ -86,7 +86,7 @@ impl<S: Sync> FromRequest<S> for Text {
 
 /// A body that is JSON, whatever its content type says.
 #[derive(Clone, Debug)]
-pub(super) struct Document<T>(pub(super) T);
+pub(crate) struct Document<T>(pub(crate) T);
 
 impl<S: Sync, T: DeserializeOwned> FromRequest<S> for Document<T> {
     type Rejection = Problem;
@@ -100,7 +100,7 @@ impl<S: Sync, T: DeserializeOwned> FromRequest<S> for Document<T> {
 
 /// `If-Match` and `If-None-Match: *`: which version a change is a change of.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Precondition {
+pub(crate) struct Precondition {
     /// Any of these, or any at all if it is empty.
     versions: Option<Vec<String>>,
     must_be_new: bool,
@@ -131,13 +131,13 @@ impl Precondition {
     }
 
     /// Whether the request has one at all.
-    pub(super) fn is_given(&self) -> bool {
+    pub(crate) fn is_given(&self) -> bool {
         self.must_be_new || self.versions.is_some()
     }
 
     /// Whether it holds for what there is. Without one only what is not there may be written,
     /// unless it is a dry run, which loses nobody's change.
-    pub(super) fn check(&self, current: Option<String>, dry_run: bool) -> Result<()> {
+    pub(crate) fn check(&self, current: Option<String>, dry_run: bool) -> Result<()> {
         match (&self.versions, current) {
             (None, None) => Ok(()),
             (None, Some(current)) if self.must_be_new => {
@@ -156,7 +156,7 @@ impl Precondition {
 }
 
 /// The entity tags in a header; `*` stands for itself.
-pub(super) fn tags(headers: &HeaderMap, name: &HeaderName) -> Result<Option<Vec<String>>> {
+pub(crate) fn tags(headers: &HeaderMap, name: &HeaderName) -> Result<Option<Vec<String>>> {
     let mut tags = None;
     for value in headers.get_all(name) {
         let unreadable = |_| Problem::bad_request(format!("{name} cannot be read"));

@@ -13,7 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 
 use super::RulesService;
-use super::routes::{Context, router};
+use super::routes::router;
 
 /// How long requests that are being answered may take once the service stops.
 const DRAIN: Duration = Duration::from_secs(5);
@@ -28,14 +28,8 @@ impl RulesService {
         stop: impl Future<Output = ()>,
     ) -> io::Result<()> {
         let (stopping, seen) = watch::channel(false);
-        let context = Context {
-            db: self.db.clone(),
-            tokens: self.tokens.clone(),
-            request_timeout: self.options.request_timeout,
-            stopping: seen,
-            probing: Arc::default(),
-        };
-        let service = TowerToHyperService::new(router(context));
+        let context = self.context(seen, None);
+        let service = TowerToHyperService::new(router(context, self.guard()));
         let mut http = http1::Builder::new();
         // Without a timer the timeout would be none.
         http.timer(TokioTimer::new()).header_read_timeout(self.options.header_timeout);

@@ -84,6 +84,15 @@ impl Origin {
         Origin { keep_in: Some(folder.into()), ..self }
     }
 
+    /// The same, unless a folder was given.
+    pub(crate) fn keep_in_unless_told(self, folder: Option<&PathBuf>) -> Origin {
+        Origin { keep_in: self.keep_in.or_else(|| folder.cloned()), ..self }
+    }
+
+    pub(crate) fn is_url(&self) -> bool {
+        matches!(self.place, Place::Url(_))
+    }
+
     /// How long an answer of a URL may take: 10 s.
     pub fn timeout(self, timeout: Duration) -> Origin {
         Origin { timeout, ..self }

@@ -30,6 +30,7 @@ use self::seat::Seat;
 use self::table::Table;
 use crate::key::{BucketHasher, Fingerprint, Fingerprinter};
 use crate::store::{Action, Bucket, Call, Check, Store, StoreError};
+use crate::sync::{AtomicU64, Ordering};
 use crate::{Clock, Key, Limit, Verdicts};
 
 /// Cache misses kept in flight at once: enough for any memory system.
@@ -60,6 +61,7 @@ pub struct MemoryStore {
     narrow: Table<8, 1>,
     wide: Table<16, 3>,
     cold: Cold,
+    evictions: AtomicU64,
 }
 
 impl MemoryStore {
@@ -72,6 +74,7 @@ impl MemoryStore {
             narrow: Table::new(),
             wide: Table::new(),
             cold: Cold::new(),
+            evictions: AtomicU64::new(0),
         }
     }
 
@@ -116,6 +119,22 @@ impl MemoryStore {
     /// Whether no key is held.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// How many keys gave way to others because the store was full.
+    ///
+    /// ```
+    /// use tollgate::{Bucket, Check, Limit, MemoryStore};
+    /// let store = MemoryStore::new().max_keys(1);
+    /// let limit: Limit = "10/h".parse()?;
+    /// for user in ["ann", "bob"] {
+    ///     store.decide_one(&Check::new(Bucket::new(0), user, &limit, 1));
+    /// }
+    /// assert_eq!(store.evictions(), 1);
+    /// # Ok::<(), tollgate::limit::ParseLimitError>(())
+    /// ```
+    pub fn evictions(&self) -> u64 {
+        self.evictions.load(Ordering::Relaxed)
     }
 
     /// Drops every key that is as good as new; returns how many there were. Never needed, but
@@ -252,12 +271,14 @@ impl MemoryStore {
     #[cold]
     fn evict(&self, owes: u64, near: Fingerprint) -> bool {
         let (narrow, wide, cold) = (self.narrow.len(), self.wide.len(), self.cold.len());
-        match narrow.max(wide).max(cold) {
+        let gone = match narrow.max(wide).max(cold) {
             0 => false,
             most if most == narrow => self.narrow.evict(owes),
             most if most == wide => self.wide.evict(owes),
             _ => self.cold.evict(near),
-        }
+        };
+        self.evictions.fetch_add(gone.into(), Ordering::Relaxed);
+        gone
     }
 }
 

@@ -8,6 +8,7 @@ use tollgate_core::Time;
 
 use super::address::Trust;
 use super::attribute::Attribute;
+use super::bans::Bans;
 use super::expr::{Condition, Expr, Scope};
 use super::lists::Lists;
 use super::matcher::Matcher;
@@ -27,11 +28,14 @@ pub(crate) struct Domain {
     pub(crate) overrides: Arc<Overrides>,
     /// Those that stand in the file itself.
     pub(crate) file_overrides: Arc<Overrides>,
+    pub(crate) bans: Arc<Bans>,
 }
 
 /// What a file says beside its data.
 #[derive(Clone, Debug)]
 pub(crate) struct Compiled {
+    /// No other has it, before or after.
+    pub(crate) number: u64,
     /// The domain's name, for whoever has only this.
     pub(crate) domain: Box<str>,
     pub(crate) trust: Trust,

@@ -1,8 +1,8 @@
-//! Rules that are data: lists and overrides that come and go while the file stays.
+//! Rules that are data: lists, overrides and bans that come and go while the file stays.
 
 use serde::{Deserialize, Serialize};
 
-/// Lists and overrides from outside the file. They add to what the file says; a list replaces
+/// Lists, overrides and bans from outside the file. They add to what the file says; a list replaces
 /// the file's of the same name, an override goes before the file's about the same clients.
 ///
 /// ```
@@ -28,6 +28,40 @@ pub struct Data {
     pub overrides: Vec<OverrideData>,
     /// Lists.
     pub lists: Vec<ListData>,
+    /// Keys that are refused whatever their counters say.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub bans: Vec<BanData>,
+}
+
+/// A key that a rule refuses.
+///
+/// ```
+/// use tollgate::rules::{BanData, Data, Rules};
+/// use tollgate::{Limiter, Request};
+///
+/// let rules: Rules = "rules: [{ name: api, per: user, limit: 100/h }]".parse()?;
+/// let ban = BanData { rule: "api".into(), key: "mallory".into(), ..BanData::default() };
+/// let limiter = Limiter::from_rules(rules.with_data(&Data { bans: vec![ban], ..Data::default() })?);
+/// assert!(!limiter.decide(&Request::empty().attribute("user", "mallory")).allowed);
+/// assert!(limiter.decide(&Request::empty().attribute("user", "ann")).allowed);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct BanData {
+    /// Which domain it is in; may be left out if there is only one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub domain: Option<String>,
+    /// The rule that refuses it.
+    pub rule: String,
+    /// Whose requests: the values of the rule's `per`, as [one text](super::encode_key).
+    pub key: String,
+    /// Until when: `2027-01-01`, or with a time of day. For good if left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
+    /// Why, for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// One exception.

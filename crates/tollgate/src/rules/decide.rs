@@ -5,6 +5,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use tollgate_core::{Retry, Span, Time, Verdict};
 
+use super::bans;
 use super::compiled::{Compiled, Domain};
 use super::decision::{Decision, LimitState, Reason};
 use super::demand::{self, Demands, Line, LineKind, Matched};
@@ -58,6 +59,11 @@ pub(crate) async fn decide<S: Store>(
                 (false, Reason::KeyMissing, code, Some(rule))
             }
             Matched::Limited(demands) => {
+                if !domain.bans.is_empty()
+                    && let Some(refused) = bans::refuse(domain, &demands, now)
+                {
+                    return refused;
+                }
                 let asked =
                     Asked { limiter, installed: &installed, domain, demands, now, charging };
                 match asked.decide().await {

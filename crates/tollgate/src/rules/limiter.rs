@@ -70,6 +70,11 @@ impl<S> RuleLimiter<S> {
         self.0.current.load().rules.clone()
     }
 
+    /// How often the rules were replaced.
+    pub fn replacements(&self) -> u64 {
+        self.0.current.load().generation
+    }
+
     /// Replaces the rules while running. A request sees the old rules or the new ones, never a
     /// mix, and counters go on: editing a limit forgives nobody.
     ///

@@ -47,8 +47,10 @@
 
 mod address;
 mod adjust;
+mod adjust_key;
 mod ask_envoy;
 mod attribute;
+mod bans;
 mod cases;
 mod compile;
 mod compiled;
@@ -95,9 +97,10 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 pub use adjust::Adjustment;
+pub use adjust_key::KeyAdjustment;
 pub use cases::CaseResult;
-pub use data::{Data, DataError, ListData, OverrideData};
-pub use decision::{Decision, LimitStatus, Reason};
+pub use data::{BanData, Data, DataError, ListData, OverrideData};
+pub use decision::{Decision, LimitStatus, Reason, RulePlace};
 pub use diagnostic::{CODES, Diagnostic, Diagnostics, Finding, Severity};
 pub use door::Door;
 pub use explain::{Explanation, LimitExplanation, RuleExplanation};
@@ -199,16 +202,39 @@ impl Rules {
         }
     }
 
-    /// The same rules with lists and overrides from elsewhere, instead of those given before.
+    /// The same rules with lists, overrides and bans from elsewhere, instead of those given before.
     pub fn with_data(&self, data: &Data) -> Result<Rules, DataError> {
-        let domains = compile::data(&self.0.domains, data)?;
-        Ok(Rules(Arc::new(Set {
+        let (rules, mut wrong) = self.with_fitting_data(data);
+        if wrong.is_empty() { Ok(rules) } else { Err(wrong.swap_remove(0)) }
+    }
+
+    /// The same, leaving out what does not fit these rules; that comes along.
+    ///
+    /// ```
+    /// use tollgate::rules::{BanData, Data, Rules};
+    /// let rules: Rules = "rules: [{ name: api, per: user, limit: 1/s }]".parse()?;
+    /// let ban = |rule: &str| BanData { rule: rule.into(), ..BanData::default() };
+    /// let data = Data { bans: vec![ban("gone"), ban("api")], ..Data::default() };
+    /// let (_, left_out) = rules.with_fitting_data(&data);
+    /// assert_eq!(left_out[0].element, "bans[0]");
+    /// assert_eq!(left_out.len(), 1);
+    /// # Ok::<(), tollgate::rules::Diagnostics>(())
+    /// ```
+    pub fn with_fitting_data(&self, data: &Data) -> (Rules, Vec<DataError>) {
+        let (domains, wrong) = compile::data(&self.0.domains, data);
+        let rules = Rules(Arc::new(Set {
             domains,
             by_name: self.0.by_name.clone(),
             trees: self.0.trees.clone(),
             cases: self.0.cases.clone(),
             found: self.0.found.clone(),
-        })))
+        }));
+        (rules, wrong)
+    }
+
+    /// The texts they were read from.
+    pub fn sources(&self) -> &[Source] {
+        &self.0.found.sources
     }
 
     /// What is doubtful about them.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use tollgate_core::Time;
 
 use super::attribute::Attribute;
-use super::compiled::{Gives, Grant};
+use super::compiled::{Bound, Gives, Grant};
 use super::expr::{Condition, Expr, On, Scope};
 use super::fault::Fault;
 use super::key::{KeyBytes, KeyWriter};
@@ -61,6 +61,15 @@ impl Overrides {
         self.of_rules.get(&rule)?.find(on, now)
     }
 
+    /// All limits that stand in for a rule's, for whomever.
+    pub(crate) fn limits_of(&self, rule: u32) -> impl Iterator<Item = &Bound> {
+        let table = self.of_rules.get(&rule).into_iter();
+        table.flat_map(Table::grants).flat_map(|grant| match &grant.gives {
+            Gives::Limits(limits) => &limits[..],
+            Gives::Plan(_) => &[],
+        })
+    }
+
     /// The plan that replaces the one the request says.
     pub(crate) fn plan(&self, on: On<'_, '_>, now: Time) -> Option<u32> {
         match self.of_plan.find(on, now)? {
@@ -99,6 +108,11 @@ impl Table {
         }
         shape.grants.entry(key.to_vec().into()).or_default().insert(0, grant);
         Ok(())
+    }
+
+    fn grants(&self) -> impl Iterator<Item = &Grant> {
+        let exact = self.exact.iter().flat_map(|shape| shape.grants.values().flatten());
+        exact.chain(self.wild.iter().map(|(_, grant)| grant))
     }
 
     /// The table of those who look at the same attributes.

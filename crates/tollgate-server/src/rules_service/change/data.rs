@@ -1,8 +1,9 @@
-//! Changes of overrides and lists.
+//! Changes of overrides, bans and lists.
 
-use tollgate::rules::OverrideData;
+use tollgate::rules::BanData;
 
-use super::super::db::{Keeper, lists, overrides};
+use super::super::db::elements::{self, Element};
+use super::super::db::{Keeper, lists};
 use super::super::problem::{Problem, Result};
 use super::super::reading::Precondition;
 use super::{Applied, Entry, Request, Settled, settle};
@@ -11,32 +12,59 @@ fn entry(action: &'static str, subject: String, detail: String) -> Entry {
     Entry { action, subject, from: None, to: None, detail }
 }
 
-/// Adds an override; says its id.
-pub(in super::super) fn add_override(
+/// Adds an override or a ban; says its id.
+pub(in super::super) fn add_element<T: Element>(
     keeper: &mut Keeper,
     request: &Request,
-    what: &OverrideData,
+    what: &T,
 ) -> Result<Settled<u64>> {
     settle(keeper, request, |transaction, revision| {
-        let id = overrides::add(transaction, what, &request.author, revision)?;
-        let detail = serde_json::to_string(what).unwrap_or_default();
-        let entries = vec![entry("override.add", format!("overrides/{id}"), detail)];
-        Ok(Applied { entries, value: id })
+        let (id, entry) = insert(transaction, request, what, revision)?;
+        Ok(Applied { entries: vec![entry], value: id })
     })
 }
 
-/// Removes an override.
-pub(in super::super) fn remove_override(
+fn insert<T: Element>(
+    transaction: &rusqlite::Transaction<'_>,
+    request: &Request,
+    what: &T,
+    revision: u64,
+) -> Result<(u64, Entry)> {
+    let id = elements::add(transaction, what, &request.author, revision)?;
+    let detail = serde_json::to_string(what).unwrap_or_default();
+    Ok((id, entry(T::ADD, format!("{}/{id}", T::TABLE), detail)))
+}
+
+/// Adds a ban. Those that are over are forgotten at the same time, so that they do not pile up.
+pub(in super::super) fn add_ban(
+    keeper: &mut Keeper,
+    request: &Request,
+    what: &BanData,
+    is_over: impl Fn(&BanData) -> bool,
+) -> Result<Settled<u64>> {
+    settle(keeper, request, |transaction, revision| {
+        for stored in elements::all::<BanData>(transaction)? {
+            if is_over(&stored.what) {
+                elements::remove::<BanData>(transaction, stored.id)?;
+            }
+        }
+        let (id, entry) = insert(transaction, request, what, revision)?;
+        Ok(Applied { entries: vec![entry], value: id })
+    })
+}
+
+/// Removes an override or a ban.
+pub(in super::super) fn remove_element<T: Element>(
     keeper: &mut Keeper,
     request: &Request,
     id: u64,
 ) -> Result<Settled<u64>> {
     settle(keeper, request, |transaction, _| {
-        let no_override = || Problem::not_found(format_args!("override {id}"));
-        let stored = overrides::get(transaction, id)?.ok_or_else(no_override)?;
-        overrides::remove(transaction, id)?;
+        let none = || Problem::not_found(format_args!("{} {id}", T::NAME));
+        let stored = elements::get::<T>(transaction, id)?.ok_or_else(none)?;
+        elements::remove::<T>(transaction, id)?;
         let detail = serde_json::to_string(&stored.what).unwrap_or_default();
-        let entries = vec![entry("override.remove", format!("overrides/{id}"), detail)];
+        let entries = vec![entry(T::REMOVE, format!("{}/{id}", T::TABLE), detail)];
         Ok(Applied { entries, value: id })
     })
 }

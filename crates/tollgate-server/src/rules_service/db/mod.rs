@@ -1,9 +1,9 @@
 //! The database and the one thread that talks to it.
 
 pub(super) mod audit;
+pub(super) mod elements;
 pub(super) mod files;
 pub(super) mod lists;
-pub(super) mod overrides;
 mod schema;
 
 pub(super) use schema::{revision, set_revision};
@@ -17,11 +17,12 @@ use std::thread::{self, JoinHandle};
 use bytes::Bytes;
 use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
-use tollgate::rules::{Data, Rules};
+use tollgate::rules::{BanData, Data, OverrideData, Rules, Source};
 
 use super::ServiceError;
+use super::checker::Checker;
 use super::problem::{Problem, Result};
-use crate::bundle::{Bundle, BundleError, RulesFile};
+use crate::bundle::{Bundle, RulesFile};
 
 /// Requests that may wait for the thread; more are told to come back.
 const QUEUE: usize = 256;
@@ -39,7 +40,7 @@ pub(super) struct Db {
 struct Thread {
     /// Empty once the thread is told to end.
     jobs: parking_lot::Mutex<Option<SyncSender<Job>>>,
-    handle: Option<JoinHandle<()>>,
+    handle: parking_lot::Mutex<Option<JoinHandle<()>>>,
 }
 
 /// What limiters fetch: the last revision, ready to be sent.
@@ -48,6 +49,8 @@ pub(super) struct Published {
     pub(super) revision: u64,
     pub(super) etag: String,
     pub(super) body: Bytes,
+    /// Ready to decide with; none if they are wrong.
+    pub(super) rules: Option<Rules>,
     /// Why it cannot be used, if so: only after an upgrade that reads rules more strictly.
     pub(super) wrong: Option<String>,
 }
@@ -58,36 +61,37 @@ pub(super) struct Keeper {
     pub(super) checker: Checker,
     pub(super) publisher: Publisher,
     /// Held as long as the thread lives: two services would not see each other's changes.
-    _lock: File,
+    _lock: Option<File>,
 }
 
-/// Reads bundles as a limiter would.
-#[derive(Default)]
-pub(super) struct Checker {
-    /// The files as they were last read: data changes more often than they do.
-    files: Option<(String, Rules)>,
-}
+/// Is given every new set of rules, before anybody is told that it is in force.
+type Install = Box<dyn Fn(Rules) + Send>;
 
 /// Tells whoever waits for it what there is now.
-pub(super) struct Publisher(watch::Sender<Arc<Published>>);
+pub(super) struct Publisher {
+    sender: watch::Sender<Arc<Published>>,
+    pub(super) install: Option<Install>,
+}
 
 impl Db {
-    pub(super) fn open(folder: &Path, max_size: u64) -> Result<Db, ServiceError> {
-        let lock = lock(folder)?;
-        let path = folder.join("rules.db");
+    /// The database of a folder, or one in memory.
+    pub(super) fn open(folder: Option<&Path>, max_size: u64) -> Result<Db, ServiceError> {
+        let lock = folder.map(lock).transpose()?;
+        let path = folder.map_or_else(|| "in memory".into(), |folder| folder.join("rules.db"));
         let wrong = |why: String| ServiceError::Database { path: path.clone(), why };
-        let connection = schema::open(&path, max_size).map_err(wrong)?;
-        let bundle = load(&connection).map_err(|error| wrong(error.to_string()))?;
-        let encoded = publishable(&bundle, bundle.rules().err().map(|error| error.to_string()))
+        let connection = match folder {
+            Some(_) => schema::open(&path, max_size),
+            None => schema::in_memory(max_size),
+        };
+        let connection = connection.map_err(wrong)?;
+        let bundle = load(&connection, None).map_err(|error| wrong(error.to_string()))?;
+        let encoded = publishable(&bundle, bundle.rules().map_err(|error| error.to_string()))
             .map_err(|problem| wrong(problem.to_string()))?;
-        if let Some(error) = &encoded.wrong {
-            tracing::error!(%error, "the stored rules are wrong for this version of tollgate");
-        }
         let (sender, published) = watch::channel(Arc::new(encoded));
         let mut keeper = Keeper {
             connection,
             checker: Checker::default(),
-            publisher: Publisher(sender),
+            publisher: Publisher { sender, install: None },
             _lock: lock,
         };
         let (jobs, waiting) = mpsc::sync_channel::<Job>(QUEUE);
@@ -95,7 +99,13 @@ impl Db {
         let handle = thread::Builder::new().name("tollgate-rules-db".into()).spawn(body);
         let handle = handle.map_err(|error| wrong(error.to_string()))?;
         let jobs = parking_lot::Mutex::new(Some(jobs));
-        Ok(Db { thread: Arc::new(Thread { jobs, handle: Some(handle) }), published })
+        let handle = parking_lot::Mutex::new(Some(handle));
+        Ok(Db { thread: Arc::new(Thread { jobs, handle }), published })
+    }
+
+    /// Lets go of the database, whoever still has a way to it.
+    pub(super) fn close(&self) {
+        self.thread.end();
     }
 
     pub(super) fn published(&self) -> watch::Receiver<Arc<Published>> {
@@ -140,12 +150,19 @@ fn gone() -> Problem {
     Problem::busy("the rules service is stopping")
 }
 
-impl Drop for Thread {
-    fn drop(&mut self) {
+impl Thread {
+    /// Has it finish what waits, and waits for that.
+    fn end(&self) {
         self.jobs.lock().take();
-        if let Some(handle) = self.handle.take() {
+        if let Some(handle) = self.handle.lock().take() {
             let _ = handle.join();
         }
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 
@@ -161,18 +178,33 @@ fn lock(folder: &Path) -> Result<File, ServiceError> {
     }
 }
 
-/// Everything as it stands now.
-pub(super) fn load(connection: &Connection) -> rusqlite::Result<Bundle> {
-    let files = files::all_current(connection)?;
-    let files = files.into_iter().map(|file| RulesFile { name: file.name, text: file.text });
-    let overrides = overrides::all(connection)?.into_iter().map(|stored| stored.what).collect();
+/// Everything as it stands now; with the files of `outside`, if that is where they come from.
+pub(super) fn load(connection: &Connection, outside: Option<&Rules>) -> rusqlite::Result<Bundle> {
+    let files = match outside {
+        Some(rules) => {
+            let file = |source: &Source| RulesFile {
+                name: source.name.clone(),
+                text: source.text.clone(),
+            };
+            rules.sources().iter().map(file).collect()
+        }
+        None => {
+            let files = files::all_current(connection)?.into_iter();
+            files.map(|file| RulesFile { name: file.name, text: file.text }).collect()
+        }
+    };
+    fn what<T>(stored: elements::Stored<T>) -> T {
+        stored.what
+    }
+    let overrides = elements::all::<OverrideData>(connection)?.into_iter().map(what).collect();
+    let bans = elements::all::<BanData>(connection)?.into_iter().map(what).collect();
     let lists = lists::all(connection)?.into_iter().map(|stored| stored.what).collect();
     let revision = schema::revision(connection)?;
-    Ok(Bundle::new(revision, files.collect(), Data { overrides, lists }))
+    Ok(Bundle::new(revision, files, Data { overrides, lists, bans }))
 }
 
 /// Ready to be sent, if it is not more than a limiter accepts.
-pub(super) fn publishable(bundle: &Bundle, wrong: Option<String>) -> Result<Published> {
+pub(super) fn publishable(bundle: &Bundle, rules: Result<Rules, String>) -> Result<Published> {
     let internal = |error: serde_json::Error| Problem::bad_request(error.to_string());
     let encoded = bundle.encode().map_err(internal)?;
     if encoded.bytes.len() > super::MAX_BUNDLE {
@@ -182,25 +214,20 @@ pub(super) fn publishable(bundle: &Bundle, wrong: Option<String>) -> Result<Publ
         return Err(Problem::new(status, "too-large", detail));
     }
     let etag = format!("\"{}\"", encoded.version);
-    Ok(Published { revision: bundle.revision, etag, body: encoded.bytes, wrong })
-}
-
-impl Checker {
-    /// Reads a bundle; the files only if they changed.
-    pub(super) fn check(&mut self, bundle: &Bundle) -> Result<Rules> {
-        let digest = bundle.digest_of_files();
-        let files = match &self.files {
-            Some((known, files)) if *known == digest => files.clone(),
-            _ => bundle.read_files().map_err(BundleError::from)?,
-        };
-        let rules = bundle.with_data(&files)?;
-        self.files = Some((digest, files));
-        Ok(rules)
-    }
+    let (revision, body) = (bundle.revision, encoded.bytes);
+    let (rules, wrong) = match rules {
+        Ok(rules) => (Some(rules), None),
+        Err(wrong) => (None, Some(wrong)),
+    };
+    Ok(Published { revision, etag, body, rules, wrong })
 }
 
 impl Publisher {
+    /// Puts rules in force and tells everybody.
     pub(super) fn publish(&self, published: Published) {
-        self.0.send_replace(Arc::new(published));
+        if let (Some(install), Some(rules)) = (&self.install, &published.rules) {
+            install(rules.clone());
+        }
+        self.sender.send_replace(Arc::new(published));
     }
 }

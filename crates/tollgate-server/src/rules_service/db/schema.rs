@@ -11,7 +11,8 @@ const APPLICATION: i32 = 0x746f_6c6c;
 const PAGE: u64 = 4096;
 
 /// One step for each version, in order. Never change one that was released: add another.
-const STEPS: &[&str] = &["
+const STEPS: &[&str] = &[
+    "
 CREATE TABLE state (
     id INTEGER PRIMARY KEY CHECK (id = 1),
     revision INTEGER NOT NULL
@@ -67,12 +68,32 @@ CREATE TABLE audit (
     detail TEXT NOT NULL
 ) STRICT;
 CREATE INDEX audit_by_subject ON audit (subject, id);
-"];
+",
+    "
+-- Never reuses an id: the audit speaks of it.
+CREATE TABLE bans (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    what TEXT NOT NULL,
+    revision INTEGER NOT NULL,
+    at_ms INTEGER NOT NULL,
+    who TEXT NOT NULL
+) STRICT;
+",
+];
 
 /// Opens the database, makes it or brings it up to date. What is wrong comes as a sentence.
 pub(super) fn open(path: &Path, max_size: u64) -> Result<Connection, String> {
     make_private(path).map_err(|error| error.to_string())?;
-    let mut connection = Connection::open(path).map_err(|error| error.to_string())?;
+    prepared(Connection::open(path), max_size)
+}
+
+/// A database that nothing outlives.
+pub(super) fn in_memory(max_size: u64) -> Result<Connection, String> {
+    prepared(Connection::open_in_memory(), max_size)
+}
+
+fn prepared(opened: rusqlite::Result<Connection>, max_size: u64) -> Result<Connection, String> {
+    let mut connection = opened.map_err(|error| error.to_string())?;
     prepare(&mut connection, max_size).map_err(|error| match error.sqlite_error_code() {
         Some(rusqlite::ErrorCode::NotADatabase | rusqlite::ErrorCode::DatabaseCorrupt) => {
             format!("the database is damaged; restore a backup, or move it away ({error})")

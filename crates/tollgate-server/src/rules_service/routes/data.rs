@@ -1,15 +1,14 @@
-//! Overrides, lists, and the audit.
+//! Lists, and the audit.
 
 use axum::extract::State;
 use axum::response::Response;
 use hyper::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tollgate::rules::OverrideData;
 
 use super::{Context, answer, changed, request};
 use crate::rules_service::change::{self, ListChange, Settled};
-use crate::rules_service::db::{audit as lines, lists as stored_lists, overrides as stored};
+use crate::rules_service::db::{audit as lines, lists as stored_lists};
 use crate::rules_service::problem::{Problem, Result};
 use crate::rules_service::reading::{Asked, Caller, Changing, Document, InPath, Precondition};
 
@@ -37,53 +36,6 @@ pub(super) async fn audit(
     let more = entries.len() as u64 == limit;
     let next = entries.last().filter(|_| more).map(|line| line.id);
     Ok(answer(StatusCode::OK, None, &json!({ "entries": entries, "next_before": next })))
-}
-
-pub(super) async fn overrides(State(context): State<Context>) -> Result<Response> {
-    let all = context.db.call(|keeper| Ok(stored::all(&keeper.connection)?)).await?;
-    Ok(answer(StatusCode::OK, None, &json!({ "overrides": all })))
-}
-
-fn override_id(id: &str) -> Result<u64> {
-    let number = id.parse::<u64>().ok().filter(|id| i64::try_from(*id).is_ok());
-    number.ok_or_else(|| Problem::bad_request("the id of an override is a number"))
-}
-
-pub(super) async fn get_override(
-    State(context): State<Context>,
-    InPath(id): InPath<String>,
-) -> Result<Response> {
-    let id = override_id(&id)?;
-    let found = context.db.call(move |keeper| {
-        let no_override = || Problem::not_found(format_args!("override {id}"));
-        stored::get(&keeper.connection, id)?.ok_or_else(no_override)
-    });
-    Ok(answer(StatusCode::OK, None, &json!(found.await?)))
-}
-
-pub(super) async fn add_override(
-    State(context): State<Context>,
-    caller: Caller,
-    Asked(changing): Asked<Changing>,
-    Document(what): Document<OverrideData>,
-) -> Result<Response> {
-    let request = request(caller, &changing);
-    let added = context.db.call(move |keeper| change::add_override(keeper, &request, &what));
-    let settled = added.await?;
-    let id = if settled.dry_run { Value::Null } else { json!(settled.value) };
-    Ok(changed(&settled, true, None, json!({ "id": id })))
-}
-
-pub(super) async fn remove_override(
-    State(context): State<Context>,
-    InPath(id): InPath<String>,
-    caller: Caller,
-    Asked(changing): Asked<Changing>,
-) -> Result<Response> {
-    let (id, request) = (override_id(&id)?, request(caller, &changing));
-    let removed = context.db.call(move |keeper| change::remove_override(keeper, &request, id));
-    let settled = removed.await?;
-    Ok(changed(&settled, false, None, json!({ "id": settled.value })))
 }
 
 #[derive(Debug, Default, Deserialize)]

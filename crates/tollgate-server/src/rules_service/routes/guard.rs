@@ -1,16 +1,17 @@
 //! What comes before every answer: who asks, may they, and not for longer than allowed.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use axum::extract::{Request, State};
-use axum::middleware::Next;
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use hyper::header::{AUTHORIZATION, CACHE_CONTROL, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{CACHE_CONTROL, HeaderMap, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use hyper::{Method, StatusCode};
 
-use super::Context;
 use super::bundle::LONGEST_WAIT;
-use crate::rules_service::access::{Role, Tokens, is_name};
+use crate::access::{Role, Tokens, is_name};
 use crate::rules_service::change::Author;
 use crate::rules_service::problem::{Problem, Result};
 use crate::rules_service::reading::Caller;
@@ -18,11 +19,22 @@ use crate::rules_service::reading::Caller;
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const USER: HeaderName = HeaderName::from_static("x-tollgate-user");
 
-pub(super) async fn guard(
-    State(context): State<Context>,
-    mut request: Request,
-    next: Next,
-) -> Response {
+/// Paths that are asked by POST and change nothing: enough for them is a token that can read.
+const READ_BY_POST: [&str; 2] = ["/v1/keys/peek", "/v1/simulate"];
+
+/// Who is let through, and for how long.
+#[derive(Clone, Debug)]
+pub(crate) struct Guard {
+    pub(crate) tokens: Arc<Tokens>,
+    pub(crate) request_timeout: Duration,
+}
+
+/// Puts a guard before every route.
+pub(crate) fn guarded(routes: Router, guard: Guard) -> Router {
+    routes.layer(from_fn_with_state(guard, check))
+}
+
+async fn check(State(context): State<Guard>, mut request: Request, next: Next) -> Response {
     let id = request_id(request.headers());
     let answer = match admit(&context.tokens, &request, &id) {
         Ok(author) => {
@@ -53,18 +65,19 @@ fn finish(mut answer: Response, id: &str) -> Response {
     }
     // Rules are nobody else's to keep; a cache may ask whether they changed.
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
+    // What clients chose, such as keys, is never taken for a page.
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     answer
 }
 
 fn admit(tokens: &Tokens, request: &Request, id: &str) -> Result<Author> {
     let headers = request.headers();
-    let presented = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes).and_then(bearer);
-    let owner = presented.and_then(|token| tokens.owner(token));
-    let Some((name, role)) = owner else {
+    let Some((name, role)) = tokens.owner_in(headers) else {
         let detail = "a token is needed: Authorization: Bearer …";
         return Err(Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail));
     };
-    let reads = matches!(*request.method(), Method::GET | Method::HEAD);
+    let reads = matches!(*request.method(), Method::GET | Method::HEAD)
+        || READ_BY_POST.contains(&request.uri().path());
     let who = match role {
         Role::Read if !reads => {
             let detail = "this token can only read";
@@ -81,11 +94,6 @@ fn admit(tokens: &Tokens, request: &Request, id: &str) -> Result<Author> {
         Role::Write | Role::Read => name.to_owned(),
     };
     Ok(Author { who, request_id: id.to_owned() })
-}
-
-fn bearer(value: &[u8]) -> Option<&[u8]> {
-    let (scheme, token) = value.split_at_checked(7)?;
-    scheme.eq_ignore_ascii_case(b"bearer ").then(|| token.trim_ascii())
 }
 
 /// The caller's, if it can be shown; otherwise one of ours.

@@ -2,11 +2,12 @@
 
 mod bundle;
 mod data;
+mod elements;
+mod elsewhere;
 mod files;
 mod guard;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
@@ -16,8 +17,9 @@ use hyper::StatusCode;
 use hyper::header::{ETAG, HeaderValue};
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, watch};
+use tollgate::Clock;
+use tollgate::rules::{BanData, OverrideData};
 
-use super::access::Tokens;
 use super::change::{Request, Settled};
 use super::db::Db;
 use super::problem::Problem;
@@ -27,15 +29,30 @@ use super::reading::{Caller, Changing};
 #[derive(Clone, Debug)]
 pub(super) struct Context {
     pub(super) db: Db,
-    pub(super) tokens: Arc<Tokens>,
-    pub(super) request_timeout: Duration,
+    /// Tells when bans end.
+    pub(super) clock: Clock,
+    /// Where the rules come from, if not from here.
+    pub(super) elsewhere: Option<Elsewhere>,
     /// Becomes true once the service stops: nobody is kept waiting then.
     pub(super) stopping: watch::Receiver<bool>,
     /// Held by who asks whether the database answers: one at a time, because anybody may ask.
     pub(super) probing: Arc<Mutex<()>>,
 }
 
-pub(super) fn router(context: Context) -> Router {
+pub(crate) use elsewhere::Elsewhere;
+pub(crate) use guard::{Guard, guarded};
+
+/// Everything a rules service answers when it runs on its own.
+pub(super) fn router(context: Context, guard: Guard) -> Router {
+    let routes = routes(context.clone());
+    guarded(routes.fallback(nowhere).method_not_allowed_fallback(no_such_method), guard)
+        // Not behind the guard: whoever looks after processes has no token.
+        .route("/livez", get(|| async { "ok\n" }))
+        .route("/readyz", get(bundle::ready).with_state(context))
+}
+
+/// What only those with a token may ask.
+pub(super) fn routes(context: Context) -> Router {
     Router::new()
         .route("/v1/rules", get(files::list))
         .route("/v1/rules/bundle", get(bundle::fetch))
@@ -44,28 +61,30 @@ pub(super) fn router(context: Context) -> Router {
         .route("/v1/rules/{name}/versions/{version}", get(files::version))
         .route("/v1/rules/{name}/rollback", post(files::rollback))
         .route("/v1/audit", get(data::audit))
-        .route("/v1/overrides", get(data::overrides).post(data::add_override))
-        .route("/v1/overrides/{id}", get(data::get_override).delete(data::remove_override))
+        .route("/v1/overrides", get(elements::overrides).post(elements::add_override))
+        .route(
+            "/v1/overrides/{id}",
+            get(elements::get_override).delete(elements::remove::<OverrideData>),
+        )
+        .route("/v1/bans", get(elements::bans).post(elements::add_ban))
+        .route("/v1/bans/{id}", get(elements::get_ban).delete(elements::remove::<BanData>))
         .route("/v1/lists", get(data::lists))
         .route(
             "/v1/lists/{name}",
             get(data::get_list).put(data::set_list).delete(data::remove_list),
         )
         .route("/v1/lists/{name}/entries", post(data::add_entries).delete(data::remove_entries))
-        .fallback(nowhere)
-        .method_not_allowed_fallback(no_such_method)
-        .layer(from_fn_with_state(context.clone(), guard::guard))
-        // Not behind the guard: whoever looks after processes has no token.
-        .route("/livez", get(|| async { "ok\n" }))
-        .route("/readyz", get(bundle::ready))
+        .layer(from_fn_with_state(context.clone(), elsewhere::answer))
         .with_state(context)
 }
 
-async fn nowhere() -> Problem {
+/// The answer at an address that nothing has.
+pub(crate) async fn nowhere() -> Problem {
     Problem::not_found("such address")
 }
 
-async fn no_such_method() -> Problem {
+/// The answer to a method that an address does not take.
+pub(crate) async fn no_such_method() -> Problem {
     let detail = "this address does not take that method";
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", detail)
 }

@@ -7,6 +7,7 @@ mod overrides;
 mod rule;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::address::Trust;
 use super::compiled::{Compiled, Domain, Plans};
@@ -22,6 +23,9 @@ pub(crate) use overrides::data;
 /// The domain of a file that names none.
 pub(crate) const DEFAULT_DOMAIN: &str = "default";
 
+/// How many domains were compiled in this process.
+static COMPILED: AtomicU64 = AtomicU64::new(0);
+
 /// Compiles one file. What is wrong goes to `found`; what can be used is, so that one reading
 /// finds everything.
 pub(crate) fn domain(document: &Document, found: &mut Diagnostics) -> Domain {
@@ -34,6 +38,7 @@ pub(crate) fn domain(document: &Document, found: &mut Diagnostics) -> Domain {
     limits::check_shared_buckets(&rules, document, found);
     let trust = Trust { proxies: document.trusted_proxies.iter().map(|net| net.value).collect() };
     let compiled = Compiled {
+        number: COMPILED.fetch_add(1, Ordering::Relaxed),
         domain: name.into(),
         trust,
         unmatched: document.defaults.unmatched,
@@ -55,6 +60,7 @@ pub(crate) fn domain(document: &Document, found: &mut Diagnostics) -> Domain {
         compiled: Arc::new(compiled),
         file_overrides: overrides.clone(),
         overrides,
+        bans: Arc::default(),
     }
 }
 

@@ -1,12 +1,13 @@
-//! Overrides and lists: those of the file, and those that come as data.
+//! Overrides, lists and bans: those of the file, and those that come as data.
 
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 use tollgate_core::Time;
 
+use super::super::bans::Bans;
 use super::super::compiled::{Bound, Compiled, Domain, Gives, Grant};
-use super::super::data::{Data, DataError, ListData, OverrideData};
+use super::super::data::{BanData, Data, DataError, ListData, OverrideData};
 use super::super::diagnostic::{Diagnostic, Diagnostics};
 use super::super::lists::{List, Lists};
 use super::super::moment;
@@ -75,53 +76,89 @@ fn bound(limit: &Limit, domain: &str, bucket: &str, compiled: &Compiled) -> Boun
     bind(in_zone(limit.clone(), compiled.timezone.as_deref()), domain, bucket)
 }
 
-/// When an override ends.
+/// When an override or a ban ends.
 fn until(text: &str, zone: Option<&str>) -> Result<u64, String> {
     let zone = zone.and_then(|name| TimeZone::get(name).ok()).unwrap_or(TimeZone::UTC);
     moment::moment(text, &zone).ok_or_else(|| format!("{text:?} is no date: {}", moment::HELP))
 }
 
-/// A domain with other data. Those of the file stay underneath.
-pub(crate) fn data(domains: &[Domain], data: &Data) -> Result<Vec<Domain>, DataError> {
-    let mut changed: Vec<(Lists, Overrides)> = domains
-        .iter()
-        .map(|domain| (domain.compiled.scope.lists.clone(), (*domain.file_overrides).clone()))
-        .collect();
-    let locate = |wanted: &Option<String>, element: &str| {
-        let index = match wanted {
-            Some(name) => domains.iter().position(|domain| *domain.name == **name),
-            None => (domains.len() == 1).then_some(0),
-        };
-        index.ok_or_else(|| DataError {
-            element: element.to_owned(),
-            message: no_domain(domains, wanted),
-        })
+/// What data makes of a domain.
+struct Changed {
+    lists: Lists,
+    overrides: Overrides,
+    bans: Bans,
+}
+
+/// Domains with other data, and what does not fit them. What is in the file stays underneath.
+pub(crate) fn data(domains: &[Domain], data: &Data) -> (Vec<Domain>, Vec<DataError>) {
+    let untouched = |domain: &Domain| Changed {
+        lists: domain.compiled.scope.lists.clone(),
+        overrides: (*domain.file_overrides).clone(),
+        bans: Bans::default(),
+    };
+    let mut changed: Vec<Changed> = domains.iter().map(untouched).collect();
+    let mut wrong = Vec::new();
+    let mut note = |element: String, outcome: Result<(), String>| {
+        wrong.extend(outcome.err().map(|message| DataError { element, message }));
     };
     for (number, list) in data.lists.iter().enumerate() {
-        let element = format!("lists[{number}]");
-        let lists = &mut changed[locate(&list.domain, &element)?].0;
-        set_list(lists, list).map_err(|message| DataError { element, message })?;
+        let set = locate(domains, &list.domain)
+            .and_then(|index| set_list(&mut changed[index].lists, list));
+        note(format!("lists[{number}]"), set);
     }
     for (number, one) in data.overrides.iter().enumerate() {
-        let element = format!("overrides[{number}]");
-        let index = locate(&one.domain, &element)?;
-        let domain = &domains[index];
-        let written = write(one, domain.compiled.timezone.as_deref());
-        let added = written.and_then(|written| {
-            let added = add(&mut changed[index].1, &written, &domain.name, &domain.compiled);
-            added.map_err(|problem| match problem.help {
-                Some(help) => format!("{}: {help}", problem.message),
-                None => problem.message,
-            })
+        let added = locate(domains, &one.domain).and_then(|index| {
+            let domain = &domains[index];
+            let written = write(one, domain.compiled.timezone.as_deref())?;
+            add(&mut changed[index].overrides, &written, &domain.name, &domain.compiled)
+                .map_err(in_a_sentence)
         });
-        added.map_err(|message| DataError { element, message })?;
+        note(format!("overrides[{number}]"), added);
     }
-    let rebuilt = domains.iter().zip(changed).map(|(domain, (lists, overrides))| Domain {
-        lists: Arc::new(lists),
-        overrides: Arc::new(overrides),
+    for (number, ban) in data.bans.iter().enumerate() {
+        let added = locate(domains, &ban.domain)
+            .and_then(|index| add_ban(&mut changed[index].bans, ban, &domains[index].compiled));
+        note(format!("bans[{number}]"), added);
+    }
+    let rebuilt = domains.iter().zip(changed).map(|(domain, changed)| Domain {
+        lists: Arc::new(changed.lists),
+        overrides: Arc::new(changed.overrides),
+        bans: Arc::new(changed.bans),
         ..domain.clone()
     });
-    Ok(rebuilt.collect())
+    (rebuilt.collect(), wrong)
+}
+
+fn in_a_sentence(problem: Diagnostic) -> String {
+    match problem.help {
+        Some(help) => format!("{}: {help}", problem.message),
+        None => problem.message,
+    }
+}
+
+fn locate(domains: &[Domain], wanted: &Option<String>) -> Result<usize, String> {
+    let index = match wanted {
+        Some(name) => domains.iter().position(|domain| *domain.name == **name),
+        None => (domains.len() == 1).then_some(0),
+    };
+    index.ok_or_else(|| no_domain(domains, wanted))
+}
+
+fn add_ban(bans: &mut Bans, data: &BanData, compiled: &Compiled) -> Result<(), String> {
+    let Some(rule) = compiled.by_name.get(data.rule.as_str()) else {
+        let known = compiled.rules.iter().map(|rule| &*rule.name);
+        return Err(in_a_sentence(unknown(
+            "unknown-rule",
+            "rule",
+            &data.rule,
+            known,
+            Place::default(),
+        )));
+    };
+    let zone = compiled.timezone.as_deref();
+    let until = data.until.as_ref().map(|text| until(text, zone)).transpose()?;
+    bans.add(*rule, &data.key, until.map(Time::from_nanos));
+    Ok(())
 }
 
 fn no_domain(domains: &[Domain], wanted: &Option<String>) -> String {

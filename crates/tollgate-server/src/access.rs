@@ -4,6 +4,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use hyper::header::{AUTHORIZATION, HeaderMap};
+
 use crate::disk;
 use crate::secret::{Secret, WeakSecret};
 
@@ -29,10 +31,10 @@ pub enum Role {
 /// `write` (unless given), `read` and `proxy`.
 ///
 /// ```
-/// use tollgate_server::rules_service::Tokens;
+/// use tollgate_server::access::Tokens;
 /// let tokens: Tokens = "ann:correct-horse-battery\nlimiters:staple-0123456789:read".parse()?;
 /// assert!("ann:secret".parse::<Tokens>().is_err(), "could be guessed");
-/// # Ok::<(), tollgate_server::rules_service::TokensError>(())
+/// # Ok::<(), tollgate_server::access::TokensError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Tokens {
@@ -66,6 +68,9 @@ pub enum TokensError {
         /// What is wrong.
         why: String,
     },
+    /// The system has no random numbers to make one of.
+    #[error("no token can be made: {0}")]
+    Random(io::Error),
     /// There are none.
     #[error("no tokens; write one a line, as name:token")]
     None,
@@ -81,7 +86,7 @@ impl Tokens {
 
     /// The tokens of a service's folder. If there are none, two are made: one to write and one to
     /// read; then their file comes along.
-    pub(super) fn of_folder(folder: &Path) -> Result<(Tokens, Option<PathBuf>), TokensError> {
+    pub(crate) fn of_folder(folder: &Path) -> Result<(Tokens, Option<PathBuf>), TokensError> {
         let path = folder.join(FILE);
         if path.exists() {
             return Ok((Tokens::read(&path)?, None));
@@ -105,13 +110,27 @@ impl Tokens {
         }
     }
 
+    /// A token to write with, for as long as the process lives.
+    pub(crate) fn random() -> Result<Tokens, TokensError> {
+        let secret = Secret::random().map_err(TokensError::Random)?;
+        Ok(Tokens { tokens: vec![Token { name: "admin".into(), secret, role: Role::Write }] })
+    }
+
     /// A token with this role, for a caller in the same process.
     pub fn secret_for(&self, role: Role) -> Option<&Secret> {
         self.tokens.iter().find(|token| token.role == role).map(|token| &token.secret)
     }
 
+    /// Whose token a header `Authorization: Bearer …` brings.
+    pub(crate) fn owner_in(&self, headers: &HeaderMap) -> Option<(&str, Role)> {
+        let value = headers.get(AUTHORIZATION)?.as_bytes();
+        let (scheme, token) = value.split_at_checked(7)?;
+        let token = scheme.eq_ignore_ascii_case(b"bearer ").then(|| token.trim_ascii())?;
+        self.owner(token)
+    }
+
     /// Whose token this is. Looks at all of them, so that the time it takes tells nothing.
-    pub(super) fn owner(&self, presented: &[u8]) -> Option<(&str, Role)> {
+    pub(crate) fn owner(&self, presented: &[u8]) -> Option<(&str, Role)> {
         let mut owner = None;
         for token in &self.tokens {
             if token.secret.is(presented) {
@@ -158,7 +177,7 @@ fn token(text: &str) -> Result<Token, String> {
 }
 
 /// Names appear in the audit.
-pub(super) fn is_name(name: &str) -> bool {
+pub(crate) fn is_name(name: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || "-._@+".contains(c);
     !name.is_empty() && name.len() <= 128 && name.chars().all(fits)
 }

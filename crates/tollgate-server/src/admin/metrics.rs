@@ -1,0 +1,35 @@
+//! Metrics, in the text format of Prometheus.
+
+use axum::extract::State;
+use hyper::header::{CONTENT_TYPE, HeaderName};
+
+use crate::server::Context;
+use crate::telemetry::Exposition;
+
+const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+pub(super) async fn metrics(
+    State(context): State<Context>,
+) -> ([(HeaderName, &'static str); 1], String) {
+    let mut text = Exposition::default();
+    context.engine.telemetry().report(&mut text);
+    let store = context.engine.store();
+    text.single("tollgate_keys", "gauge", "Keys that are held.", store.len());
+    let help = "Keys that gave way to others because the store was full.";
+    text.single("tollgate_evictions_total", "counter", help, store.evictions());
+    let help = "Requests held back in this process; those of other programs are not seen.";
+    text.metric("tollgate_queue_depth", "gauge", help);
+    let help = "How many more than a limit may pass: none, counters in this process are exact.";
+    text.single("tollgate_overshoot_bound", "gauge", help, 0);
+    let rules = context.rules.status();
+    let version = context.engine.limiter().replacements() + 1;
+    let help = "How many sets of rules have been in force since the start.";
+    text.single("tollgate_rules_version", "gauge", help, version);
+    text.metric("tollgate_rules_info", "gauge", "What the rules in force are called.");
+    text.sample("tollgate_rules_info", &[("version", &rules.version)], 1);
+    let help = "Looks at the origin of rules that failed.";
+    text.single("tollgate_rules_reload_errors_total", "counter", help, rules.failures);
+    text.metric("tollgate_build_info", "gauge", "Which tollgate this is.");
+    text.sample("tollgate_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
+    ([(CONTENT_TYPE, FORMAT)], text.into_text())
+}

@@ -1,0 +1,89 @@
+//! Metrics as text, in the format of Prometheus. The crate `prometheus-client` writes OpenMetrics,
+//! in which counters are named otherwise than our interface names them, and keeps its own counters,
+//! which threads share.
+
+use std::fmt::{Display, Write};
+
+use super::stripe::{Times, bound};
+
+/// Text that grows.
+#[derive(Debug, Default)]
+pub(crate) struct Exposition(String);
+
+/// Labels and their values.
+type Labels<'l> = &'l [(&'l str, &'l str)];
+
+impl Exposition {
+    /// What follows is about this metric.
+    pub(crate) fn metric(&mut self, name: &str, kind: &str, help: &str) {
+        self.line(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}"));
+    }
+
+    pub(crate) fn sample(&mut self, name: &str, labels: Labels<'_>, value: impl Display) {
+        self.0.push_str(name);
+        self.labels(labels, None);
+        self.line(format_args!(" {value}"));
+    }
+
+    /// A metric that is one number.
+    pub(crate) fn single(&mut self, name: &str, kind: &str, help: &str, value: impl Display) {
+        self.metric(name, kind, help);
+        self.sample(name, &[], value);
+    }
+
+    pub(super) fn times(&mut self, name: &str, labels: Labels<'_>, times: &Times) {
+        let mut total = 0;
+        for (bucket, count) in times.counts.iter().enumerate() {
+            total += count;
+            let bound = bound(bucket).map_or_else(|| "+Inf".to_owned(), |bound| bound.to_string());
+            self.0.push_str(name);
+            self.0.push_str("_bucket");
+            self.labels(labels, Some(&bound));
+            self.line(format_args!(" {total}"));
+        }
+        self.sample(&format!("{name}_sum"), labels, times.sum_ns as f64 / 1e9);
+        self.sample(&format!("{name}_count"), labels, total);
+    }
+
+    fn labels(&mut self, labels: Labels<'_>, le: Option<&str>) {
+        let all = labels.iter().copied().chain(le.map(|le| ("le", le)));
+        for (index, (name, value)) in all.clone().enumerate() {
+            self.0.push(if index == 0 { '{' } else { ',' });
+            self.0.push_str(name);
+            self.0.push_str("=\"");
+            for character in value.chars() {
+                match character {
+                    '\\' => self.0.push_str("\\\\"),
+                    '"' => self.0.push_str("\\\""),
+                    '\n' => self.0.push_str("\\n"),
+                    _ => self.0.push(character),
+                }
+            }
+            self.0.push('"');
+        }
+        if all.count() > 0 {
+            self.0.push('}');
+        }
+    }
+
+    fn line(&mut self, line: impl Display) {
+        // Writing to memory does not fail.
+        let _ = writeln!(self.0, "{line}");
+    }
+
+    pub(crate) fn into_text(self) -> String {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_cannot_break_out() {
+        let mut text = Exposition::default();
+        text.sample("m", &[("rule", "a\"} 1\nm{x=\"\\")], 7);
+        assert_eq!(text.into_text(), "m{rule=\"a\\\"} 1\\nm{x=\\\"\\\\\"} 7\n");
+    }
+}
