@@ -111,7 +111,7 @@ impl Tokens {
     }
 
     /// Whose token this is. Looks at all of them, so that the time it takes tells nothing.
-    pub(super) fn owner(&self, presented: &[u8]) -> Option<(&str, Role)> {
+    pub(crate) fn owner(&self, presented: &[u8]) -> Option<(&str, Role)> {
         let mut owner = None;
         for token in &self.tokens {
             if token.secret.is(presented) {
