@@ -14,7 +14,7 @@ use crate::sh::{self, Stream};
 use crate::tools::{self, Installer};
 
 const CRATE: &str = "fuzz";
-const TARGETS: [&str; 5] = ["rules", "limit", "key", "envoy", "expression"];
+const TARGETS: [&str; 6] = ["rules", "limit", "key", "envoy", "expression", "resp"];
 const SECONDS: u64 = 20;
 /// One input that takes this long hangs; most take less than a millisecond.
 const SECONDS_FOR_ONE: u64 = 20;

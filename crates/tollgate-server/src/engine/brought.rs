@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
-use tollgate::limit::ParseLimitError;
+use tollgate::limit::{InvalidLimit, ParseLimitError};
 use tollgate::rules::bucket;
 use tollgate::{Bucket, Limit};
 
@@ -28,6 +28,9 @@ pub enum BroughtError {
     /// It cannot be read.
     #[error(transparent)]
     Limit(#[from] ParseLimitError),
+    /// Its numbers make no limit.
+    #[error("{0}")]
+    Invalid(InvalidLimit),
     /// It is too long.
     #[error("a limit has at most {LONGEST} characters, such as 10/s burst 20")]
     Long,
@@ -47,13 +50,22 @@ pub(super) struct Cache(RwLock<HashMap<Box<str>, Arc<Brought>>>);
 
 impl Cache {
     pub(super) fn get(&self, text: &str) -> Result<Arc<Brought>, BroughtError> {
+        self.get_or(text, || Ok(text.parse()?))
+    }
+
+    /// The same for a text that is no limit of our language, but stands for one.
+    pub(super) fn get_or(
+        &self,
+        text: &str,
+        limit: impl FnOnce() -> Result<Limit, BroughtError>,
+    ) -> Result<Arc<Brought>, BroughtError> {
         if let Some(known) = self.0.read().get(text) {
             return Ok(known.clone());
         }
         if text.len() > LONGEST {
             return Err(BroughtError::Long);
         }
-        let brought = Arc::new(Brought::new(text.parse()?));
+        let brought = Arc::new(Brought::new(limit()?));
         let mut known = self.0.write();
         if known.len() >= REMEMBERED {
             known.clear();

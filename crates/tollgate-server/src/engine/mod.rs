@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tollgate::rules::envoy::{RateLimitAnswer, RateLimitRequest};
 use tollgate::rules::{Adjustment, Decision, KeyAdjustment, RuleLimiter};
 use tollgate::{
-    Action, Call, Check, Clock, Key, MemoryStore, Request, Span, Store, StoreError, Verdict,
+    Action, Call, Check, Clock, Key, Limit, MemoryStore, Request, Span, Store, StoreError, Verdict,
 };
 
 pub use brought::{Brought, BroughtError};
@@ -83,6 +83,15 @@ impl Engine {
     /// A limit that callers bring along, from its text.
     pub(crate) fn brought(&self, text: &str) -> Result<Arc<Brought>, BroughtError> {
         self.0.brought.get(text)
+    }
+
+    /// The same in the words of another language; `limit` says what they mean.
+    pub(crate) fn brought_as(
+        &self,
+        words: &str,
+        limit: impl FnOnce() -> Result<Limit, BroughtError>,
+    ) -> Result<Arc<Brought>, BroughtError> {
+        self.0.brought.get_or(words, limit)
     }
 
     /// Decides by a limit that the caller brought along.

@@ -1,4 +1,29 @@
-//! The door of the Redis protocol.
+//! The door of the Redis protocol: any client of Redis can ask for decisions.
+//!
+//! | room | what happens there |
+//! | --- | --- |
+//! | `connection`, `input`, `vigil` | reading, sending, letting go of who is silent or slow |
+//! | `request`, `inline`, `command` | bytes become commands |
+//! | `session`, `table` | commands become calls, in order |
+//! | `batch` | consecutive decisions are made together |
+//! | `throttle`, `asking`, `greet`, `about` | what single commands mean |
+//! | `reply`, `fields` | answers become bytes |
+
+mod about;
+mod asking;
+mod batch;
+mod command;
+mod connection;
+mod fields;
+mod greet;
+mod inline;
+mod input;
+mod reply;
+mod request;
+mod session;
+mod table;
+mod throttle;
+mod vigil;
 
 use crate::net::{Connection, Door};
 use crate::server::Context;
@@ -17,7 +42,6 @@ impl RespDoor {
 
 impl Door for RespDoor {
     async fn serve(&self, connection: Connection) {
-        let _ = &self.context;
-        connection.stream.close().await;
+        connection::serve(&self.context, connection).await;
     }
 }

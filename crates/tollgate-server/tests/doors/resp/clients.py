@@ -1,0 +1,68 @@
+"""redis-py asks: port, version of the protocol, token or nothing."""
+
+import sys
+
+import redis
+
+port, protocol, token = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3] or None
+r = redis.Redis(port=port, protocol=protocol, password=token, client_name="python", socket_timeout=20)
+key = f"python-{protocol}-{token}"
+
+assert r.ping() is True
+assert r.echo("hello") == b"hello"
+assert r.client_getname() in ("python", b"python")
+assert isinstance(r.client_id(), int)
+assert r.info()["redis_mode"] == "standalone"
+assert r.command_count() > 10
+assert "cl.throttle" in r.command()
+
+assert r.execute_command("CL.THROTTLE", key, 1, 1, 60) == [0, 2, 1, -1, 60]
+assert r.execute_command("CL.THROTTLE", key, 1, 1, 60) == [0, 2, 0, -1, 120]
+limited, limit, left, retry, reset = r.execute_command("CL.THROTTLE", key, 1, 1, 60)
+assert (limited, limit, left) == (1, 2, 0) and 58 <= retry <= 60 and 118 <= reset <= 120
+
+
+def fields(reply):
+    if isinstance(reply, list):
+        assert protocol == 2
+        return dict(zip(reply[::2], reply[1::2]))
+    assert protocol == 3
+    return reply
+
+
+decision = fields(r.execute_command("TG.LIMIT", key, "10/s burst 20", "COST", 5))
+assert decision[b"allowed"] == 1 and decision[b"limit"] == 20 and decision[b"remaining"] == 15
+assert decision[b"rule"] is None and decision[b"retry_after_ms"] is None
+decision = fields(r.execute_command("TG.CHECK", "shop", "route", "POST /login", "ip", f"192.0.2.{protocol}"))
+assert decision[b"rule"] == b"login" and decision[b"code"] == 200
+assert fields(decision[b"limits"][0])[b"window_s"] == 60
+
+with r.pipeline(transaction=False) as pipe:
+    for number in range(1000):
+        pipe.execute_command("CL.THROTTLE", f"{key}-pipe", 9, 1, 3600)
+        if number % 100 == 0:
+            pipe.ping()
+    answers = pipe.execute()
+decisions = [answer for answer in answers if isinstance(answer, list)]
+assert len(decisions) == 1000 and answers.count(True) == 10
+assert [answer[0] for answer in decisions] == [0] * 10 + [1] * 990
+
+try:
+    r.get("x")
+    raise SystemExit("GET worked")
+except redis.ResponseError as error:
+    assert str(error).startswith("unknown command 'GET', with args beginning with: 'x'"), error
+
+if token:
+    stranger = redis.Redis(port=port, protocol=protocol)
+    try:
+        stranger.ping()
+        raise SystemExit("a stranger was let in")
+    except redis.AuthenticationError:
+        pass
+    try:
+        redis.Redis(port=port, protocol=protocol, password="wrong").ping()
+        raise SystemExit("a wrong token was let in")
+    except redis.AuthenticationError:
+        pass
+print("ok")
