@@ -111,7 +111,7 @@ impl Tokens {
     }
 
     /// Whose token this is. Looks at all of them, so that the time it takes tells nothing.
-    pub(super) fn owner(&self, presented: &[u8]) -> Option<(&str, Role)> {
+    pub(crate) fn owner(&self, presented: &[u8]) -> Option<(&str, Role)> {
         let mut owner = None;
         for token in &self.tokens {
             if token.secret.is(presented) {
@@ -155,6 +155,12 @@ fn token(text: &str) -> Result<Token, String> {
     };
     let secret = Secret::new(secret).map_err(|error: WeakSecret| error.to_string())?;
     Ok(Token { name, secret, role })
+}
+
+/// The token of an `Authorization` header.
+pub(crate) fn bearer(value: &[u8]) -> Option<&[u8]> {
+    let (scheme, token) = value.split_at_checked(7)?;
+    scheme.eq_ignore_ascii_case(b"bearer ").then(|| token.trim_ascii())
 }
 
 /// Names appear in the audit.

@@ -7,11 +7,11 @@
 //!
 //! Rejected: to let limiters query single rules. They would see a mix of two revisions.
 
-mod access;
+pub(crate) mod access;
 mod change;
 mod db;
 mod diff;
-mod problem;
+pub(crate) mod problem;
 mod reading;
 mod routes;
 mod server;

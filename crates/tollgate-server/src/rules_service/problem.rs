@@ -15,10 +15,12 @@ use crate::bundle::BundleError;
 
 /// An answer that is not what was asked for.
 #[derive(Clone, Debug)]
-pub(super) struct Problem {
-    pub(super) status: StatusCode,
+pub(crate) struct Problem {
+    pub(crate) status: StatusCode,
     code: &'static str,
     detail: String,
+    /// What of the request it is about.
+    field: Option<String>,
     /// The version there is, where another one was expected.
     etag: Option<String>,
     findings: Vec<Value>,
@@ -26,38 +28,58 @@ pub(super) struct Problem {
     rendered: Option<String>,
 }
 
-pub(super) type Result<T, E = Problem> = std::result::Result<T, E>;
+pub(crate) type Result<T, E = Problem> = std::result::Result<T, E>;
 
 impl Problem {
-    pub(super) fn new(
+    pub(crate) fn new(
         status: StatusCode,
         code: &'static str,
         detail: impl Into<String>,
     ) -> Problem {
         let detail = detail.into();
-        Problem { status, code, detail, etag: None, findings: Vec::new(), rendered: None }
+        let (field, etag, findings, rendered) = (None, None, Vec::new(), None);
+        Problem { status, code, detail, field, etag, findings, rendered }
     }
 
-    pub(super) fn bad_request(detail: impl Into<String>) -> Problem {
+    /// The same about one field of the request.
+    pub(crate) fn about(self, field: impl Into<String>) -> Problem {
+        Problem { field: Some(field.into()), ..self }
+    }
+
+    /// The same under another status.
+    pub(crate) fn with_status(self, status: StatusCode) -> Problem {
+        Problem { status, ..self }
+    }
+
+    /// The same about a field of `outer`.
+    pub(crate) fn within(self, outer: &str) -> Problem {
+        let field = match &self.field {
+            Some(field) => format!("{outer}.{field}"),
+            None => outer.to_owned(),
+        };
+        Problem { detail: format!("{outer}: {}", self.detail), field: Some(field), ..self }
+    }
+
+    pub(crate) fn bad_request(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::BAD_REQUEST, "bad-request", detail)
     }
 
-    pub(super) fn not_found(what: impl fmt::Display) -> Problem {
+    pub(crate) fn not_found(what: impl fmt::Display) -> Problem {
         Problem::new(StatusCode::NOT_FOUND, "not-found", format!("there is no {what}"))
     }
 
-    pub(super) fn busy(detail: impl Into<String>) -> Problem {
+    pub(crate) fn busy(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail)
     }
 
     /// The precondition does not hold; `current` is the version there is.
-    pub(super) fn stale(detail: impl Into<String>, current: Option<String>) -> Problem {
+    pub(crate) fn stale(detail: impl Into<String>, current: Option<String>) -> Problem {
         let problem = Problem::new(StatusCode::PRECONDITION_FAILED, "stale", detail);
         Problem { etag: current, ..problem }
     }
 
     /// A precondition is needed.
-    pub(super) fn unconditional(current: String) -> Problem {
+    pub(crate) fn unconditional(current: String) -> Problem {
         let detail = "it exists: say which version you replace with If-Match, so that nobody's \
                       change is lost";
         let problem =
@@ -65,7 +87,7 @@ impl Problem {
         Problem { etag: Some(current), ..problem }
     }
 
-    fn body(&self) -> Value {
+    pub(crate) fn body(&self) -> Value {
         let mut body = json!({
             "type": format!("urn:tollgate:{}", self.code),
             "title": self.status.canonical_reason().unwrap_or("Error"),
@@ -73,6 +95,9 @@ impl Problem {
             "code": self.code,
             "detail": self.detail,
         });
+        if let Some(field) = &self.field {
+            body["field"] = json!(field);
+        }
         if let Some(etag) = &self.etag {
             body["etag"] = json!(etag);
         }
@@ -87,7 +112,7 @@ impl Problem {
 }
 
 /// Findings for programs: severity, code, file, line, column, snippet, help.
-pub(super) fn findings(found: &Diagnostics) -> Vec<Value> {
+pub(crate) fn findings(found: &Diagnostics) -> Vec<Value> {
     found.findings().map(|finding| json!(finding)).collect()
 }
 

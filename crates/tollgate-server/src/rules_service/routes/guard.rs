@@ -10,7 +10,7 @@ use hyper::{Method, StatusCode};
 
 use super::Context;
 use super::bundle::LONGEST_WAIT;
-use crate::rules_service::access::{Role, Tokens, is_name};
+use crate::rules_service::access::{Role, Tokens, bearer, is_name};
 use crate::rules_service::change::Author;
 use crate::rules_service::problem::{Problem, Result};
 use crate::rules_service::reading::Caller;
@@ -81,11 +81,6 @@ fn admit(tokens: &Tokens, request: &Request, id: &str) -> Result<Author> {
         Role::Write | Role::Read => name.to_owned(),
     };
     Ok(Author { who, request_id: id.to_owned() })
-}
-
-fn bearer(value: &[u8]) -> Option<&[u8]> {
-    let (scheme, token) = value.split_at_checked(7)?;
-    scheme.eq_ignore_ascii_case(b"bearer ").then(|| token.trim_ascii())
 }
 
 /// The caller's, if it can be shown; otherwise one of ours.
