@@ -16,8 +16,8 @@ use crate::rules_service::problem::Problem;
 
 /// Attributes of one request.
 const MOST_ATTRIBUTES: usize = 64;
-/// What one key may have, in bytes.
-const LONGEST_KEY: usize = 4096;
+/// What one key may have, in characters.
+const LONGEST_KEY: usize = 1024;
 /// Requests of one batch.
 pub(super) const MOST_REQUESTS: usize = 1000;
 /// The largest amount: what numbers of JSON carry exactly in every language.
@@ -175,9 +175,9 @@ struct Key<'a>(Cow<'a, str>);
 impl<'de> Deserialize<'de> for Key<'de> {
     fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<Key<'de>, D::Error> {
         let Text(key) = Text::deserialize(reader)?;
-        match key.len() <= LONGEST_KEY {
+        match key.len() <= LONGEST_KEY || key.chars().count() <= LONGEST_KEY {
             true => Ok(Key(key)),
-            false => Err(D::Error::custom(format!("a key has at most {LONGEST_KEY} bytes"))),
+            false => Err(D::Error::custom(format!("a key has at most {LONGEST_KEY} characters"))),
         }
     }
 }
@@ -207,6 +207,14 @@ impl Visitor<'_> for Number {
         match (self.least..=self.most).contains(&number) {
             true => Ok(number),
             false => Err(E::invalid_value(Unexpected::Unsigned(number), &self)),
+        }
+    }
+
+    /// Some languages write every number with a point.
+    fn visit_f64<E: Error>(self, number: f64) -> Result<u64, E> {
+        match number.fract() == 0.0 && (0.0..=MOST as f64).contains(&number) {
+            true => self.visit_u64(number as u64),
+            false => Err(E::invalid_value(Unexpected::Float(number), &self)),
         }
     }
 }
@@ -335,7 +343,7 @@ mod tests {
 
     #[test]
     fn a_check_is_read_where_it_is() {
-        let body = br#"{"domain":"shop","attributes":{"ip":"1.2.3.4","n":7,"vip":true,"x":1.5,"big":18446744073709551615,"e":"a\"b"},"cost":3}"#;
+        let body = br#"{"domain":"shop","attributes":{"ip":"1.2.3.4","n":7,"vip":true,"x":1.5,"big":18446744073709551615,"e":"a\"b"},"cost":3.0}"#;
         let ask = read(body, Fields::CHECK).unwrap();
         assert_eq!((ask.asked.domain.as_deref(), ask.cost), (Some("shop"), Some(3)));
         let texts: Vec<_> =
@@ -358,7 +366,7 @@ mod tests {
                 "`cost`: invalid value: integer `0`, expected a whole",
             ),
             (r#"{"cost":-1}"#, Fields::CHECK, "`cost`: invalid type: integer `-1`"),
-            (r#"{"cost":1.5}"#, Fields::CHECK, "`cost`: invalid type: floating"),
+            (r#"{"cost":1.5}"#, Fields::CHECK, "`cost`: invalid value: floating"),
             (r#"{"cost":99999999999999999999}"#, Fields::CHECK, "`cost`: "),
             (r#"{"cost":9007199254740992}"#, Fields::CHECK, "to 9007199254740991"),
             (r#"{"cost":1,"cost":2}"#, Fields::CHECK, "`cost`: it is there twice"),
@@ -389,7 +397,7 @@ mod tests {
         let many = format!("{{\"attributes\":{{{}}}}}", attributes.join(","));
         assert!(wrong(&many, Fields::CHECK).contains("more than 64"));
         let long = format!("{{\"key\":\"{}\"}}", "k".repeat(LONGEST_KEY + 1));
-        assert!(wrong(&long, Fields::LIMIT).contains("at most 4096"));
+        assert!(wrong(&long, Fields::LIMIT).contains("at most 1024"));
         let many = format!("{{\"requests\":[{}]}}", vec!["{}"; MOST_REQUESTS + 1].join(","));
         assert!(wrong(&many, Fields::BATCH).contains("more than 1000"));
         let deep = format!("{{\"attributes\":{}", "[".repeat(100_000));

@@ -82,7 +82,10 @@ fn a_caller_may_want_the_status() {
     let spam = ask(r#""route":"POST /mail","user":"eve""#);
     client.post("/v1/check", &spam);
     let spam = client.post("/v1/check?status=true", &spam);
-    assert!(spam.json()["type"].as_str().unwrap().ends_with("#abnormal-usage-detected"), "{spam:?}");
+    assert!(
+        spam.json()["type"].as_str().unwrap().ends_with("#abnormal-usage-detected"),
+        "{spam:?}"
+    );
 }
 
 #[test]
@@ -125,7 +128,8 @@ fn counters_are_read_refunded_and_reset() {
         client.post("/v1/check", LOGIN);
         client.post("/v1/limit", r#"{"key":"k","limit":"5/h"}"#);
     }
-    let with = |subject: &str, more: &str| format!("{}{more}}}", subject.strip_suffix('}').unwrap());
+    let with =
+        |subject: &str, more: &str| format!("{}{more}}}", subject.strip_suffix('}').unwrap());
     for subject in [LOGIN, r#"{"key":"k","limit":"5/h"}"#] {
         let mut left = |path: &str, body: &str| {
             let answer = client.post(path, body);

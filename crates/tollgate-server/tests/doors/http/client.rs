@@ -1,6 +1,6 @@
 //! A small HTTP client that sends exactly what it is told to.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
 use serde_json::Value;
@@ -33,12 +33,17 @@ impl Client {
     pub(crate) fn connect(address: SocketAddr) -> Client {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        stream.set_write_timeout(Some(DEADLINE)).unwrap();
         Client(BufReader::new(stream))
     }
 
     pub(crate) fn write(&mut self, bytes: impl AsRef<[u8]>) {
         // A server that has had enough may have closed already: its answer tells.
-        let _ = self.0.get_mut().write_all(bytes.as_ref());
+        let _ = self.try_write(bytes);
+    }
+
+    pub(crate) fn try_write(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
+        self.0.get_mut().write_all(bytes.as_ref())
     }
 
     /// Sends a request; what came back.

@@ -12,7 +12,7 @@ domain: llm
 rules:
   - { name: calls, per: user, limit: 100/h fixed, cost: 1 }
   - { name: tokens, per: user, limit: 10k/h fixed }
-  - { name: places, per: user, limit: 2 concurrent }
+  - { name: places, per: user, limit: 2 concurrent, cost: 1 }
 ";
 const RULED: &str = r#"{"domain":"llm","attributes":{"user":"ann"}"#;
 const BROUGHT: &str = r#"{"key":"ann","limit":"10k/h fixed""#;
@@ -61,7 +61,11 @@ fn a_hold_is_settled_once_for_the_truth() {
         assert_eq!(left(&mut client, subject), 10_000 - 812 - 300);
     }
     let calls = client.post("/v1/peek", &format!("{RULED}}}")).json()["limits"][0].clone();
-    assert_eq!((&calls["rule"], &calls["remaining"]), (&"calls".into(), &98.into()), "each counted");
+    assert_eq!(
+        (&calls["rule"], &calls["remaining"]),
+        (&"calls".into(), &98.into()),
+        "each counted"
+    );
 }
 
 #[test]
@@ -69,7 +73,8 @@ fn an_expired_hold_keeps_its_charge() {
     let (server, clock) = still();
     let mut client = Client::connect(server.http());
     for subject in [RULED, BROUGHT] {
-        let (late, later) = (reserve(&mut client, subject, 1000), reserve(&mut client, subject, 10));
+        let (late, later) =
+            (reserve(&mut client, subject, 1000), reserve(&mut client, subject, 10));
         clock.advance(Duration::from_secs(61));
         let answer = client.post(&format!("{late}/settle"), r#"{"amount":1}"#);
         assert_eq!((answer.status, &answer.json()["code"]), (409, &"expired".into()));

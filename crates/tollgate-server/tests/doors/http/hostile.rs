@@ -64,7 +64,9 @@ fn heads_have_a_bound() {
     let mut url = Client::connect(server.http());
     url.write(format!("GET /{} HTTP/1.1\r\nHost: x\r\n\r\n", "u".repeat(100_000)));
     assert!(matches!(url.read().map(|answer| answer.status), Some(414 | 431)));
-    for nonsense in ["\r\n\r\n\0\0\0", "GET\r\n\r\n", "*3\r\n$4\r\nPING\r\n\r\n", "\x16\x03\x01\x02"] {
+    for nonsense in
+        ["\r\n\r\n\0\0\0", "GET\r\n\r\n", "*3\r\n$4\r\nPING\r\n\r\n", "\x16\x03\x01\x02"]
+    {
         let mut client = Client::connect(server.http());
         client.write(nonsense);
         client.write("\r\n\r\n");

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use tollgate_server::net::{Address, Bind, TlsOptions};
 
 use crate::support::{Running, start, start_with};
@@ -55,6 +55,7 @@ impl Certificates {
     fn make() -> Certificates {
         let folder = tempfile::tempdir().unwrap();
         let mut params = CertificateParams::new(vec![]).unwrap();
+        params.distinguished_name.push(DnType::CommonName, "the authority");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
         std::fs::write(folder.path().join("ca.pem"), authority.pem()).unwrap();
