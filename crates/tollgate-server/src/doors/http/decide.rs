@@ -35,19 +35,21 @@ pub(super) async fn answer(
     let engine = &context.engine;
     match call {
         Call::Check => {
+            let wants = Wants::read(query)?;
             let Ask { asked, cost, .. } = ask::read(body, Fields::CHECK)?;
             let cost = cost.unwrap_or(1);
             let decision = engine.check(DOOR, &asked.request(cost), cost).await;
             known_domain(engine, &asked, &decision)?;
-            decided(context, query, &Answer::of(&decision))
+            Ok(decided(context, wants, &Answer::of(&decision)))
         }
         Call::Limit => {
+            let wants = Wants::read(query)?;
             let mut ask = ask::read(body, Fields::LIMIT)?;
             let (key, brought) = key_and_limit(engine, &mut ask)?;
             let cost = ask.cost.unwrap_or(1);
             let verdict = engine.limit(DOOR, key.as_bytes(), &brought, cost).await;
             let verdict = verdict.map_err(unavailable)?;
-            decided(context, query, &Answer::of_limit(brought.limit.quota(), &verdict))
+            Ok(decided(context, wants, &Answer::of_limit(brought.limit.quota(), &verdict)))
         }
         Call::Batch => batch(engine, body).await,
         Call::Reserve => reserve(context, query, body).await,
@@ -120,28 +122,40 @@ fn unavailable(error: StoreError) -> Problem {
     Problem::new(status, "store-unavailable", format!("the store could not be asked: {error}"))
 }
 
-/// The answer to a decision: 200 whatever it says, unless the caller wants its status.
-fn decided(context: &Context, query: Option<&str>, answer: &Answer<'_>) -> Result<Reply, Problem> {
-    match query {
-        Some(query) if wants_status(query)? => Ok(limited(context, answer, None)),
-        _ => Ok(json_reply(StatusCode::OK, render::decision(answer))),
+/// How a caller wants to be answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wants {
+    /// With 200, whatever is decided.
+    Decision,
+    /// With the status that says what is decided.
+    Status,
+}
+
+impl Wants {
+    /// Read before anything is decided: a mistake must not cost anything.
+    fn read(query: Option<&str>) -> Result<Wants, Problem> {
+        let mut wants = Wants::Decision;
+        for pair in query.unwrap_or_default().split('&') {
+            let Some(value) = pair.strip_prefix("status") else { continue };
+            wants = match value {
+                "=true" | "=1" => Wants::Status,
+                "=false" | "=0" => Wants::Decision,
+                value if value.is_empty() || value.starts_with('=') => {
+                    let detail = "`status` is true or false";
+                    return Err(Problem::bad_request(detail).about("status"));
+                }
+                _ => wants,
+            };
+        }
+        Ok(wants)
     }
 }
 
-fn wants_status(query: &str) -> Result<bool, Problem> {
-    let mut wanted = false;
-    for pair in query.split('&') {
-        wanted = match pair {
-            "status=true" | "status=1" => true,
-            "status=false" | "status=0" | "" => false,
-            pair if pair == "status" || pair.starts_with("status=") => {
-                let detail = "`status` is true or false";
-                return Err(Problem::bad_request(detail).about("status"));
-            }
-            _ => wanted,
-        };
+fn decided(context: &Context, wants: Wants, answer: &Answer<'_>) -> Reply {
+    match wants {
+        Wants::Status => limited(context, answer, None),
+        Wants::Decision => json_reply(StatusCode::OK, render::decision(answer)),
     }
-    Ok(wanted)
 }
 
 /// An answer whose status says what was decided, with the headers about limits. `refusal` is the
@@ -252,6 +266,7 @@ async fn batch(engine: &Engine, body: &[u8]) -> Result<Reply, Problem> {
 
 async fn reserve(context: &Context, query: Option<&str>, body: &[u8]) -> Result<Reply, Problem> {
     let engine = &context.engine;
+    let wants = Wants::read(query)?;
     let ask = ask::read(body, Fields::RESERVE)?;
     let amount = ask.amount.ok_or_else(|| {
         Problem::bad_request("`amount` is missing: how much is held").about("amount")
@@ -261,9 +276,9 @@ async fn reserve(context: &Context, query: Option<&str>, body: &[u8]) -> Result<
         Some(id) => {
             let open_ms = open.as_millis() as u64;
             let json = render::hold(&id.to_string(), open_ms, answer);
-            Ok(json_reply(StatusCode::CREATED, json))
+            json_reply(StatusCode::CREATED, json)
         }
-        None => decided(context, query, answer),
+        None => decided(context, wants, answer),
     };
     match subject(engine, ask)? {
         Subject::Rules(asked) => {
@@ -271,13 +286,13 @@ async fn reserve(context: &Context, query: Option<&str>, body: &[u8]) -> Result<
             let reserved = engine.reserve(DOOR, asked, amount, open).await;
             let (decision, id) = reserved.map_err(unavailable)?;
             known_domain(engine, &domain, &decision)?;
-            held(id, &Answer::of(&decision))
+            Ok(held(id, &Answer::of(&decision)))
         }
         Subject::Limit(key, brought) => {
             let quota = brought.limit.quota();
             let reserved = engine.reserve_limit(DOOR, key.as_bytes(), brought, amount, open).await;
             let (verdict, id) = reserved.map_err(unavailable)?;
-            held(id, &Answer::of_limit(quota, &verdict))
+            Ok(held(id, &Answer::of_limit(quota, &verdict)))
         }
     }
 }
