@@ -176,6 +176,12 @@ fn token(text: &str) -> Result<Token, String> {
     Ok(Token { name, secret, role })
 }
 
+/// The token of an `Authorization` header.
+pub(crate) fn bearer(value: &[u8]) -> Option<&[u8]> {
+    let (scheme, token) = value.split_at_checked(7)?;
+    scheme.eq_ignore_ascii_case(b"bearer ").then(|| token.trim_ascii())
+}
+
 /// Names appear in the audit.
 pub(crate) fn is_name(name: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || "-._@+".contains(c);

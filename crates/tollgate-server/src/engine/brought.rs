@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 use tollgate::limit::{InvalidLimit, ParseLimitError};
 use tollgate::rules::bucket;
-use tollgate::{Bucket, Limit};
+use tollgate::{Bucket, Engine, Limit};
 
 /// So many texts are remembered. They come from clients: more are read each time.
 const REMEMBERED: usize = 4096;
@@ -41,6 +41,14 @@ impl Brought {
     pub(crate) fn new(limit: Limit) -> Brought {
         let bucket = bucket(&["brought", &limit.to_string()]);
         Brought { limit, bucket }
+    }
+
+    /// A new holder, where the limit is on concurrency: its place is free when its lease ends.
+    pub(super) fn lease(&self) -> u64 {
+        match self.limit.engine() {
+            Engine::Concurrent(_) | Engine::Adaptive(_) => fastrand::u64(..) | 1 << 63,
+            _ => 0,
+        }
     }
 }
 

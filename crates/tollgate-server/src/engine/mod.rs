@@ -1,7 +1,9 @@
 //! What every door asks. A door turns bytes into a [`Request`] and a [`Decision`] into bytes; what
 //! is in between is here, and only here.
 
+mod asked;
 mod brought;
+mod holds;
 
 use std::sync::Arc;
 
@@ -11,10 +13,13 @@ use tollgate::{
     Action, Call, Check, Clock, Key, Limit, MemoryStore, Request, Span, Store, StoreError, Verdict,
 };
 
+pub(crate) use asked::Asked;
 pub use brought::{Brought, BroughtError};
+pub(crate) use holds::{HoldId, Outcome};
 
 use crate::telemetry::{DoorName, Telemetry};
 use brought::Cache;
+use holds::Holds;
 
 /// Decides for every door, and tells [`Telemetry`] about it. Clones share everything.
 #[derive(Clone, Debug)]
@@ -26,11 +31,13 @@ struct Shared {
     clock: Clock,
     telemetry: Arc<Telemetry>,
     brought: Cache,
+    holds: Holds,
 }
 
 impl Engine {
     pub(crate) fn new(limiter: RuleLimiter, clock: Clock, telemetry: Arc<Telemetry>) -> Engine {
-        Engine(Arc::new(Shared { limiter, clock, telemetry, brought: Cache::default() }))
+        let (brought, holds) = (Cache::default(), Holds::default());
+        Engine(Arc::new(Shared { limiter, clock, telemetry, brought, holds }))
     }
 
     /// Where the rules are.
@@ -40,6 +47,10 @@ impl Engine {
 
     pub(crate) fn telemetry(&self) -> &Arc<Telemetry> {
         &self.0.telemetry
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.0.clock
     }
 
     /// Where the counters are.
@@ -102,8 +113,20 @@ impl Engine {
         brought: &Brought,
         cost: u64,
     ) -> Result<Verdict, StoreError> {
+        self.limit_as(door, key, brought, cost, brought.lease()).await
+    }
+
+    async fn limit_as(
+        &self,
+        door: DoorName,
+        key: &[u8],
+        brought: &Brought,
+        cost: u64,
+        lease: u64,
+    ) -> Result<Verdict, StoreError> {
         let before = self.0.clock.now();
-        let verdict = self.on(Action::Take { max_wait: Span::ZERO }, key, brought, cost).await?;
+        let action = Action::Take { max_wait: Span::ZERO };
+        let verdict = self.on_as(action, key, brought, cost, lease).await?;
         let span = self.0.clock.now().since(before);
         self.0.telemetry.limited(door, key, &verdict, cost);
         self.0.telemetry.took(door, 1, span);
@@ -119,7 +142,20 @@ impl Engine {
         brought: &Brought,
         cost: u64,
     ) -> Result<Verdict, StoreError> {
+        self.on_as(action, key, brought, cost, 0).await
+    }
+
+    /// The same for a holder of a place on a concurrency limit.
+    async fn on_as(
+        &self,
+        action: Action,
+        key: &[u8],
+        brought: &Brought,
+        cost: u64,
+        lease: u64,
+    ) -> Result<Verdict, StoreError> {
         let check = Check::new(brought.bucket, Key::Bytes(key), &brought.limit, cost);
+        let check = Check { lease, ..check };
         let verdicts = self.heed(self.store().run(Call { action, checks: &[check] }).await)?;
         Ok(verdicts[0])
     }

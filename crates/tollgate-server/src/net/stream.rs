@@ -11,6 +11,8 @@ use tokio_rustls::server::TlsStream;
 
 /// How long the other side has to notice that we are done.
 const LINGER: Duration = Duration::from_secs(1);
+/// What it may go on sending meanwhile, in bytes: more than was on its way means no good.
+const STRAGGLING: usize = 4 << 20;
 
 /// The bytes of a connection.
 #[derive(Debug)]
@@ -28,7 +30,13 @@ impl Stream {
         let mut rest = [0; 4096];
         let goodbye = async {
             self.shutdown().await?;
-            while self.read(&mut rest).await? > 0 {}
+            let mut straggling = 0;
+            while straggling < STRAGGLING {
+                match self.read(&mut rest).await? {
+                    0 => break,
+                    length => straggling += length,
+                }
+            }
             io::Result::Ok(())
         };
         let _ = tokio::time::timeout(LINGER, goodbye).await;

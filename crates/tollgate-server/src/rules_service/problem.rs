@@ -19,6 +19,8 @@ pub(crate) struct Problem {
     pub(crate) status: StatusCode,
     code: &'static str,
     detail: String,
+    /// What of the request it is about.
+    field: Option<String>,
     /// The version there is, where another one was expected.
     etag: Option<String>,
     findings: Vec<Value>,
@@ -35,7 +37,27 @@ impl Problem {
         detail: impl Into<String>,
     ) -> Problem {
         let detail = detail.into();
-        Problem { status, code, detail, etag: None, findings: Vec::new(), rendered: None }
+        let (field, etag, findings, rendered) = (None, None, Vec::new(), None);
+        Problem { status, code, detail, field, etag, findings, rendered }
+    }
+
+    /// The same about one field of the request.
+    pub(crate) fn about(self, field: impl Into<String>) -> Problem {
+        Problem { field: Some(field.into()), ..self }
+    }
+
+    /// The same under another status.
+    pub(crate) fn with_status(self, status: StatusCode) -> Problem {
+        Problem { status, ..self }
+    }
+
+    /// The same about a field of `outer`.
+    pub(crate) fn within(self, outer: &str) -> Problem {
+        let field = match &self.field {
+            Some(field) => format!("{outer}.{field}"),
+            None => outer.to_owned(),
+        };
+        Problem { detail: format!("{outer}: {}", self.detail), field: Some(field), ..self }
     }
 
     pub(crate) fn bad_request(detail: impl Into<String>) -> Problem {
@@ -65,7 +87,7 @@ impl Problem {
         Problem { etag: Some(current), ..problem }
     }
 
-    fn body(&self) -> Value {
+    pub(crate) fn body(&self) -> Value {
         let mut body = json!({
             "type": format!("urn:tollgate:{}", self.code),
             "title": self.status.canonical_reason().unwrap_or("Error"),
@@ -73,6 +95,9 @@ impl Problem {
             "code": self.code,
             "detail": self.detail,
         });
+        if let Some(field) = &self.field {
+            body["field"] = json!(field);
+        }
         if let Some(etag) = &self.etag {
             body["etag"] = json!(etag);
         }

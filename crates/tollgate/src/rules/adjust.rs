@@ -1,5 +1,9 @@
 //! Reading and changing counters without deciding anything: what operators and refunds need.
 
+use std::cmp::Ordering;
+
+use smallvec::SmallVec;
+
 use super::decide::{Answers, Asked, Charging};
 use super::decision::{Decision, Reason};
 use super::demand::{self, LineKind, Matched};
@@ -35,15 +39,35 @@ pub enum Adjustment {
     Refund(u64),
     /// All is forgotten.
     Reset,
+    /// A request that was charged as one of cost `held` turns out to be one of cost `spent`: each
+    /// rule gives back or charges the difference by its own reckoning of costs.
+    Settle {
+        /// The cost it was decided with.
+        held: u64,
+        /// The cost it should have been decided with.
+        spent: u64,
+    },
+    /// A request of this cost never was: every rule gives back what it charged.
+    Cancel(u64),
+}
+
+/// What an adjustment does to the counters.
+enum Change {
+    /// The same to all.
+    All(Action, u64),
+    /// To each what its rule makes of one cost instead of another; of none at all.
+    Difference { held: u64, spent: Option<u64> },
 }
 
 impl Adjustment {
-    fn parts(self) -> (Action, u64) {
+    fn change(self) -> Change {
         match self {
-            Adjustment::Peek => (Action::Peek, 0),
-            Adjustment::Spend(amount) => (Action::Spend, amount),
-            Adjustment::Refund(amount) => (Action::Refund, amount),
-            Adjustment::Reset => (Action::Reset, 0),
+            Adjustment::Peek => Change::All(Action::Peek, 0),
+            Adjustment::Spend(amount) => Change::All(Action::Spend, amount),
+            Adjustment::Refund(amount) => Change::All(Action::Refund, amount),
+            Adjustment::Reset => Change::All(Action::Reset, 0),
+            Adjustment::Settle { held, spent } => Change::Difference { held, spent: Some(spent) },
+            Adjustment::Cancel(held) => Change::Difference { held, spent: None },
         }
     }
 }
@@ -65,7 +89,21 @@ async fn adjust<S: Store>(
     request: &Request<'_>,
     adjustment: Adjustment,
 ) -> Result<Decision, StoreError> {
-    let (action, amount) = adjustment.parts();
+    match adjustment.change() {
+        Change::All(action, amount) => all(limiter, request, action, amount).await,
+        Change::Difference { held, spent } => {
+            difference(limiter, request, held, spent).await?;
+            all(limiter, request, Action::Peek, 0).await
+        }
+    }
+}
+
+async fn all<S: Store>(
+    limiter: &Shared<S>,
+    request: &Request<'_>,
+    action: Action,
+    amount: u64,
+) -> Result<Decision, StoreError> {
     loop {
         let installed = limiter.current.load_full();
         if let Some(tree) = installed.rules.tree_of(request) {
@@ -89,5 +127,118 @@ async fn adjust<S: Store>(
             let answers: Answers = lines.iter().copied().zip(verdicts).collect();
             return Ok(Decision { held: None, ..asked.decision(0, answers) });
         }
+    }
+}
+
+/// Charges or gives back what a cost of `spent` differs from one of `held` under each rule.
+async fn difference<S: Store>(
+    limiter: &Shared<S>,
+    request: &Request<'_>,
+    held: u64,
+    spent: Option<u64>,
+) -> Result<(), StoreError> {
+    loop {
+        let installed = limiter.current.load_full();
+        if let Some(tree) = installed.rules.tree_of(request) {
+            let spent = spent.unwrap_or(0);
+            let (action, amount) = match spent > held {
+                true => (Action::Spend, spent - held),
+                false => (Action::Refund, held - spent),
+            };
+            return ask_envoy::adjust(limiter, tree, request, action, amount).await.map(drop);
+        }
+        let Some(domain) = installed.rules.domain_of(request) else { return Ok(()) };
+        let now = limiter.clock.now();
+        let demands_of = |cost| {
+            let request = request.clone().cost(cost);
+            let facts = Facts::new(&request, &domain.compiled.trust);
+            match demand::of(domain, &facts, now) {
+                Matched::Limited(demands) => Some(demands),
+                _ => None,
+            }
+        };
+        let Some(mut demands) = demands_of(held) else { return Ok(()) };
+        let actual = spent.and_then(demands_of);
+        let mut changes = [(Action::Spend, SmallVec::new()), (Action::Refund, SmallVec::new())];
+        for (index, line) in demands.lines.iter_mut().enumerate() {
+            if line.kind != LineKind::Limit || !demands.demands[line.demand].charged {
+                continue;
+            }
+            let key = &demands.keys[line.key.clone()];
+            let same = |other: &&demand::Line<'_>, keys: &[u8]| {
+                other.bound.bucket == line.bound.bucket && keys[other.key.clone()] == *key
+            };
+            let after = match (spent, &actual) {
+                (None, _) => 0,
+                // A rule that is not about the request at its true cost keeps what it charged.
+                (Some(_), None) => line.cost,
+                (Some(_), Some(actual)) => {
+                    let mut lines = actual.lines.iter();
+                    let found = lines.find(|other| same(other, &actual.keys));
+                    found.map_or(line.cost, |other| other.cost)
+                }
+            };
+            let (before, [more, less]) = (line.cost, &mut changes);
+            line.cost = before.abs_diff(after);
+            match before.cmp(&after) {
+                Ordering::Less => more.1.push(index),
+                Ordering::Greater => less.1.push(index),
+                Ordering::Equal => {}
+            }
+        }
+        let charging = Charging::Real;
+        let asked = Asked { limiter, installed: &installed, domain, demands, now, charging };
+        if carry_out(&asked, changes).await? {
+            return Ok(());
+        }
+    }
+}
+
+/// Whether it was done: not if the rules were replaced before anything was.
+async fn carry_out<S: Store>(
+    asked: &Asked<'_, S>,
+    changes: [(Action, SmallVec<[usize; 6]>); 2],
+) -> Result<bool, StoreError> {
+    let mut begun = false;
+    for (action, lines) in changes.iter().filter(|(_, lines)| !lines.is_empty()) {
+        if asked.run(*action, lines, 0).await?.is_none() {
+            // What was done once is not done again under the new rules.
+            return Ok(begun);
+        }
+        begun = true;
+    }
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Limiter;
+    use crate::counters::ready;
+
+    #[test]
+    fn each_rule_settles_by_its_own_reckoning_of_costs() {
+        let limiter = Limiter::from_rules(
+            "
+rules:
+  - { name: calls, per: user, limit: 10/h, cost: 1 }
+  - { name: tokens, per: user, limit: 1000/h }
+  - { name: double, per: user, limit: 5000/h, cost: cost * 2 }
+"
+            .parse()
+            .unwrap(),
+        );
+        let ann = Request::empty().attribute("user", "ann");
+        let left = |decision: Decision| -> Vec<u64> {
+            decision.limits().map(|limit| limit.verdict.remaining).collect()
+        };
+        let take = || assert!(limiter.decide(&ann.clone().cost(400)).allowed);
+        let adjust = |adjustment| left(ready(limiter.adjust(&ann, adjustment)).unwrap());
+        take();
+        assert_eq!(adjust(Adjustment::Settle { held: 400, spent: 100 }), [9, 900, 4800]);
+        take();
+        assert_eq!(adjust(Adjustment::Settle { held: 400, spent: 500 }), [8, 400, 3800]);
+        take();
+        assert_eq!(adjust(Adjustment::Cancel(400)), [8, 400, 3800]);
     }
 }

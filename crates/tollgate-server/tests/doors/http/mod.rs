@@ -1,1 +1,11 @@
-//! Tests of this door.
+//! The HTTP door, through real sockets.
+
+mod bounds;
+mod calls;
+pub(crate) mod client;
+mod crowd;
+mod description;
+mod hold;
+mod hostile;
+mod http2;
+mod ways;

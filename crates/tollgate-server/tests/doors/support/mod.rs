@@ -2,7 +2,7 @@
 
 mod programs;
 
-pub(crate) use programs::{Program, free_port, node, python, server_program};
+pub(crate) use programs::{Program, client_program, free_port, node, python, server_program};
 
 use std::net::SocketAddr;
 use std::time::Duration;

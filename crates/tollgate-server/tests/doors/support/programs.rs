@@ -22,6 +22,11 @@ pub(crate) fn server_program(name: &str) -> Command {
     Command::new(components().join("servers/bin").join(name))
 }
 
+/// A client that came as a Python package: `schemathesis`.
+pub(crate) fn client_program(name: &str) -> Command {
+    Command::new(components().join("clients/bin").join(name))
+}
+
 /// Runs a Python script of this folder with the clients installed; what it printed.
 pub(crate) fn python(script: &str, args: &[&str]) -> String {
     let mut command = Command::new(components().join("clients/bin/python"));

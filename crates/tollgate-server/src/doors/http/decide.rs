@@ -1,0 +1,319 @@
+//! The decision calls: from what was read to what is asked of the engine, and back.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{Either, Full};
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::{Response, StatusCode};
+use tollgate::rules::{Adjustment, Decision, Reason};
+use tollgate::{Action, StoreError, Verdict};
+
+use super::ask::{self, Ask, Fields};
+use super::call::Call;
+use super::render;
+use super::visit::{Reply, json_reply};
+use crate::engine::{Asked, Brought, Engine, HoldId, Outcome};
+use crate::headers::{self, Answer};
+use crate::rules_service::problem::Problem;
+use crate::server::Context;
+use crate::telemetry::DoorName;
+
+const DOOR: DoorName = DoorName::Http;
+/// How long a hold stays open unless the caller says.
+const USUAL_HOLD_S: u64 = 600;
+
+/// Answers a decision call.
+pub(super) async fn answer(
+    context: &Context,
+    call: Call,
+    query: Option<&str>,
+    body: &[u8],
+) -> Result<Reply, Problem> {
+    let engine = &context.engine;
+    match call {
+        Call::Check => {
+            let wants = Wants::read(query)?;
+            let Ask { asked, cost, .. } = ask::read(body, Fields::CHECK)?;
+            let cost = cost.unwrap_or(1);
+            let decision = engine.check(DOOR, &asked.request(cost), cost).await;
+            known_domain(engine, &asked, &decision)?;
+            Ok(decided(context, wants, &Answer::of(&decision)))
+        }
+        Call::Limit => {
+            let wants = Wants::read(query)?;
+            let mut ask = ask::read(body, Fields::LIMIT)?;
+            let (key, brought) = key_and_limit(engine, &mut ask)?;
+            let cost = ask.cost.unwrap_or(1);
+            let verdict = engine.limit(DOOR, key.as_bytes(), &brought, cost).await;
+            let verdict = verdict.map_err(unavailable)?;
+            Ok(decided(context, wants, &Answer::of_limit(brought.limit.quota(), &verdict)))
+        }
+        Call::Batch => batch(engine, body).await,
+        Call::Reserve => reserve(context, query, body).await,
+        Call::Settle(id) => {
+            let amount = ask::read(body, Fields::SETTLE)?.amount;
+            let amount = amount.ok_or_else(|| {
+                Problem::bad_request("`amount` is missing: what was spent").about("amount")
+            })?;
+            settle(engine, id, Some(amount)).await
+        }
+        Call::Cancel(id) => settle(engine, id, None).await,
+        Call::Peek => adjust(engine, body, Fields::LOOK, |_| Change::Peek).await,
+        Call::Reset => adjust(engine, body, Fields::LOOK, |_| Change::Reset).await,
+        Call::Refund => adjust(engine, body, Fields::REFUND, Change::Refund).await,
+        Call::Auth | Call::OpenApi => Err(Problem::not_found("such call")),
+    }
+}
+
+/// What is asked about: rules, or a limit that was brought along.
+enum Subject<'a> {
+    Rules(Asked<'a>),
+    Limit(Cow<'a, str>, Arc<Brought>),
+}
+
+fn subject<'a>(engine: &Engine, mut ask: Ask<'a>) -> Result<Subject<'a>, Problem> {
+    if ask.key.is_none() && ask.limit.is_none() {
+        return Ok(Subject::Rules(ask.asked));
+    }
+    if ask.asked.domain.is_some() || !ask.asked.attributes.is_empty() {
+        let detail = "give either `domain` and `attributes`, or `key` and `limit`";
+        return Err(Problem::bad_request(detail).about("key"));
+    }
+    let (key, brought) = key_and_limit(engine, &mut ask)?;
+    Ok(Subject::Limit(key, brought))
+}
+
+fn key_and_limit<'a>(
+    engine: &Engine,
+    ask: &mut Ask<'a>,
+) -> Result<(Cow<'a, str>, Arc<Brought>), Problem> {
+    let missing = |field: &str, example| {
+        Problem::bad_request(format!("`{field}` is missing, such as {example:?}")).about(field)
+    };
+    let key = ask.key.take().ok_or_else(|| missing("key", "user:42"))?;
+    let limit = ask.limit.take().ok_or_else(|| missing("limit", "10/s burst 20"))?;
+    let brought = engine.brought(&limit).map_err(|error| {
+        let status = StatusCode::BAD_REQUEST;
+        Problem::new(status, "invalid-limit", format!("`limit`: {error}")).about("limit")
+    })?;
+    Ok((key, brought))
+}
+
+/// A domain nobody has rules for is a mistake, not a permission.
+fn known_domain(engine: &Engine, asked: &Asked<'_>, decision: &Decision) -> Result<(), Problem> {
+    if decision.reason != Reason::Unmatched || decision.domain().is_some() {
+        return Ok(());
+    }
+    let rules = engine.limiter().rules();
+    let names: Vec<&str> = rules.domain_names().take(20).collect();
+    let detail = match &asked.domain {
+        Some(domain) => format!("there is no domain {domain:?}; there are: {}", names.join(", ")),
+        None => format!("`domain` is missing; there are: {}", names.join(", ")),
+    };
+    Err(Problem::new(StatusCode::BAD_REQUEST, "unknown-domain", detail).about("domain"))
+}
+
+fn unavailable(error: StoreError) -> Problem {
+    tracing::error!(%error, "the store could not be asked");
+    let status = StatusCode::SERVICE_UNAVAILABLE;
+    Problem::new(status, "store-unavailable", format!("the store could not be asked: {error}"))
+}
+
+/// How a caller wants to be answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wants {
+    /// With 200, whatever is decided.
+    Decision,
+    /// With the status that says what is decided.
+    Status,
+}
+
+impl Wants {
+    /// Read before anything is decided: a mistake must not cost anything.
+    fn read(query: Option<&str>) -> Result<Wants, Problem> {
+        let mut wants = Wants::Decision;
+        for pair in query.unwrap_or_default().split('&') {
+            let Some(value) = pair.strip_prefix("status") else { continue };
+            wants = match value {
+                "=true" | "=1" => Wants::Status,
+                "=false" | "=0" => Wants::Decision,
+                value if value.is_empty() || value.starts_with('=') => {
+                    let detail = "`status` is true or false";
+                    return Err(Problem::bad_request(detail).about("status"));
+                }
+                _ => wants,
+            };
+        }
+        Ok(wants)
+    }
+}
+
+fn decided(context: &Context, wants: Wants, answer: &Answer<'_>) -> Reply {
+    match wants {
+        Wants::Status => limited(context, answer, None),
+        Wants::Decision => json_reply(StatusCode::OK, render::decision(answer)),
+    }
+}
+
+/// An answer whose status says what was decided, with the headers about limits. `refusal` is the
+/// status of a refused request, if not the decision's own.
+pub(crate) fn limited(
+    context: &Context,
+    answer: &Answer<'_>,
+    refusal: Option<StatusCode>,
+) -> Reply {
+    let mut reply = match answer.allowed {
+        true => json_reply(StatusCode::OK, render::decision(answer)),
+        false => {
+            let own = StatusCode::from_u16(answer.code).unwrap_or(StatusCode::TOO_MANY_REQUESTS);
+            let mut reply = Response::new(Either::Left(Full::from(headers::problem(answer))));
+            *reply.status_mut() = refusal.unwrap_or(own);
+            let kind = HeaderValue::from_static("application/problem+json");
+            reply.headers_mut().insert(CONTENT_TYPE, kind);
+            reply
+        }
+    };
+    let unix_s = u64::try_from(crate::clock::unix_ms() / 1000).unwrap_or(0);
+    headers::write(context.config.headers, answer, unix_s, reply.headers_mut());
+    reply
+}
+
+/// What is done to a counter.
+#[derive(Clone, Copy)]
+enum Change {
+    Peek,
+    Reset,
+    Refund(u64),
+}
+
+async fn adjust(
+    engine: &Engine,
+    body: &[u8],
+    fields: Fields,
+    change: impl Fn(u64) -> Change,
+) -> Result<Reply, Problem> {
+    let ask = ask::read(body, fields)?;
+    let change = change(ask.amount.unwrap_or(1));
+    let json = match subject(engine, ask)? {
+        Subject::Rules(asked) => {
+            let adjustment = match change {
+                Change::Peek => Adjustment::Peek,
+                Change::Reset => Adjustment::Reset,
+                Change::Refund(amount) => Adjustment::Refund(amount),
+            };
+            let decision = engine.adjust(&asked.request(1), adjustment).await;
+            let decision = decision.map_err(unavailable)?;
+            known_domain(engine, &asked, &decision)?;
+            render::decision(&Answer::of(&decision))
+        }
+        Subject::Limit(key, brought) => {
+            let (action, amount) = match change {
+                Change::Peek => (Action::Peek, 0),
+                Change::Reset => (Action::Reset, 0),
+                Change::Refund(amount) => (Action::Refund, amount),
+            };
+            let verdict = engine.on(action, key.as_bytes(), &brought, amount).await;
+            by_limit(&brought, &verdict.map_err(unavailable)?)
+        }
+    };
+    Ok(json_reply(StatusCode::OK, json))
+}
+
+fn by_limit(brought: &Brought, verdict: &Verdict) -> Vec<u8> {
+    render::decision(&Answer::of_limit(brought.limit.quota(), verdict))
+}
+
+async fn batch(engine: &Engine, body: &[u8]) -> Result<Reply, Problem> {
+    let requests = ask::read(body, Fields::BATCH)?.requests.ok_or_else(|| {
+        Problem::bad_request("`requests` is missing: a list of checks and limits").about("requests")
+    })?;
+    // All are understood before any is decided.
+    let mut subjects = Vec::with_capacity(requests.len());
+    for (index, request) in requests.into_iter().enumerate() {
+        let cost = request.cost.unwrap_or(1);
+        let subject = subject(engine, request);
+        let named = |problem: Problem| problem.within(&format!("requests[{index}]"));
+        subjects.push((subject.map_err(named)?, cost));
+    }
+    let mut json = Vec::with_capacity(256 * subjects.len() + 16);
+    json.extend_from_slice(b"{\"results\":[");
+    for (subject, cost) in subjects {
+        match subject {
+            Subject::Rules(asked) => {
+                let decision = engine.check(DOOR, &asked.request(cost), cost).await;
+                match known_domain(engine, &asked, &decision) {
+                    Ok(()) => render::item(&mut json, &Answer::of(&decision)),
+                    Err(problem) => render::mistake(&mut json, &problem),
+                }
+            }
+            Subject::Limit(key, brought) => {
+                match engine.limit(DOOR, key.as_bytes(), &brought, cost).await {
+                    Ok(verdict) => {
+                        let answer = Answer::of_limit(brought.limit.quota(), &verdict);
+                        render::item(&mut json, &answer);
+                    }
+                    Err(error) => render::mistake(&mut json, &unavailable(error)),
+                }
+            }
+        }
+    }
+    json.extend_from_slice(b"]}");
+    Ok(json_reply(StatusCode::OK, json))
+}
+
+async fn reserve(context: &Context, query: Option<&str>, body: &[u8]) -> Result<Reply, Problem> {
+    let engine = &context.engine;
+    let wants = Wants::read(query)?;
+    let ask = ask::read(body, Fields::RESERVE)?;
+    let amount = ask.amount.ok_or_else(|| {
+        Problem::bad_request("`amount` is missing: how much is held").about("amount")
+    })?;
+    let open = Duration::from_secs(ask.expire_s.unwrap_or(USUAL_HOLD_S));
+    let held = |id: Option<HoldId>, answer: &Answer<'_>| match id {
+        Some(id) => {
+            let open_ms = open.as_millis() as u64;
+            let json = render::hold(&id.to_string(), open_ms, answer);
+            json_reply(StatusCode::CREATED, json)
+        }
+        None => decided(context, wants, answer),
+    };
+    match subject(engine, ask)? {
+        Subject::Rules(asked) => {
+            let domain = asked.clone();
+            let reserved = engine.reserve(DOOR, asked, amount, open).await;
+            let (decision, id) = reserved.map_err(unavailable)?;
+            known_domain(engine, &domain, &decision)?;
+            Ok(held(id, &Answer::of(&decision)))
+        }
+        Subject::Limit(key, brought) => {
+            let quota = brought.limit.quota();
+            let reserved = engine.reserve_limit(DOOR, key.as_bytes(), brought, amount, open).await;
+            let (verdict, id) = reserved.map_err(unavailable)?;
+            Ok(held(id, &Answer::of_limit(quota, &verdict)))
+        }
+    }
+}
+
+async fn settle(engine: &Engine, id: Option<HoldId>, spent: Option<u64>) -> Result<Reply, Problem> {
+    let outcome = match id {
+        Some(id) => engine.settle(id, spent).await.map_err(unavailable)?,
+        None => Outcome::Unknown,
+    };
+    let json = match outcome {
+        Outcome::ByRules(decision) => render::decision(&Answer::of(&decision)),
+        Outcome::ByLimit(brought, verdict) => by_limit(&brought, &verdict),
+        Outcome::Expired => {
+            let detail = "the reservation had expired: what it was charged stays charged";
+            return Err(Problem::new(StatusCode::CONFLICT, "expired", detail));
+        }
+        Outcome::Unknown => {
+            let what =
+                "open reservation of that name: it was settled before, has expired, or never was";
+            return Err(Problem::not_found(what));
+        }
+    };
+    Ok(json_reply(StatusCode::OK, Bytes::from(json)))
+}

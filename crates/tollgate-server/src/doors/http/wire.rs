@@ -1,0 +1,187 @@
+//! The bytes under a connection of HTTP, and what can be told from how they come and go.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::task::{Context, Poll};
+
+use bytes::{Buf, Bytes};
+use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::net::{Seat, Stream};
+
+/// How a connection is doing. Cheap to keep up to date: timers are only set once something is not
+/// done at once.
+#[derive(Debug)]
+pub(super) struct Pulse {
+    pub(super) seat: Seat,
+    /// Requests that are being answered.
+    busy: AtomicU32,
+    /// Bytes came, and no request has come of them yet.
+    begun: AtomicBool,
+    /// The other side does not read what it is sent.
+    blocked: AtomicBool,
+    /// The stream, once HTTP is done with it.
+    returned: Mutex<Option<Stream>>,
+}
+
+/// What a connection is waiting for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Waiting {
+    /// The next request, or its own answer.
+    Quiet,
+    /// The rest of a request's head.
+    Head,
+    /// The other side to read.
+    Reader,
+}
+
+impl Pulse {
+    pub(super) fn new(seat: Seat) -> Arc<Pulse> {
+        Arc::new(Pulse {
+            seat,
+            busy: AtomicU32::new(0),
+            begun: AtomicBool::new(false),
+            blocked: AtomicBool::new(false),
+            returned: Mutex::default(),
+        })
+    }
+
+    /// A request has come; it is being answered until what this returns is dropped.
+    pub(super) fn request(self: &Arc<Pulse>) -> Busy {
+        self.begun.store(false, Ordering::Relaxed);
+        self.busy.fetch_add(1, Ordering::Relaxed);
+        self.seat.heard();
+        Busy(self.clone())
+    }
+
+    pub(super) fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::Relaxed) > 0
+    }
+
+    pub(super) fn waiting(&self) -> Waiting {
+        if self.blocked.load(Ordering::Relaxed) {
+            Waiting::Reader
+        } else if self.begun.load(Ordering::Relaxed) && !self.is_busy() {
+            Waiting::Head
+        } else {
+            Waiting::Quiet
+        }
+    }
+
+    /// The stream, once HTTP is done with it.
+    pub(super) fn take_stream(&self) -> Option<Stream> {
+        self.returned.lock().take()
+    }
+}
+
+/// A request is being answered.
+#[derive(Debug)]
+pub(super) struct Busy(Arc<Pulse>);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.busy.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A stream that HTTP is spoken on. Ending it is left to who gets it back.
+#[derive(Debug)]
+pub(super) struct Wire {
+    stream: Option<Stream>,
+    /// What was read to see which protocol is spoken.
+    read_ahead: Bytes,
+    /// Whether unfinished heads are looked for: on HTTP/2 bytes need not be of a request.
+    watches_heads: bool,
+    pulse: Arc<Pulse>,
+}
+
+impl Wire {
+    pub(super) fn new(
+        stream: Stream,
+        read_ahead: Bytes,
+        watches_heads: bool,
+        pulse: Arc<Pulse>,
+    ) -> Wire {
+        Wire { stream: Some(stream), read_ahead, watches_heads, pulse }
+    }
+
+    fn came(&self) {
+        if self.watches_heads && !self.pulse.is_busy() {
+            self.pulse.begun.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn wrote<T>(&self, result: Poll<T>) -> Poll<T> {
+        self.pulse.blocked.store(result.is_pending(), Ordering::Relaxed);
+        result
+    }
+
+    fn stream(&mut self) -> io::Result<Pin<&mut Stream>> {
+        self.stream.as_mut().map(Pin::new).ok_or_else(|| io::ErrorKind::NotConnected.into())
+    }
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        *self.pulse.returned.lock() = self.stream.take();
+    }
+}
+
+impl AsyncRead for Wire {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = into.filled().len();
+        if !self.read_ahead.is_empty() {
+            let length = self.read_ahead.len().min(into.remaining());
+            into.put_slice(&self.read_ahead[..length]);
+            self.read_ahead.advance(length);
+            self.came();
+            return Poll::Ready(Ok(()));
+        }
+        let result = self.stream()?.poll_read(context, into);
+        if into.filled().len() > before {
+            self.came();
+        }
+        result
+    }
+}
+
+impl AsyncWrite for Wire {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        from: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let result = self.stream()?.poll_write(context, from);
+        self.wrote(result)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        from: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let result = self.stream()?.poll_write_vectored(context, from);
+        self.wrote(result)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.as_ref().is_some_and(Stream::is_write_vectored)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let result = self.stream()?.poll_flush(context);
+        self.wrote(result)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // Whoever gets the stream back ends it, without a reset.
+        self.poll_flush(context)
+    }
+}

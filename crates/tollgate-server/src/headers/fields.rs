@@ -1,0 +1,273 @@
+//! The header fields about limits, in the styles clients know.
+
+use hyper::HeaderMap;
+use hyper::header::{HeaderName, HeaderValue, RETRY_AFTER};
+
+use super::answer::{Answer, Name, Standing};
+use crate::config::HeaderStyle;
+
+const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+const DRAFT_6: [HeaderName; 3] = [
+    HeaderName::from_static("ratelimit-limit"),
+    HeaderName::from_static("ratelimit-remaining"),
+    HeaderName::from_static("ratelimit-reset"),
+];
+const LEGACY: [HeaderName; 3] = [
+    HeaderName::from_static("x-ratelimit-limit"),
+    HeaderName::from_static("x-ratelimit-remaining"),
+    HeaderName::from_static("x-ratelimit-reset"),
+];
+
+/// Writes the header fields that tell a client how its limits stand, and a refused one when to
+/// come back. `unix_s` is the time of day in seconds since 1970: the legacy style tells moments
+/// where the others tell how long.
+///
+/// ```
+/// use hyper::HeaderMap;
+/// use tollgate::{Limiter, Request};
+/// use tollgate_server::headers::{Answer, HeaderStyle, write};
+///
+/// let limiter = Limiter::from_rules("rules: [{ name: api, limit: 1/min fixed }]".parse()?);
+/// let request = Request::new("GET", "/");
+/// assert!(limiter.decide(&request).allowed);
+/// let refused = limiter.decide(&request);
+/// let mut headers = HeaderMap::new();
+/// write(HeaderStyle::Draft6, &Answer::of(&refused), 0, &mut headers);
+/// assert_eq!(headers["ratelimit-policy"], "1;w=60");
+/// assert!(headers.contains_key("retry-after"));
+/// # Ok::<(), tollgate::rules::Diagnostics>(())
+/// ```
+pub fn write(style: HeaderStyle, answer: &Answer<'_>, unix_s: u64, headers: &mut HeaderMap) {
+    if !answer.allowed
+        && let Some(seconds) = answer.retry_after_s()
+    {
+        headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    let Some(tightest) = answer.tightest() else { return };
+    match style {
+        HeaderStyle::None => {}
+        HeaderStyle::Draft10 | HeaderStyle::Draft8 => {
+            put(headers, POLICY, &list(answer, policy));
+            put(headers, RATE_LIMIT, &list(answer, service_limit));
+        }
+        HeaderStyle::Draft6 => {
+            let [limit, remaining, reset] = DRAFT_6;
+            headers.insert(limit, HeaderValue::from(tightest.limit));
+            headers.insert(remaining, HeaderValue::from(tightest.remaining));
+            headers.insert(reset, HeaderValue::from(tightest.reset_after_s()));
+            put(headers, POLICY, &list(answer, |text, _, limit| quota_policy(text, limit)));
+        }
+        HeaderStyle::Legacy => {
+            let [limit, remaining, reset] = LEGACY;
+            headers.insert(limit, HeaderValue::from(tightest.limit));
+            headers.insert(remaining, HeaderValue::from(tightest.remaining));
+            let at = unix_s.saturating_add(tightest.reset_after_s());
+            headers.insert(reset, HeaderValue::from(at));
+        }
+        HeaderStyle::Envoy03 => {
+            let [limit, remaining, reset] = LEGACY;
+            let mut text = tightest.limit.to_string();
+            for (name, limit) in answer.policies() {
+                text.push_str(", ");
+                quota_policy(&mut text, limit);
+                text.push_str(";name=");
+                quoted(&mut text, name);
+            }
+            put(headers, limit, &text);
+            headers.insert(remaining, HeaderValue::from(tightest.remaining));
+            headers.insert(reset, HeaderValue::from(tightest.reset_after_s()));
+        }
+    }
+}
+
+/// What is quoted is printable, so it always fits in a header.
+fn put(headers: &mut HeaderMap, name: HeaderName, text: &str) {
+    if let Ok(value) = HeaderValue::from_str(text) {
+        headers.insert(name, value);
+    }
+}
+
+/// A list of structured fields (RFC 9651), one item for each policy.
+fn list(answer: &Answer<'_>, item: impl Fn(&mut String, Name<'_>, &Standing<'_>)) -> String {
+    let mut text = String::new();
+    for (name, limit) in answer.policies() {
+        if !text.is_empty() {
+            text.push_str(", ");
+        }
+        item(&mut text, name, limit);
+    }
+    text
+}
+
+/// `"login";q=5;w=60`.
+fn policy(text: &mut String, name: Name<'_>, limit: &Standing<'_>) {
+    quoted(text, name);
+    text.push_str(&format!(";q={}", integer(limit.limit)));
+    match limit.window_s {
+        Some(seconds) => text.push_str(&format!(";w={}", integer(seconds))),
+        None => text.push_str(r#";qu="concurrent-requests""#),
+    }
+}
+
+/// `"login";r=3;t=12`.
+fn service_limit(text: &mut String, name: Name<'_>, limit: &Standing<'_>) {
+    quoted(text, name);
+    text.push_str(&format!(";r={}", integer(limit.remaining)));
+    if !limit.is_concurrency() {
+        text.push_str(&format!(";t={}", integer(limit.reset_after_s())));
+    }
+}
+
+/// `5;w=60`.
+fn quota_policy(text: &mut String, limit: &Standing<'_>) {
+    text.push_str(&integer(limit.limit).to_string());
+    if let Some(seconds) = limit.window_s {
+        text.push_str(&format!(";w={}", integer(seconds)));
+    }
+}
+
+/// Integers of structured fields have at most 15 digits.
+fn integer(number: u64) -> u64 {
+    number.min(999_999_999_999_999)
+}
+
+/// A string of structured fields: printable ASCII, with `"` and `\` escaped. Other characters are
+/// written as in a URL, because a string cannot have them.
+fn quoted(text: &mut String, name: Name<'_>) {
+    text.push('"');
+    for byte in name.to_string().bytes() {
+        match byte {
+            b'"' | b'\\' => text.extend(['\\', char::from(byte)]),
+            b' '..=b'~' => text.push(char::from(byte)),
+            _ => text.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    text.push('"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tollgate::rules::{Mode, Reason};
+
+    fn standing(
+        rule: &str,
+        limit: u64,
+        window_s: u64,
+        remaining: u64,
+        reset_s: u64,
+    ) -> Standing<'_> {
+        Standing {
+            rule: Some(rule),
+            limit,
+            window_s: Some(window_s),
+            remaining,
+            reset_after_ms: reset_s * 1000 - 1,
+            allowed: true,
+            enforced: true,
+            mode: Mode::Enforce,
+        }
+    }
+
+    fn answer<'a>(limits: &[Standing<'a>]) -> Answer<'a> {
+        Answer {
+            allowed: true,
+            reason: Reason::WithinLimits,
+            code: 200,
+            rule: None,
+            key: None,
+            wait_ms: 0,
+            retry_after_ms: None,
+            banned: false,
+            limits: limits.iter().copied().collect(),
+        }
+    }
+
+    fn written(style: HeaderStyle, answer: &Answer<'_>) -> Vec<String> {
+        let mut headers = HeaderMap::new();
+        write(style, answer, 1_000_000, &mut headers);
+        let mut lines: Vec<_> = headers
+            .iter()
+            .map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()))
+            .collect();
+        lines.sort();
+        lines
+    }
+
+    #[test]
+    fn the_examples_of_the_tenth_draft() {
+        let burst = [standing("burst", 100, 60, 50, 30), standing("daily", 1000, 86_400, 900, 10)];
+        assert_eq!(
+            written(HeaderStyle::Draft10, &answer(&burst)),
+            [
+                r#"ratelimit-policy: "burst";q=100;w=60, "daily";q=1000;w=86400"#,
+                r#"ratelimit: "burst";r=50;t=30, "daily";r=900;t=10"#,
+            ]
+        );
+        let places = Standing { window_s: None, ..standing("places", 10, 1, 4, 1) };
+        assert_eq!(
+            written(HeaderStyle::Draft10, &answer(&[places])),
+            [
+                r#"ratelimit-policy: "places";q=10;qu="concurrent-requests""#,
+                r#"ratelimit: "places";r=4"#,
+            ]
+        );
+    }
+
+    #[test]
+    fn older_styles_tell_about_the_tightest() {
+        let both = [standing("login", 5, 60, 3, 12), standing("login", 20, 3600, 1, 700)];
+        let both = answer(&both);
+        assert_eq!(
+            written(HeaderStyle::Draft6, &both),
+            [
+                "ratelimit-limit: 20",
+                "ratelimit-policy: 5;w=60, 20;w=3600",
+                "ratelimit-remaining: 1",
+                "ratelimit-reset: 700",
+            ]
+        );
+        assert_eq!(
+            written(HeaderStyle::Legacy, &both),
+            ["x-ratelimit-limit: 20", "x-ratelimit-remaining: 1", "x-ratelimit-reset: 1000700"]
+        );
+        assert_eq!(
+            written(HeaderStyle::Envoy03, &both),
+            [
+                r#"x-ratelimit-limit: 20, 5;w=60;name="login", 20;w=3600;name="login-2""#,
+                "x-ratelimit-remaining: 1",
+                "x-ratelimit-reset: 700",
+            ]
+        );
+        assert!(written(HeaderStyle::None, &both).is_empty());
+    }
+
+    #[test]
+    fn a_refusal_says_when_to_come_back_in_every_style() {
+        let base = answer(&[standing("api", 1, 1, 0, 1)]);
+        let refused = Answer { allowed: false, retry_after_ms: Some(1840), ..base };
+        for style in [HeaderStyle::Draft10, HeaderStyle::Envoy03, HeaderStyle::None] {
+            assert!(written(style, &refused).contains(&"retry-after: 2".to_owned()), "{style:?}");
+        }
+        let never = Answer { retry_after_ms: None, ..refused };
+        assert!(written(HeaderStyle::None, &never).is_empty());
+    }
+
+    #[test]
+    fn no_name_breaks_out_of_its_quotes() {
+        let odd = "a\"b\\c\r\nSet-Cookie: x\u{1b}[31m\u{e9}";
+        let lines = written(HeaderStyle::Draft10, &answer(&[standing(odd, 1, 1, 1, 1)]));
+        assert_eq!(
+            lines[0],
+            r#"ratelimit-policy: "a\"b\\c%0D%0ASet-Cookie: x%1B[31m%C3%A9";q=1;w=1"#
+        );
+    }
+
+    #[test]
+    fn rules_in_shadow_and_no_limits_are_not_told() {
+        let shadow = Standing { enforced: false, ..standing("s", 1, 1, 1, 1) };
+        let none = Standing { limit: u64::MAX, ..standing("u", 1, 1, 1, 1) };
+        assert!(written(HeaderStyle::Draft10, &answer(&[shadow, none])).is_empty());
+    }
+}

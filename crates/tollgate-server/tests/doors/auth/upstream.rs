@@ -1,0 +1,46 @@
+//! What is behind a proxy: answers everything, and counts it.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What is behind a proxy.
+pub(super) struct Upstream {
+    pub(super) address: SocketAddr,
+    served: Arc<AtomicU64>,
+}
+
+impl Upstream {
+    pub(super) fn start() -> Upstream {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let served = Arc::new(AtomicU64::new(0));
+        let count = served.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let count = count.clone();
+                std::thread::spawn(move || {
+                    let mut reader = BufReader::new(stream);
+                    let mut line = String::new();
+                    while reader.read_line(&mut line).is_ok_and(|length| length > 0) {
+                        if line.trim_end().is_empty() {
+                            count.fetch_add(1, Ordering::Relaxed);
+                            let answer = "HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nupstream";
+                            if reader.get_mut().write_all(answer.as_bytes()).is_err() {
+                                return;
+                            }
+                        }
+                        line.clear();
+                    }
+                });
+            }
+        });
+        Upstream { address, served }
+    }
+
+    /// How many requests came this far.
+    pub(super) fn served(&self) -> u64 {
+        self.served.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,208 @@
+//! The decision calls and what they answer.
+
+use serde_json::json;
+use tollgate::testing::ManualClock;
+
+use super::client::{Client, post};
+use crate::support::{Running, start, start_with};
+
+const RULES: &str = "
+domain: shop
+rules:
+  - { name: login, route: POST /login, per: ip, limit: 5/min fixed }
+  - { name: search, route: GET /search, per: ip, limit: 2/s, then: delay up to 10s }
+  - { name: spam, route: POST /mail, per: user, limit: 1/h, then: 'ban [1min] after 1 denials in 1min' }
+  - { name: batch, route: POST /batch, limit: 1/h, then: shed }
+";
+
+const LOGIN: &str = r#"{"domain":"shop","attributes":{"ip":"192.0.2.1","route":"POST /login"}}"#;
+
+/// A server whose time stands still.
+fn still(rules: &str) -> (Running, ManualClock) {
+    let clock = ManualClock::new();
+    let given = clock.clone();
+    (start_with(rules, move |config| config.clock = Some((&given).into())), clock)
+}
+
+#[test]
+fn the_sixth_login_is_refused() {
+    let (server, clock) = still(RULES);
+    let mut client = Client::connect(server.http());
+    for left in (0..5).rev() {
+        let answer = client.post("/v1/check", LOGIN);
+        assert_eq!((answer.status, answer.header("content-type")), (200, Some("application/json")));
+        assert_eq!(answer.json()["limits"][0]["remaining"], left);
+    }
+    let refused = client.post("/v1/check", LOGIN);
+    assert_eq!(refused.status, 200);
+    let retry = refused.json()["retry_after_ms"].as_u64().unwrap();
+    assert_eq!(
+        refused.json(),
+        json!({
+            "allowed": false, "rule": "login", "code": 429, "reason": "over_limit",
+            "retry_after_ms": retry, "key": "192.0.2.1",
+            "limits": [{
+                "rule": "login", "limit": 5, "window_s": 60, "remaining": 0,
+                "reset_after_ms": retry, "mode": "enforce",
+            }],
+        })
+    );
+    clock.advance(std::time::Duration::from_millis(retry - 1));
+    assert_eq!(client.post("/v1/check", LOGIN).json()["retry_after_ms"], 1, "rounded up, never 0");
+    clock.advance(std::time::Duration::from_millis(1));
+    assert_eq!(client.post("/v1/check", LOGIN).json()["allowed"], true);
+}
+
+#[test]
+fn a_caller_may_want_the_status() {
+    let (server, _clock) = still(RULES);
+    let mut client = Client::connect(server.http());
+    let allowed = client.post("/v1/check?status=true", LOGIN);
+    assert_eq!(allowed.status, 200);
+    assert_eq!(allowed.header("ratelimit-policy"), Some("\"login\";q=5;w=60"));
+    for _ in 0..4 {
+        client.post("/v1/check", LOGIN);
+    }
+    let refused = client.post("/v1/check?status=true", LOGIN);
+    assert_eq!(refused.status, 429);
+    assert_eq!(refused.header("content-type"), Some("application/problem+json"));
+    assert!(refused.header("retry-after").unwrap().parse::<u64>().unwrap() >= 1);
+    assert!(refused.header("ratelimit").unwrap().starts_with("\"login\";r=0;t="));
+    let body = refused.json();
+    assert!(body["type"].as_str().unwrap().ends_with("#quota-exceeded"));
+    assert_eq!((&body["rule"], &body["violated-policies"]), (&json!("login"), &json!(["login"])));
+
+    let ask = |attributes: &str| format!(r#"{{"domain":"shop","attributes":{{{attributes}}}}}"#);
+    let shed = ask(r#""route":"POST /batch""#);
+    client.post("/v1/check", &shed);
+    let shed = client.post("/v1/check?status=true", &shed);
+    assert_eq!(shed.status, 503);
+    assert!(shed.json()["type"].as_str().unwrap().ends_with("#temporary-reduced-capacity"));
+
+    let spam = ask(r#""route":"POST /mail","user":"eve""#);
+    client.post("/v1/check", &spam);
+    let spam = client.post("/v1/check?status=true", &spam);
+    assert!(
+        spam.json()["type"].as_str().unwrap().ends_with("#abnormal-usage-detected"),
+        "{spam:?}"
+    );
+}
+
+#[test]
+fn who_must_wait_is_told_how_long() {
+    let (server, _clock) = still(RULES);
+    let mut client = Client::connect(server.http());
+    let search = r#"{"domain":"shop","attributes":{"ip":"192.0.2.1","route":"GET /search"}}"#;
+    let waits: Vec<_> =
+        (0..4).map(|_| client.post("/v1/check", search).json()["wait_ms"].clone()).collect();
+    assert_eq!(json!(waits), json!([null, null, 500, 1000]));
+}
+
+#[test]
+fn a_caller_may_bring_the_limit() {
+    let (server, _clock) = still(RULES);
+    let mut client = Client::connect(server.http());
+    let mut ask = |cost: u64| {
+        let body = format!(r#"{{"key":"user:42","limit":"10/s burst 20","cost":{cost}}}"#);
+        client.post("/v1/limit", &body).json()
+    };
+    assert_eq!(
+        ask(15),
+        json!({
+            "allowed": true, "code": 200, "reason": "within_limits",
+            "limits": [{"limit": 20, "window_s": 2, "remaining": 5, "reset_after_ms": 1500, "mode": "enforce"}],
+        })
+    );
+    let refused = ask(6);
+    assert_eq!((&refused["code"], &refused["retry_after_ms"]), (&json!(429), &json!(100)));
+    assert_eq!(ask(21)["reason"], "never_fits");
+    let other = post(server.http(), "/v1/limit", r#"{"key":"user:43","limit":"10/s burst 20"}"#);
+    assert_eq!(other.json()["limits"][0]["remaining"], 19);
+}
+
+#[test]
+fn counters_are_read_refunded_and_reset() {
+    let (server, _clock) = still(RULES);
+    let mut client = Client::connect(server.http());
+    for _ in 0..4 {
+        client.post("/v1/check", LOGIN);
+        client.post("/v1/limit", r#"{"key":"k","limit":"5/h"}"#);
+    }
+    let with =
+        |subject: &str, more: &str| format!("{}{more}}}", subject.strip_suffix('}').unwrap());
+    for subject in [LOGIN, r#"{"key":"k","limit":"5/h"}"#] {
+        let mut left = |path: &str, body: &str| {
+            let answer = client.post(path, body);
+            answer.json()["limits"][0]["remaining"].as_u64().unwrap()
+        };
+        assert_eq!(left("/v1/peek", subject), 1);
+        assert_eq!(left("/v1/peek", subject), 1, "looking costs nothing");
+        assert_eq!(left("/v1/refund", subject), 2);
+        assert_eq!(left("/v1/refund", &with(subject, r#","amount":2"#)), 4);
+        assert_eq!(left("/v1/refund", &with(subject, r#","amount":99"#)), 5, "never above full");
+        assert_eq!(left("/v1/reset", subject), 5);
+    }
+}
+
+#[test]
+fn a_batch_is_answered_in_order() {
+    let (server, _clock) = still(RULES);
+    let limit = r#"{"key":"k","limit":"1/h"}"#;
+    let body = format!(r#"{{"requests":[{limit},{LOGIN},{limit},{{"domain":"nowhere"}}]}}"#);
+    let answer = post(server.http(), "/v1/batch", &body).json();
+    let allowed: Vec<_> =
+        answer["results"].as_array().unwrap().iter().map(|result| &result["allowed"]).collect();
+    assert_eq!(json!(allowed), json!([true, true, false, null]));
+    assert_eq!(answer["results"][3]["problem"]["code"], "unknown-domain");
+    let wrong = format!(r#"{{"requests":[{limit},{{"key":"k","limit":"1/x"}}]}}"#);
+    let wrong = post(server.http(), "/v1/batch", &wrong);
+    assert_eq!((wrong.status, &wrong.json()["field"]), (400, &json!("requests[1].limit")));
+    let empty = post(server.http(), "/v1/batch", r#"{"requests":[]}"#);
+    assert_eq!(empty.body, r#"{"results":[]}"#);
+}
+
+#[test]
+fn mistakes_are_named() {
+    let server = start("domain: shop\nrules: [{ name: all, limit: 1000/s }]");
+    let mut client = Client::connect(server.http());
+    for (path, body, status, code, field, says) in [
+        ("/v1/check", "nonsense", 400, "bad-request", None, "the body"),
+        ("/v1/check", r#"{"domian":"shop"}"#, 400, "bad-request", None, "`domian`"),
+        ("/v1/check", r#"{"domain":"shp"}"#, 400, "unknown-domain", Some("domain"), "shop"),
+        ("/v1/check", r#"{"cost":0}"#, 400, "bad-request", Some("cost"), "from 1 to"),
+        ("/v1/check", r#"{"cost":"1"}"#, 400, "bad-request", Some("cost"), "whole number"),
+        ("/v1/check?status=maybe", "{}", 400, "bad-request", Some("status"), "true or false"),
+        ("/v1/limit", r#"{"key":"a"}"#, 400, "bad-request", Some("limit"), "10/s burst 20"),
+        ("/v1/limit", r#"{"limit":"1/s"}"#, 400, "bad-request", Some("key"), "missing"),
+        (
+            "/v1/limit",
+            r#"{"key":"a","limit":"10/mn"}"#,
+            400,
+            "invalid-limit",
+            Some("limit"),
+            "did you mean \"10/min\"?",
+        ),
+        (
+            "/v1/peek",
+            r#"{"key":"a","limit":"1/s","domain":"shop"}"#,
+            400,
+            "bad-request",
+            Some("key"),
+            "either",
+        ),
+        ("/v1/batch", "{}", 400, "bad-request", Some("requests"), "missing"),
+        ("/v1/reserve", "{}", 400, "bad-request", Some("amount"), "missing"),
+        ("/v1/reservations/x/settle", r#"{"amount":1}"#, 404, "not-found", None, "no open"),
+    ] {
+        let answer = client.post(path, body);
+        assert_eq!(answer.status, status, "{path} {body} {answer:?}");
+        assert_eq!(answer.header("content-type"), Some("application/problem+json"));
+        let problem = answer.json();
+        assert_eq!(problem["code"], code, "{body} {problem}");
+        assert_eq!(problem["field"].as_str(), field, "{body} {problem}");
+        assert!(problem["detail"].as_str().unwrap().contains(says), "{body} {problem}");
+    }
+    let get = client.send("GET", "/v1/check", "");
+    assert_eq!((get.status, get.header("allow")), (405, Some("POST")));
+    assert_eq!(client.send("GET", "/nowhere", "").status, 404);
+}
