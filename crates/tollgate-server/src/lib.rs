@@ -29,6 +29,7 @@
 pub mod access;
 mod admin;
 pub mod bundle;
+mod check;
 pub mod client;
 mod clock;
 pub mod config;
