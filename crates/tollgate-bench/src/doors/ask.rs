@@ -39,22 +39,25 @@ pub(crate) enum Ask {
     Grpc { path: &'static str, message: Vec<u8> },
 }
 
-/// A limit as redis-cell writes it.
+/// So many at once, and so many more in so many seconds.
 struct Limit {
-    burst: u32,
+    capacity: u32,
     count: u32,
     seconds: u32,
 }
 
+/// throttlecrab's command: as CL.THROTTLE, but it begins its answer with 1 when it allows.
+pub(crate) const THROTTLE: &str = "THROTTLE";
+
 /// Nobody reaches it.
-const WIDE: Limit = Limit { burst: 1_000_000, count: 1_000_000, seconds: 60 };
+const WIDE: Limit = Limit { capacity: 1_000_000, count: 1_000_000, seconds: 60 };
 
 /// Two, and then nothing for a day.
-const TIGHT: Limit = Limit { burst: 1, count: 1, seconds: 86_400 };
+const TIGHT: Limit = Limit { capacity: 2, count: 1, seconds: 86_400 };
 
 /// What `kind` is asked through `door`; nothing if it has no such door, or refuses nobody.
 pub(crate) fn ask(kind: Kind, door: Door, denied: bool) -> Option<Ask> {
-    let Limit { burst, count, seconds } = if denied { TIGHT } else { WIDE };
+    let Limit { capacity, count, seconds } = if denied { TIGHT } else { WIDE };
     let key = format!("{}:{KEY}", if denied { "denied" } else { "allowed" });
     let post = |target, body: serde_json::Value| Ask::Http {
         method: "POST",
@@ -64,17 +67,21 @@ pub(crate) fn ask(kind: Kind, door: Door, denied: bool) -> Option<Ask> {
     Some(match (door, kind) {
         (Door::Resp, Kind::Redis) if !denied => Ask::Resp(vec!["INCR".to_owned(), key]),
         (Door::Resp, Kind::Tollgate | Kind::RedisCell | Kind::Throttlecrab) => {
-            let command = if kind == Kind::Throttlecrab { "THROTTLE" } else { "CL.THROTTLE" };
+            // redis-cell means by burst what may come on top of one.
+            let (command, burst) = match kind {
+                Kind::Throttlecrab => (THROTTLE, capacity),
+                _ => ("CL.THROTTLE", capacity - 1),
+            };
             let numbers = [burst, count, seconds].map(|number| number.to_string());
             Ask::Resp([command.to_owned(), key].into_iter().chain(numbers).collect())
         }
         (Door::Http, Kind::Tollgate) => {
-            let limit = format!("{count}/{seconds}s burst {}", burst + 1);
+            let limit = format!("{count}/{seconds}s burst {capacity}");
             post("/v1/limit", json!({ "key": key, "limit": limit, "cost": 1 }))
         }
         (Door::Http, Kind::Throttlecrab) => post(
             "/throttle",
-            json!({ "key": key, "max_burst": burst, "count_per_period": count,
+            json!({ "key": key, "max_burst": capacity, "count_per_period": count,
                     "period": seconds, "quantity": 1 }),
         ),
         (Door::Http, Kind::Limitador) => post(
@@ -90,7 +97,7 @@ pub(crate) fn ask(kind: Kind, door: Door, denied: bool) -> Option<Ask> {
         },
         (Door::Grpc, Kind::Throttlecrab) => Ask::Grpc {
             path: "/throttlecrab.RateLimiter/Throttle",
-            message: throttle_request(&key, [burst, count, seconds, 1]),
+            message: throttle_request(&key, [capacity, count, seconds, 1]),
         },
         _ => return None,
     })

@@ -70,7 +70,7 @@ pub(crate) struct Talk {
 impl Talk {
     pub(crate) fn new(ask: &Ask) -> Talk {
         let reader: Box<dyn Reader> = match ask {
-            Ask::Resp(_) => Box::new(resp::Answers),
+            Ask::Resp(words) => Box::new(resp::Answers::to(words)),
             Ask::Http { .. } => Box::new(http::Answers),
             Ask::Grpc { .. } => Box::new(grpc::Frames::default()),
         };

@@ -1,5 +1,6 @@
 //! The Redis protocol.
 
+use super::super::ask::THROTTLE;
 use super::{Reader, Reply};
 
 pub(super) fn request(words: &[String]) -> Vec<u8> {
@@ -8,7 +9,18 @@ pub(super) fn request(words: &[String]) -> Vec<u8> {
     [count].into_iter().chain(words).collect::<String>().into_bytes()
 }
 
-pub(super) struct Answers;
+pub(super) struct Answers {
+    /// What an answer that allows begins with.
+    yes: &'static [u8],
+    no: &'static [u8],
+}
+
+impl Answers {
+    pub(super) fn to(words: &[String]) -> Answers {
+        let (yes, no): (&[u8], &[u8]) = (b":0\r\n", b":1\r\n");
+        if words[0] == THROTTLE { Answers { yes: no, no: yes } } else { Answers { yes, no } }
+    }
+}
 
 impl Reader for Answers {
     /// Numbers, errors, and arrays of numbers; the first number of an array says whether it is a
@@ -24,9 +36,10 @@ impl Reader for Answers {
         if rest.len() < more || rest.last().is_some_and(|line| !line.ends_with(b"\n")) {
             return None;
         }
-        let reply = match (first, rest.first().copied()) {
-            ([b'*', ..], Some(b":0\r\n")) | ([b':', ..], _) => Reply::Allowed,
-            ([b'*', ..], Some(b":1\r\n")) => Reply::Denied,
+        let reply = match (first, rest.first()) {
+            ([b':', ..], _) => Reply::Allowed,
+            ([b'*', ..], Some(line)) if *line == self.yes => Reply::Allowed,
+            ([b'*', ..], Some(line)) if *line == self.no => Reply::Denied,
             _ => Reply::Failed,
         };
         inbox.clear();
