@@ -55,7 +55,7 @@ pub(crate) fn run(files: u64, options: &Options) -> Result<Section, String> {
         }
         let bytes = (server.memory() - before) / idle as f64;
         let with = honest()?;
-        let open = connections.iter_mut().filter_map(is_open).count();
+        let open = connections.iter_mut().map(is_open).filter(|open| *open).count();
         let shown = |heard: &Heard| format!("{:.0} · {:.0}", heard.at(50.0), heard.at(99.0));
         table.row([
             door.name().to_owned(),
@@ -135,11 +135,13 @@ fn connect(to: SocketAddr, number: u64, ask: &Ask) -> std::io::Result<TcpStream>
     Ok(stream)
 }
 
-/// Whether the other side has not hung up.
-fn is_open(stream: &mut TcpStream) -> Option<()> {
-    match stream.read(&mut [0; 4096]) {
-        Ok(0) => None,
-        Ok(_) => Some(()),
-        Err(error) => (error.kind() == ErrorKind::WouldBlock).then_some(()),
+/// Whether the other side has not hung up, whatever it said since.
+fn is_open(stream: &mut TcpStream) -> bool {
+    loop {
+        match stream.read(&mut [0; 4096]) {
+            Ok(0) => return false,
+            Ok(_) => {}
+            Err(error) => return error.kind() == ErrorKind::WouldBlock,
+        }
     }
 }

@@ -16,7 +16,7 @@ use super::server::Server;
 use super::traffic::{Heard, Pace, Traffic};
 use crate::measure::{interleave, median};
 use crate::options::Options;
-use crate::report::{Table, count};
+use crate::report::Table;
 use crate::targets::Target;
 
 const LOAD: f64 = 0.7;
@@ -95,14 +95,13 @@ pub(crate) fn run(door: Door, servers: &[Server], options: &Options) -> Result<S
 }
 
 fn section(door: Door, rate: f64, entries: &[Entry]) -> Section {
-    let rate = rate as usize / 100 * 100;
-    let together = format!("at {}/s", count(rate));
+    let together = format!("at {}/s", super::rate(rate));
     let mut table = Table::new(["", "most/s", together.as_str(), "at 70 % of its own"]);
     for entry in entries {
         let shown = |rounds: &[[f64; 3]]| middle(rounds).map(|us| format!("{us:.0}")).join(" · ");
         table.row([
             entry.server.kind.name().to_owned(),
-            count(entry.per_second as usize / 100 * 100),
+            super::rate(entry.per_second),
             shown(&entry.together),
             shown(&entry.own),
         ]);

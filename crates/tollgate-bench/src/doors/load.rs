@@ -3,14 +3,14 @@
 
 use serde_json::json;
 
-use super::Section;
 use super::ask::{Door, ask};
 use super::lineup::Kind;
 use super::loaders::Shape;
 use super::server::Server;
 use super::side_by_side::Sample;
+use super::{Section, rate};
 use crate::options::Options;
-use crate::report::{Table, count};
+use crate::report::Table;
 use crate::targets::Target;
 
 /// 500 million an hour.
@@ -50,8 +50,7 @@ pub(crate) fn run(options: &Options) -> Result<Section, String> {
             [user, system, (each - user - system).max(0.0)]
         });
         let shown = shares.iter().flatten().map(|us| format!("{us:.2}"));
-        let rate = count(sample.per_second as usize / 100 * 100);
-        table.row([name.to_owned(), rate].into_iter().chain(shown));
+        table.row([name.to_owned(), rate(sample.per_second)].into_iter().chain(shown));
         figures.push(json!({
             "case": name,
             "per_second": sample.per_second,

@@ -31,6 +31,12 @@ struct Section {
     figures: Value,
 }
 
+/// A number per second to three digits: `87.6 k`.
+fn rate(per_second: f64) -> String {
+    let unit = 10_f64.powf(per_second.max(1.0).log10().floor() - 2.0);
+    report::count(((per_second / unit).round() * unit).round() as usize)
+}
+
 const LOAD: &str = "load";
 const IDLE: &str = "idle";
 

@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::Section;
 use super::ask::{Ask, Door, KEYS, ask};
 use super::lineup::Kind;
 use super::loaders::{self, Shape};
 use super::server::{Cpu, Server};
 use super::traffic::{Pace, Traffic};
+use super::{Section, rate};
 use crate::measure::{interleave, median};
 use crate::options::Options;
-use crate::report::{Table, count};
+use crate::report::Table;
 use crate::targets::Target;
 
 /// What one press of a server showed.
@@ -180,7 +180,7 @@ fn section(
     for server in servers {
         let shown = |cell: Option<&Cell>| {
             cell.map_or("-".to_owned(), |cell| {
-                let rate = count(cell.median(|sample| sample.per_second) as usize / 100 * 100);
+                let rate = rate(cell.median(|sample| sample.per_second));
                 format!("{:.2} · {rate}", cell.median(Sample::cpu_us))
             })
         };
