@@ -3,13 +3,15 @@
 //! Logic that other projects keep in shell and YAML is kept here, where it is typed, tested and the
 //! same on every machine. A CI service only calls `.ci/run`, which calls `cargo xtask ci`.
 //!
-//! One noun a file: `test`, `ci`, `tidy`, `bench` and `fuzz` are commands; `tools` and `components`
-//! install what they need and `sh` runs it. No dependencies, so that a fresh checkout starts at once.
+//! One noun a file: `test`, `ci`, `tidy`, `bench` and `fuzz` are commands; `tools`, `components` and
+//! `peers` install what they need and `sh` runs it. No dependencies, so that a fresh checkout starts
+//! at once.
 
 mod bench;
 mod ci;
 mod components;
 mod fuzz;
+mod peers;
 mod sh;
 mod test;
 mod tidy;
@@ -29,6 +31,7 @@ usage: cargo xtask <command>
   tidy                  the style rules that a machine can check
   bench [name] [args]   build the benchmarks with the dist profile and run them
   bench instructions    instruction counts, under valgrind
+  bench doors [name]    the server beside its peers: resp, http, grpc, load, idle
   components            install what tests run against: Redis, Envoy, nginx, clients of other languages
   fuzz [target]         arbitrary inputs for the parsers; `--seconds N` for each of them
   help                  this text

@@ -8,6 +8,7 @@
 //! Compare ratios within one run, never times across machines.
 
 mod batch;
+mod doors;
 mod engine;
 mod figures;
 mod instructions;
@@ -44,6 +45,7 @@ fn run(options: &Options) -> Result<ExitCode, String> {
     match options.command.as_str() {
         memory::CHILD => memory::child(&options.words)?,
         instructions::CHILD => instructions::child(&options.words)?,
+        "doors" => doors::run(options)?,
         _ if !options.words.is_empty() => {
             return Err(format!("unexpected `{}`\n{USAGE}", options.words[0]));
         }

@@ -5,7 +5,7 @@
 pub(crate) struct Options {
     /// The first word: which measurement.
     pub(crate) command: String,
-    /// Words after it; only the hidden commands take any.
+    /// Words after it; only `doors` and the hidden commands take any.
     pub(crate) words: Vec<String>,
     pub(crate) keys: usize,
     pub(crate) rounds: usize,
@@ -13,6 +13,12 @@ pub(crate) struct Options {
     pub(crate) decisions: usize,
     /// The largest table of the memory and scaling measurements.
     pub(crate) most_keys: usize,
+    /// How long a server is loaded each time, in seconds.
+    pub(crate) seconds: usize,
+    /// How many connections say nothing.
+    pub(crate) idle: usize,
+    /// Print what `doors` measured as JSON.
+    pub(crate) json: bool,
     /// Write the instruction counts down instead of comparing them.
     pub(crate) record: bool,
 }
@@ -25,12 +31,17 @@ usage: tollgate-bench [COMMAND] [OPTION …]
   scaling        time per decision from 1 k to 10 M keys
   batch          16 decisions one by one and in one call
   rules          matching and deciding by 10 to 10 000 rules
+  doors [NAME …] servers side by side: resp, http, grpc; and tollgate's load, idle
   instructions   instructions per decision (valgrind), compared with instructions.txt
 
   --keys N       keys in a table (1000000)
   --rounds N     interleaved rounds (5)
   --decisions N  decisions per thread and round (1000000)
-  --quick        a tenth of the keys and decisions, 3 rounds: shows that it runs, no more
+  --seconds N    doors: how long a server is loaded each time (2)
+  --idle N       doors idle: connections that say nothing (50000)
+  --quick        a tenth of the keys, decisions and connections, a second, 3 rounds: shows that it
+                 runs, no more
+  --json         doors: figures for machines
   --record       instructions: write the counts to instructions.txt";
 
 impl Options {
@@ -43,6 +54,9 @@ impl Options {
             rounds: 5,
             decisions: 1_000_000,
             most_keys: 10_000_000,
+            seconds: 2,
+            idle: 50_000,
+            json: false,
             record: false,
         };
         let mut args = args.collect::<Vec<_>>().into_iter();
@@ -59,11 +73,16 @@ impl Options {
                 "--keys" => options.keys = number()?,
                 "--rounds" => options.rounds = number()?,
                 "--decisions" => options.decisions = number()?,
+                "--seconds" => options.seconds = number()?,
+                "--idle" => options.idle = number()?,
+                "--json" => options.json = true,
                 "--record" => options.record = true,
                 "--quick" => {
                     options.keys = 100_000;
                     options.decisions = 100_000;
                     options.most_keys = 1_000_000;
+                    options.seconds = 1;
+                    options.idle = 5_000;
                     options.rounds = 3;
                 }
                 _ if arg.starts_with("--") => return Err(format!("unknown option {arg}")),

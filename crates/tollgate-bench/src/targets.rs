@@ -10,10 +10,10 @@ use crate::workload::THREADS;
 const MOST_NOISE: f64 = 0.10;
 
 /// One promise.
-struct Target {
-    what: String,
-    measured: Option<f64>,
-    most: f64,
+pub(crate) struct Target {
+    pub(crate) what: String,
+    pub(crate) measured: Option<f64>,
+    pub(crate) most: f64,
 }
 
 /// Prints every target with its measured value, and says met or missed.
@@ -28,6 +28,14 @@ pub(crate) fn print(figures: &Figures, batch: Option<Ratio>, fills: &[Fill], opt
     memory(&mut targets, fills);
 
     println!("\nTargets (ratios: median over rounds of tollgate / governor in the same round)");
+    table(&targets);
+    if options.keys != 1_000_000 || options.most_keys != 10_000_000 {
+        println!("  (the targets are meant for 1 M and 10 M keys: this run is smaller)");
+    }
+}
+
+/// Prints targets with their measured values, and says met or missed.
+pub(crate) fn table(targets: &[Target]) {
     let mut table = Table::new(["target", "measured", "at most", ""]);
     let mut missed = 0;
     for Target { what, measured, most } in targets {
@@ -40,13 +48,10 @@ pub(crate) fn print(figures: &Figures, batch: Option<Ratio>, fills: &[Fill], opt
             }
         };
         let measured = measured.map_or("-".to_owned(), |value| format!("{value:.2}"));
-        table.row([what, measured, format!("{most:.2}"), verdict.to_owned()]);
+        table.row([what.clone(), measured, format!("{most:.2}"), verdict.to_owned()]);
     }
     table.print();
     println!("  {missed} missed");
-    if options.keys != 1_000_000 || options.most_keys != 10_000_000 {
-        println!("  (the targets are meant for 1 M and 10 M keys: this run is smaller)");
-    }
 }
 
 fn speed(targets: &mut Vec<Target>, figures: &Figures, keys: &str) {

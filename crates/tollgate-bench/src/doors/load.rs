@@ -1,0 +1,72 @@
+//! How many decisions a second one door sustains with the load generator beside it, and where the
+//! time goes.
+
+use serde_json::json;
+
+use super::ask::{Door, ask};
+use super::lineup::Kind;
+use super::loaders::Shape;
+use super::server::Server;
+use super::side_by_side::Sample;
+use super::{Section, rate};
+use crate::options::Options;
+use crate::report::Table;
+use crate::targets::Target;
+
+/// 500 million an hour.
+const WANTED: f64 = 139_000.0;
+
+const CASES: [(&str, Door, usize, usize); 5] = [
+    ("RESP, pipeline 1", Door::Resp, 50, 1),
+    ("RESP, pipeline 16", Door::Resp, 50, 16),
+    ("RESP, pipeline 100", Door::Resp, 50, 100),
+    ("HTTP/1.1", Door::Http, 50, 1),
+    ("gRPC, 10 × 10", Door::Grpc, 10, 10),
+];
+
+/// Loads tollgate through one door after the other, five times as long as a round.
+pub(crate) fn run(options: &Options) -> Result<Section, String> {
+    let server = Server::start(Kind::Tollgate, &Door::ALL, 4096)?;
+    let mut table = Table::new([
+        "tollgate, µs per decision",
+        "decisions/s",
+        "server: program",
+        "kernel",
+        "idle",
+        "loader: program",
+        "kernel",
+        "idle",
+    ]);
+    let (mut best, mut figures) = (0.0, Vec::new());
+    for (name, door, connections, depth) in CASES {
+        let ask = ask(Kind::Tollgate, door, false).expect("tollgate has every door");
+        let shape = Shape { connections, depth };
+        let sample = Sample::take(&server, door, &ask, shape, 5.0 * options.seconds as f64)?;
+        best = f64::max(best, sample.per_second);
+        // Each has a core: what it does not use of it, it waits.
+        let each = 1e6 / sample.per_second;
+        let shares = [sample.cpu, sample.loader].map(|cpu| {
+            let [user, system] = [cpu.user, cpu.system].map(|seconds| sample.each_us(seconds));
+            [user, system, (each - user - system).max(0.0)]
+        });
+        let shown = shares.iter().flatten().map(|us| format!("{us:.2}"));
+        table.row([name.to_owned(), rate(sample.per_second)].into_iter().chain(shown));
+        figures.push(json!({
+            "case": name,
+            "per_second": sample.per_second,
+            "server_us": shares[0],
+            "loader_us": shares[1],
+        }));
+    }
+    Ok(Section {
+        title: "Sustained load through one door, the server on one core, the generator on another"
+            .to_owned(),
+        table,
+        targets: vec![Target {
+            what: format!("{WANTED} decisions/s / the most through one door"),
+            measured: Some(WANTED / best),
+            most: 1.0,
+        }],
+        figures: json!({ "load": figures }),
+    })
+}

@@ -1,0 +1,106 @@
+//! Servers side by side, as their clients see them: processor time per decision, throughput, and
+//! how long answers take.
+//!
+//! `ask` is what a server is asked; `lineup` who takes part and `server` how it runs; `loaders` are
+//! generators that everybody knows and `traffic`, in the words of `talk`, is our own. The rest are
+//! the measurements.
+
+mod ask;
+mod idle;
+mod latency;
+mod lineup;
+mod load;
+mod loaders;
+mod server;
+mod side_by_side;
+mod talk;
+mod traffic;
+
+use serde_json::{Value, json};
+
+use crate::options::Options;
+use crate::report::{self, Table};
+use crate::targets::{self, Target};
+use ask::Door;
+
+/// What one measurement has to say.
+struct Section {
+    title: String,
+    table: Table,
+    targets: Vec<Target>,
+    figures: Value,
+}
+
+/// A number per second to three digits: `87.6 k`.
+fn rate(per_second: f64) -> String {
+    let unit = 10_f64.powf(per_second.max(1.0).log10().floor() - 2.0);
+    report::count(((per_second / unit).round() * unit).round() as usize)
+}
+
+const LOAD: &str = "load";
+const IDLE: &str = "idle";
+
+/// Runs the measurements named by the words, or all of them.
+pub(crate) fn run(options: &Options) -> Result<(), String> {
+    let known: Vec<&str> = Door::ALL.iter().map(|door| door.name()).chain([LOAD, IDLE]).collect();
+    if let Some(word) = options.words.iter().find(|word| !known.contains(&word.as_str())) {
+        return Err(format!("doors has no `{word}`: one of {}", known.join(", ")));
+    }
+    let wanted = |name: &str| options.words.is_empty() || options.words.iter().any(|w| w == name);
+    let files = server::settle_in(options.idle as u64 + 2 * idle::RESERVE)?;
+    if !options.json {
+        report::head();
+        println!(
+            "method:  median of {} interleaved rounds of {} s; servers on core 0, load on core 1; \
+             {} keys in random order (one key for gRPC's h2load), tables warm",
+            options.rounds,
+            options.seconds,
+            report::count(ask::KEYS as usize)
+        );
+    }
+    let mut told = Told { json: options.json, figures: Vec::new(), targets: Vec::new() };
+    for door in Door::ALL {
+        if wanted(door.name()) {
+            let servers = lineup::start(door)?;
+            told.tell(side_by_side::run(door, &servers, options)?);
+            told.tell(latency::run(door, &servers, options)?);
+        }
+    }
+    if wanted(LOAD) {
+        told.tell(load::run(options)?);
+    }
+    if wanted(IDLE) {
+        told.tell(idle::run(files, options)?);
+    }
+    told.end();
+    Ok(())
+}
+
+/// What was told so far; to people at once, to machines at the end.
+struct Told {
+    json: bool,
+    figures: Vec<Value>,
+    targets: Vec<Target>,
+}
+
+impl Told {
+    fn tell(&mut self, section: Section) {
+        if !self.json {
+            println!("\n{}", section.title);
+            section.table.print();
+        }
+        self.figures.push(section.figures);
+        self.targets.extend(section.targets);
+    }
+
+    fn end(self) {
+        if !self.json {
+            println!("\nTargets (CPU: median over rounds of the ratio within a round)");
+            targets::table(&self.targets);
+            return;
+        }
+        let target = |target: &Target| json!({ "target": target.what, "measured": target.measured, "at_most": target.most });
+        let targets: Vec<Value> = self.targets.iter().map(target).collect();
+        println!("{:#}", json!({ "figures": self.figures, "targets": targets }));
+    }
+}
