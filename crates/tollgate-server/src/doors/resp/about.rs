@@ -84,12 +84,15 @@ fn describe(
             continue;
         };
         let key = i64::from(known.keyed);
-        replies.array(6);
+        replies.array(10);
         replies.text(&known.name.to_ascii_lowercase());
         replies.integer(known.arity);
         replies.set(1);
         replies.simple(if known.keyed { "write" } else { "fast" });
         [key; 3].into_iter().for_each(|place| replies.integer(place));
+        // No categories, hints, further keys or subcommands.
+        replies.set(0);
+        [0; 3].into_iter().for_each(|none| replies.array(none));
     }
 }
 

@@ -26,7 +26,6 @@ fn strangers_are_told_to_say_who_they_are() {
         assert!(client.say(words).error().starts_with("WRONGPASS"), "{words}");
     }
     assert_eq!(client.say("PING"), noauth);
-    server.stop();
 }
 
 #[test]
@@ -46,7 +45,6 @@ fn a_token_lets_in() {
         assert_eq!(client.say("RESET"), Reply::Simple("RESET".into()));
         assert!(client.say("PING").error().starts_with("NOAUTH"));
     }
-    server.stop();
 }
 
 #[test]
@@ -64,5 +62,4 @@ fn strangers_may_not_send_much() {
     assert!(client.read().error().starts_with("NOAUTH"));
     assert_eq!(client.read(), Reply::ok());
     assert_eq!(client.read().items()[0], Reply::Int(0));
-    server.stop();
 }

@@ -16,7 +16,6 @@ fn redis_py_asks_in_both_versions() {
     for protocol in ["2", "3"] {
         assert_eq!(python("resp/clients.py", &[&port, protocol, ""]).trim(), "ok");
     }
-    server.stop();
 }
 
 #[test]
@@ -28,7 +27,6 @@ fn redis_py_says_who_it_is() {
     for protocol in ["2", "3"] {
         assert_eq!(python("resp/clients.py", &[&port, protocol, TOKEN]).trim(), "ok");
     }
-    server.stop();
 }
 
 #[test]
@@ -40,7 +38,6 @@ fn ioredis_and_node_redis_ask() {
         });
         let port = server.resp().port().to_string();
         assert_eq!(node("resp/clients.mjs", &[&port, token]).trim(), "ok");
-        server.stop();
     }
 }
 
@@ -70,7 +67,6 @@ fn redis_cli_asks() {
     assert_eq!((&json["allowed"], &json["remaining"]), (&true.into(), &19.into()));
     let typed = redis_cli(port, &[], b"ping\nCL.THROTTLE \"a b\" 1 1 60\n");
     assert_eq!(typed, "PONG\n0\n2\n1\n-1\n60\n");
-    server.stop();
 }
 
 #[test]
@@ -85,5 +81,4 @@ fn redis_cli_pipes_in_bulk() {
     assert!(told.contains("errors: 0, replies: 5000"), "{told}");
     let left = redis_cli(port, &["TG.PEEK", "bulk", "1/min burst 10"], b"");
     assert!(left.contains("remaining\n0\n"), "{left}");
-    server.stop();
 }

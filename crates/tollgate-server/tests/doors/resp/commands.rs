@@ -43,7 +43,6 @@ fn small_talk() {
     }
     assert_eq!(client.say("QUIT"), Reply::ok());
     assert!(client.read_to_end().is_empty());
-    server.stop();
 }
 
 #[test]
@@ -51,7 +50,6 @@ fn connections_have_numbers_of_their_own() {
     let server = start(RULES);
     let [one, two] = [(); 2].map(|()| Client::connect(server.resp()).say("CLIENT ID").int());
     assert_ne!(one, two);
-    server.stop();
 }
 
 #[test]
@@ -74,7 +72,6 @@ fn hello_chooses_the_version() {
     let decision = client.ask(&["TG.LIMIT", "ann", "5/min"]);
     assert_eq!(decision.items().len(), 16);
     assert_eq!(decision.field("allowed"), &Reply::Int(1));
-    server.stop();
 }
 
 #[test]
@@ -92,10 +89,9 @@ fn it_tells_about_itself() {
     let found = client.say("COMMAND INFO cl.throttle nothing");
     let [throttle, Reply::Null] = found.items() else { panic!("{found:?}") };
     assert_eq!(throttle.items()[..2], [Reply::bulk("cl.throttle"), Reply::Int(-5)]);
-    assert_eq!(throttle.items()[3..], [Reply::Int(1), Reply::Int(1), Reply::Int(1)]);
+    assert_eq!(throttle.items()[3..6], [Reply::Int(1), Reply::Int(1), Reply::Int(1)]);
     let docs = client.say("COMMAND DOCS TG.CHECK");
     assert!(matches!(docs.field("tg.check").field("summary"), Reply::Bulk(_)));
-    server.stop();
 }
 
 #[test]
@@ -107,5 +103,4 @@ fn lines_can_be_typed() {
     assert_eq!(client.read().field("remaining"), &Reply::Int(3));
     let same = client.ask(&["TG.LIMIT", "a key", "3/min burst 5", "COST", "0"]);
     assert_eq!(same.field("remaining"), &Reply::Int(3));
-    server.stop();
 }

@@ -27,7 +27,6 @@ fn nonsense_is_answered_and_ends() {
         assert!(error.error().contains(says), "{error:?}");
         assert!(client.read_to_end().is_empty());
     }
-    server.stop();
 }
 
 #[test]
@@ -38,7 +37,6 @@ fn one_byte_at_a_time() {
         client.send([byte]);
     }
     assert_eq!(client.read(), Reply::ints(&[0, 5, 4, -1, 60]));
-    server.stop();
 }
 
 #[test]
@@ -69,7 +67,6 @@ fn keys_are_bytes_and_never_mixed_up() {
     assert!(reply.error().starts_with("ERR unknown command ' [31mX  +OK'"), "{reply:?}");
     assert!(reply.error().len() < 600);
     assert_eq!(client.say("PING"), Reply::Simple("PONG".into()));
-    server.stop();
 }
 
 #[test]
@@ -84,7 +81,6 @@ fn arguments_are_not_mistaken_for_others_that_look_alike() {
         let reply = client.ask(&["CL.THROTTLE", "k", burst, count, period]);
         assert!(reply.error().contains("Couldn't parse as integer"), "{reply:?}");
     }
-    server.stop();
 }
 
 #[test]
@@ -95,7 +91,6 @@ fn a_browser_gets_nowhere() {
     assert!(client.read_to_end().is_empty());
     let mut honest = Client::connect(server.resp());
     assert_eq!(honest.say("CL.THROTTLE victim 0 1 3600").items()[0], Reply::Int(0));
-    server.stop();
 }
 
 /// Memory that this process uses, in bytes.
@@ -124,5 +119,4 @@ fn promises_cost_nothing() {
     assert_eq!(honest.say("PING"), Reply::Simple("PONG".into()));
     let grown = memory().saturating_sub(before);
     assert!(grown < 8 << 20, "{grown} bytes for promises");
-    server.stop();
 }

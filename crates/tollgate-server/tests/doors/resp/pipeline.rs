@@ -40,7 +40,6 @@ fn answers_come_in_the_order_of_the_commands() {
             assert!(client.read().error().starts_with("ERR unknown command 'NOTHING'"));
         }
     }
-    server.stop();
 }
 
 #[test]
@@ -61,7 +60,6 @@ fn one_key_hammered_by_many_admits_its_limit_exactly() {
         }
     });
     assert_eq!(admitted.into_inner(), 1_000);
-    server.stop();
 }
 
 #[test]
@@ -79,7 +77,6 @@ fn a_pipeline_longer_than_any_buffer_is_answered() {
         assert_eq!(client.read(), Reply::Bulk(format!("{number:0>100}")));
     }
     sender.join().unwrap();
-    server.stop();
 }
 
 #[test]

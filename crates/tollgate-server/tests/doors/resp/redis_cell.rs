@@ -38,7 +38,6 @@ fn answers_are_those_of_redis_cell() {
             compare(&client.ask(&arguments), &step["expect"], &format!("{id} step {nth}"));
         }
     }
-    server.stop();
 }
 
 fn at(begin: Time, step: &Value) -> Time {
@@ -77,7 +76,6 @@ fn the_key_is_the_same_under_the_same_limit_however_it_is_written() {
     assert_eq!(left.field("remaining"), &Reply::Int(2));
     // Another limit is another counter.
     assert_eq!(client.say("CL.THROTTLE ann 9 10 60"), Reply::ints(&[0, 10, 9, -1, 6]));
-    server.stop();
 }
 
 #[test]
@@ -104,5 +102,4 @@ fn what_makes_no_limit_is_an_error() {
         let reply = client.say(&format!("CL.THROTTLE k 1 1 1 {quantity}"));
         assert_eq!(reply, Reply::ints(&[limited, 2, 2, -1, 0]));
     }
-    server.stop();
 }

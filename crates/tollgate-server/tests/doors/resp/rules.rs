@@ -41,7 +41,6 @@ fn rules_decide() {
     let other = client.ask(&["TG.CHECK", "shop", "route", "GET /"]);
     assert_eq!(other.field("reason"), &Reply::bulk("unmatched"));
     assert_eq!(other.field("rule"), &Reply::Null);
-    server.stop();
 }
 
 #[test]
@@ -57,7 +56,6 @@ fn whoever_asks_is_the_client_unless_told_otherwise() {
     assert_eq!(ask(&["ip", "::ffff:127.0.0.1"]).field("allowed"), &Reply::Int(0));
     assert_eq!(ask(&["ip", "192.0.2.1"]).field("allowed"), &Reply::Int(1));
     assert_eq!(ask(&["ip", "nobody"]).error(), "ERR the attribute ip is no address");
-    server.stop();
 }
 
 #[test]
@@ -78,7 +76,6 @@ fn counters_are_read_and_forgotten() {
         assert_eq!(ask("TG.RESET").field("remaining"), &Reply::Int(2));
         assert_eq!(ask(decide).field("remaining"), &Reply::Int(1));
     }
-    server.stop();
 }
 
 #[test]
@@ -98,7 +95,6 @@ fn costs_and_waits_are_told() {
     let quick = ["TG.LIMIT", "ann", "1M/s burst 1"];
     client.ask(&quick);
     assert_eq!(client.ask(&quick).field("retry_after_ms"), &Reply::Int(1));
-    server.stop();
 }
 
 #[test]
@@ -124,5 +120,4 @@ fn what_is_wrong_is_said_in_one_line() {
     }
     let bytes: [&[u8]; 4] = [b"TG.CHECK", b"shop", b"user", b"\xff"];
     assert!(client.ask(&bytes).error().contains("UTF-8"));
-    server.stop();
 }

@@ -15,7 +15,6 @@ fn the_silent_are_let_go() {
     let mut client = Client::connect(server.resp());
     assert_eq!(client.say("PING"), Reply::Simple("PONG".into()));
     assert!(client.read_to_end().is_empty());
-    server.stop();
 }
 
 #[test]
@@ -32,7 +31,6 @@ fn half_a_command_is_not_waited_for_for_ever() {
     assert_eq!(client.say("PING"), Reply::Simple("PONG".into()));
     std::thread::park_timeout(2 * SOON);
     assert_eq!(client.say("PING"), Reply::Simple("PONG".into()));
-    server.stop();
 }
 
 #[test]
@@ -53,7 +51,6 @@ fn who_does_not_read_is_cut_off() {
     assert!(cut.contains(&error.kind()), "{error}");
     let mut other = Client::connect(server.resp());
     assert_eq!(other.say("PING"), Reply::Simple("PONG".into()));
-    server.stop();
 }
 
 #[test]
@@ -67,5 +64,4 @@ fn the_silent_make_room_for_others() {
         assert_eq!(other.say("PING"), Reply::Simple("PONG".into()));
     }
     assert!(first.read_to_end().is_empty());
-    server.stop();
 }
