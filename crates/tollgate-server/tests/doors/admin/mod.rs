@@ -5,6 +5,7 @@ mod client;
 mod keys;
 mod metrics;
 mod modes;
+mod openapi;
 mod tail;
 mod telemetry;
 mod tokens;
