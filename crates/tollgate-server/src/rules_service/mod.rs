@@ -39,6 +39,12 @@ pub(crate) const MAX_BODY: usize = 4 << 20;
 /// What all files and data may have together: what a limiter accepts.
 const MAX_BUNDLE: usize = 32 << 20;
 
+/// What a rules file is called here: its name without folder and ending.
+fn short_name(source: &Source) -> String {
+    let stem = Path::new(&source.name).file_stem().unwrap_or_default();
+    stem.to_string_lossy().into_owned()
+}
+
 /// How to run a rules service.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -237,10 +243,7 @@ impl RulesService {
     /// name without the ending. Says how many were new or different.
     pub fn import(&self, path: &Path) -> Result<usize, ServiceError> {
         let sources = crate::sources::read_path(path)?;
-        let name = |source: Source| {
-            let stem = Path::new(&source.name).file_stem().unwrap_or_default();
-            (stem.to_string_lossy().into_owned(), source.text)
-        };
+        let name = |source: Source| (short_name(&source), source.text);
         self.import_files(sources.into_iter().map(name).collect())
     }
 

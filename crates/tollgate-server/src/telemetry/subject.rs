@@ -14,7 +14,7 @@ const HEAD: usize = 3;
 
 /// A subject as bytes, most often without memory of its own.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Subject(SmallVec<[u8; 192]>);
+pub(super) struct Subject(SmallVec<[u8; 128]>);
 
 /// A subject taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]

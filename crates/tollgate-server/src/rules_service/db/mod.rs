@@ -183,7 +183,7 @@ pub(super) fn load(connection: &Connection, outside: Option<&Rules>) -> rusqlite
     let files = match outside {
         Some(rules) => {
             let file = |source: &Source| RulesFile {
-                name: source.name.clone(),
+                name: super::short_name(source),
                 text: source.text.clone(),
             };
             rules.sources().iter().map(file).collect()

@@ -10,6 +10,7 @@ use tollgate::rules::{RuleLimiter, Source};
 
 use super::Context;
 use crate::rules_service::problem::Problem;
+use crate::rules_service::short_name;
 
 /// Where the rules come from.
 #[derive(Clone, Debug)]
@@ -53,14 +54,15 @@ impl Elsewhere {
 
     fn list(&self) -> axum::Json<Value> {
         let rules = self.limiter.rules();
-        let file = |source: &Source| json!({ "name": source.name, "bytes": source.text.len() });
+        let file =
+            |source: &Source| json!({ "name": short_name(source), "bytes": source.text.len() });
         let files: Vec<Value> = rules.sources().iter().map(file).collect();
         axum::Json(json!({ "files": files, "origin": self.origin }))
     }
 
     fn text(&self, name: &str) -> Response {
         let rules = self.limiter.rules();
-        match rules.sources().iter().find(|source| source.name == name) {
+        match rules.sources().iter().find(|source| short_name(source) == name) {
             Some(source) => {
                 let yaml = HeaderValue::from_static("application/yaml");
                 ([(CONTENT_TYPE, yaml)], source.text.clone()).into_response()

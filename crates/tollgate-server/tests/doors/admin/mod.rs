@@ -1,1 +1,13 @@
-//! Tests of this door.
+//! The admin API, metrics and telemetry, through real sockets.
+
+mod bans;
+mod client;
+mod keys;
+mod metrics;
+mod modes;
+mod openapi;
+mod tail;
+mod telemetry;
+mod tokens;
+
+const API: &str = "domain: shop\nrules: [{ name: api, per: user, limit: 2/h }]\n";

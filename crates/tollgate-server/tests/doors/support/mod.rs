@@ -60,6 +60,15 @@ impl Running {
         tcp(self.server().addresses().resp.as_ref())
     }
 
+    pub(crate) fn admin(&self) -> SocketAddr {
+        tcp(self.server().addresses().admin.as_ref())
+    }
+
+    /// A token to administer with.
+    pub(crate) fn admin_token(&self) -> String {
+        self.server().admin_token().unwrap().reveal().to_owned()
+    }
+
     /// Replaces the rules file, and has the server look at it.
     pub(crate) fn write_rules(&self, rules: &str) {
         std::fs::write(self.folder.path().join("rules.yaml"), rules).unwrap();
