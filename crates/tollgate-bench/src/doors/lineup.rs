@@ -25,6 +25,9 @@ pub(crate) enum Kind {
 /// Where `cargo xtask bench` installs servers.
 const PEERS: &str = "TOLLGATE_PEERS";
 
+/// What `cargo xtask bench` builds.
+const REDIS_CELL: &str = "redis-cell 0.2.2";
+
 /// Where its owner says that limitador-server is; it is in no registry.
 const LIMITADOR: &str = "TOLLGATE_LIMITADOR_SERVER";
 
@@ -128,6 +131,9 @@ impl Kind {
 /// What the programs at hand say they are.
 pub(crate) fn versions() -> Vec<String> {
     let version = |kind: Kind| {
+        if kind == Kind::RedisCell {
+            return Some(REDIS_CELL.to_owned()); // its program is Redis
+        }
         let flag = if kind == Kind::Nginx { "-v" } else { "--version" };
         let output = Command::new(kind.program().ok()?).arg(flag).output().ok()?;
         let text = [output.stdout, output.stderr].concat();
