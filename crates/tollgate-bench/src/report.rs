@@ -37,11 +37,16 @@ impl Table {
 
 /// Prints machine and versions.
 pub(crate) fn head() {
-    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    machine();
     let peers = PEERS.map(|name| format!("{name} {}", version(name)));
+    println!("peers:   {}", peers.join(", "));
+}
+
+/// Prints what this runs on.
+pub(crate) fn machine() {
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
     println!("tollgate-bench {}", env!("CARGO_PKG_VERSION"));
     println!("machine: {cores} cores, {}, load {}", cpu_model(), load());
-    println!("peers:   {}", peers.join(", "));
 }
 
 fn cpu_model() -> String {

@@ -117,6 +117,7 @@ fn connect(to: SocketAddr, number: u64, ask: &Ask) -> std::io::Result<TcpStream>
     let mut stream = TcpStream::from(socket);
     stream.set_read_timeout(Some(Duration::from_secs(10)))?;
     let mut talk = Talk::new(ask);
+    stream.write_all(&talk.aside())?;
     stream.write_all(talk.ask(number))?;
     let mut buffer = [0; 4096];
     loop {

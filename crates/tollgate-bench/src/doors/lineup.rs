@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use super::ask::{Door, ask};
 use super::server::{Addresses, Server};
@@ -23,6 +24,9 @@ pub(crate) enum Kind {
 
 /// Where `cargo xtask bench` installs servers.
 const PEERS: &str = "TOLLGATE_PEERS";
+
+/// What `cargo xtask bench` builds.
+const REDIS_CELL: &str = "redis-cell 0.2.2";
 
 /// Where its owner says that limitador-server is; it is in no registry.
 const LIMITADOR: &str = "TOLLGATE_LIMITADOR_SERVER";
@@ -122,6 +126,24 @@ impl Kind {
         let words = line.split_whitespace().map(OsString::from);
         Ok([self.program()?.into()].into_iter().chain(words).collect())
     }
+}
+
+/// What the programs at hand say they are.
+pub(crate) fn versions() -> Vec<String> {
+    let version = |kind: Kind| {
+        if kind == Kind::RedisCell {
+            return Some(REDIS_CELL.to_owned()); // its program is Redis
+        }
+        let flag = if kind == Kind::Nginx { "-v" } else { "--version" };
+        let output = Command::new(kind.program().ok()?).arg(flag).output().ok()?;
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8_lossy(&text);
+        // The first word with digits and dots in it.
+        let words = text.split(|c: char| !c.is_ascii_digit() && c != '.');
+        let number = words.into_iter().find(|word| word.contains('.') && word.len() > 2)?;
+        Some(format!("{} {number}", kind.name()))
+    };
+    Kind::ALL.into_iter().filter_map(version).collect()
 }
 
 /// Everyone at hand who has this door, running. Says who is missing.

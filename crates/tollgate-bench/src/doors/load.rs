@@ -32,10 +32,10 @@ pub(crate) fn run(options: &Options) -> Result<Section, String> {
         "decisions/s",
         "server: program",
         "kernel",
-        "idle",
+        "waiting",
         "loader: program",
         "kernel",
-        "idle",
+        "waiting",
     ]);
     let (mut best, mut figures) = (0.0, Vec::new());
     for (name, door, connections, depth) in CASES {

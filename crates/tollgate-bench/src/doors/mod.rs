@@ -47,9 +47,9 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
         return Err(format!("doors has no `{word}`: one of {}", known.join(", ")));
     }
     let wanted = |name: &str| options.words.is_empty() || options.words.iter().any(|w| w == name);
-    let files = server::settle_in(options.idle as u64 + 2 * idle::RESERVE)?;
     if !options.json {
-        report::head();
+        report::machine();
+        println!("servers: {}", lineup::versions().join(", "));
         println!(
             "method:  median of {} interleaved rounds of {} s; servers on core 0, load on core 1; \
              {} keys in random order (one key for gRPC's h2load), tables warm",
@@ -58,6 +58,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
             report::count(ask::KEYS as usize)
         );
     }
+    let files = server::settle_in(options.idle as u64 + 2 * idle::RESERVE)?;
     let mut told = Told { json: options.json, figures: Vec::new(), targets: Vec::new() };
     for door in Door::ALL {
         if wanted(door.name()) {

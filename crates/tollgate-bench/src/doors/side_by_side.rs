@@ -148,7 +148,7 @@ fn warm(server: &Server, door: Door, denied: bool) -> Result<(), String> {
             ask: &ask,
             connections: 50,
             pace: Pace::AtOnce,
-            at_most: (Duration::from_secs(60), requests),
+            at_most: (Duration::from_secs(300), requests),
         };
         let name = server.kind.name();
         let heard = traffic.run().map_err(|error| format!("{name}: {error}"))?;

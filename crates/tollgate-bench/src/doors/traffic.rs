@@ -72,7 +72,7 @@ impl Traffic<'_> {
         let mut lines = self.connect(&poll)?;
         let mut free: VecDeque<usize> = (0..lines.len()).collect();
         let mut heard = Heard {
-            latency: Histogram::new(3).expect("three digits are fine"),
+            latency: Histogram::new_with_bounds(1, 1 << 40, 3).expect("the bounds are in order"),
             allowed: 0,
             denied: 0,
             failed: 0,
@@ -111,7 +111,9 @@ impl Traffic<'_> {
             stream.set_nonblocking(true)?;
             let mut stream = TcpStream::from_std(stream);
             poll.registry().register(&mut stream, Token(number), Interest::READABLE)?;
-            Ok(Line { stream, talk: Talk::new(self.ask), due: Instant::now() })
+            let mut talk = Talk::new(self.ask);
+            stream.write_all(&talk.aside())?;
+            Ok(Line { stream, talk, due: Instant::now() })
         };
         (0..self.connections).map(connect).collect()
     }
@@ -167,10 +169,7 @@ impl Line {
                 Err(error) => return Err(error),
             };
             reply = self.talk.hear(&buffer[..count]).or(reply);
-            let aside = self.talk.aside();
-            if !aside.is_empty() {
-                self.stream.write_all(&aside)?;
-            }
+            self.stream.write_all(&self.talk.aside())?;
             if count < buffer.len() {
                 return Ok(reply);
             }

@@ -24,8 +24,6 @@ trait Reader {
 /// A request that is written once; only its key and its stream change.
 pub(crate) struct Request {
     bytes: Vec<u8>,
-    /// Where a connection's first bytes end, which are said only once.
-    opening: usize,
     key_at: usize,
     /// Where HTTP/2 has its stream numbers.
     streams_at: Vec<usize>,
@@ -33,28 +31,18 @@ pub(crate) struct Request {
 
 impl Request {
     pub(crate) fn new(ask: &Ask) -> Request {
-        let (opening, bytes, streams_at) = match ask {
-            Ask::Resp(words) => (Vec::new(), resp::request(words), Vec::new()),
-            Ask::Http { method, target, body } => {
-                (Vec::new(), http::request(method, target, body), Vec::new())
-            }
-            Ask::Grpc { path, message } => {
-                let (bytes, streams_at) = grpc::request(path, message);
-                (grpc::opening(), bytes, streams_at)
-            }
+        let (bytes, streams_at) = match ask {
+            Ask::Resp(words) => (resp::request(words), Vec::new()),
+            Ask::Http { method, target, body } => (http::request(method, target, body), Vec::new()),
+            Ask::Grpc { path, message } => grpc::request(path, message),
         };
         let key_at = bytes.windows(KEY.len()).position(|window| window == KEY.as_bytes());
-        Request {
-            key_at: opening.len() + key_at.expect("every question has a key"),
-            streams_at: streams_at.into_iter().map(|at| opening.len() + at).collect(),
-            opening: opening.len(),
-            bytes: [opening, bytes].concat(),
-        }
+        Request { key_at: key_at.expect("every question has a key"), bytes, streams_at }
     }
 
     /// The bytes before and after the key.
     pub(crate) fn around_key(&self) -> (&[u8], &[u8]) {
-        (&self.bytes[self.opening..self.key_at], &self.bytes[self.key_at + KEY.len()..])
+        (&self.bytes[..self.key_at], &self.bytes[self.key_at + KEY.len()..])
     }
 }
 
@@ -69,27 +57,25 @@ pub(crate) struct Talk {
 
 impl Talk {
     pub(crate) fn new(ask: &Ask) -> Talk {
-        let reader: Box<dyn Reader> = match ask {
-            Ask::Resp(words) => Box::new(resp::Answers::to(words)),
-            Ask::Http { .. } => Box::new(http::Answers),
-            Ask::Grpc { .. } => Box::new(grpc::Frames::default()),
+        let (reader, outbox): (Box<dyn Reader>, _) = match ask {
+            Ask::Resp(words) => (Box::new(resp::Answers::to(words)), Vec::new()),
+            Ask::Http { .. } => (Box::new(http::Answers), Vec::new()),
+            Ask::Grpc { .. } => (Box::new(grpc::Frames::default()), grpc::opening()),
         };
-        let request = Request::new(ask);
-        Talk { request, asked: 0, reader, inbox: Vec::new(), outbox: Vec::new() }
+        Talk { request: Request::new(ask), asked: 0, reader, inbox: Vec::new(), outbox }
     }
 
     /// The bytes that ask about key number `key`.
     pub(crate) fn ask(&mut self, key: u64) -> &[u8] {
-        let Request { bytes, opening, key_at, streams_at } = &mut self.request;
+        let Request { bytes, key_at, streams_at } = &mut self.request;
         let digits = format!("{key:012}");
         bytes[*key_at..*key_at + digits.len()].copy_from_slice(digits.as_bytes());
         let stream = 2 * self.asked + 1;
         for at in streams_at {
             bytes[*at..*at + 4].copy_from_slice(&stream.to_be_bytes());
         }
-        let first = self.asked == 0;
         self.asked += 1;
-        if first { bytes } else { &bytes[*opening..] }
+        bytes
     }
 
     /// Hears what arrived; the answer, once it is whole.
@@ -98,7 +84,7 @@ impl Talk {
         self.reader.read(&mut self.inbox, &mut self.outbox)
     }
 
-    /// What must be said besides requests.
+    /// What must be said besides requests: first of all once connected, and after hearing.
     pub(crate) fn aside(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.outbox)
     }
