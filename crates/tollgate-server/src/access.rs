@@ -123,10 +123,7 @@ impl Tokens {
 
     /// Whose token a header `Authorization: Bearer …` brings.
     pub(crate) fn owner_in(&self, headers: &HeaderMap) -> Option<(&str, Role)> {
-        let value = headers.get(AUTHORIZATION)?.as_bytes();
-        let (scheme, token) = value.split_at_checked(7)?;
-        let token = scheme.eq_ignore_ascii_case(b"bearer ").then(|| token.trim_ascii())?;
-        self.owner(token)
+        self.owner(bearer(headers.get(AUTHORIZATION)?.as_bytes())?)
     }
 
     /// Whose token this is. Looks at all of them, so that the time it takes tells nothing.

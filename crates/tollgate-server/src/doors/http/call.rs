@@ -18,6 +18,8 @@ pub(super) enum Call {
     Refund,
     Reset,
     Batch,
+    /// Envoy's question in JSON.
+    Json,
     OpenApi,
 }
 
@@ -35,7 +37,7 @@ const RESERVATIONS: &str = "/v1/reservations/";
 
 /// The path of every call with the one method it takes, as the description writes them.
 #[cfg(test)]
-pub(super) const ALL: [(&str, &str); 11] = [
+pub(super) const ALL: [(&str, &str); 12] = [
     ("post", "/v1/check"),
     ("post", "/v1/limit"),
     ("get", "/v1/auth"),
@@ -46,6 +48,7 @@ pub(super) const ALL: [(&str, &str); 11] = [
     ("post", "/v1/refund"),
     ("post", "/v1/reset"),
     ("post", "/v1/batch"),
+    ("post", "/json"),
     ("get", "/openapi.json"),
 ];
 
@@ -61,6 +64,7 @@ pub(super) fn find(method: &Method, path: &str) -> Found {
         "/v1/refund" => Call::Refund,
         "/v1/reset" => Call::Reset,
         "/v1/batch" => Call::Batch,
+        "/json" => Call::Json,
         "/openapi.json" => {
             let reads = matches!(*method, Method::GET | Method::HEAD);
             return if reads { Found::Call(Call::OpenApi) } else { Found::Takes("GET, HEAD") };

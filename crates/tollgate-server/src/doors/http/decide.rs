@@ -64,7 +64,7 @@ pub(super) async fn answer(
         Call::Peek => adjust(engine, body, Fields::LOOK, |_| Change::Peek).await,
         Call::Reset => adjust(engine, body, Fields::LOOK, |_| Change::Reset).await,
         Call::Refund => adjust(engine, body, Fields::REFUND, Change::Refund).await,
-        Call::Auth | Call::OpenApi => Err(Problem::not_found("such call")),
+        Call::Auth | Call::Json | Call::OpenApi => Err(Problem::not_found("such call")),
     }
 }
 

@@ -17,7 +17,7 @@ use tower::ServiceExt;
 use super::call::{self, Call, Found};
 use super::decide;
 use super::wire::Pulse;
-use crate::doors::auth;
+use crate::doors::{auth, grpc};
 use crate::net::Drain;
 use crate::openapi;
 use crate::access::bearer;
@@ -106,6 +106,11 @@ impl Visit {
             call => {
                 let bounds = &context.config.bounds;
                 let body = super::body::read(body, bounds.body, bounds.header_timeout).await?;
+                if call == Call::Json {
+                    let with_headers = context.config.envoy_headers;
+                    let (status, answer) = grpc::json(&context.engine, &body, with_headers).await;
+                    return Ok(json_reply(status, answer));
+                }
                 decide::answer(context, call, head.uri.query(), &body).await
             }
         }
