@@ -13,7 +13,7 @@ mod db;
 mod diff;
 pub(crate) mod problem;
 mod reading;
-mod routes;
+pub(crate) mod routes;
 mod server;
 
 use std::io;

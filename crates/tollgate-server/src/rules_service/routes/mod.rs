@@ -61,11 +61,13 @@ pub(super) fn router(context: Context) -> Router {
         .with_state(context)
 }
 
-async fn nowhere() -> Problem {
+/// The answer at an address that nothing has.
+pub(crate) async fn nowhere() -> Problem {
     Problem::not_found("such address")
 }
 
-async fn no_such_method() -> Problem {
+/// The answer to a method that an address does not take.
+pub(crate) async fn no_such_method() -> Problem {
     let detail = "this address does not take that method";
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", detail)
 }
