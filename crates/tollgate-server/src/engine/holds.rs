@@ -55,7 +55,7 @@ impl fmt::Display for HoldId {
 /// What was charged.
 #[derive(Debug)]
 enum Charged {
-    ByRules(Asked<'static>, Box<Decision>),
+    ByRules(Box<Asked<'static>>, Box<Decision>),
     ByLimit(Box<[u8]>, Arc<Brought>),
 }
 
@@ -139,7 +139,7 @@ impl Engine {
             return Ok((decision, None));
         }
         let weight = ITSELF + asked.weight();
-        let charged = Charged::ByRules(asked.into_owned(), Box::new(decision.clone()));
+        let charged = Charged::ByRules(Box::new(asked.into_owned()), Box::new(decision.clone()));
         self.keep(id, charged, amount, open, weight);
         Ok((decision, Some(id)))
     }

@@ -20,12 +20,12 @@ pub(crate) struct Problem {
     code: &'static str,
     detail: String,
     /// What of the request it is about.
-    field: Option<String>,
+    field: Option<Box<str>>,
     /// The version there is, where another one was expected.
-    etag: Option<String>,
+    etag: Option<Box<str>>,
     findings: Vec<Value>,
     /// Every finding as people read it.
-    rendered: Option<String>,
+    rendered: Option<Box<str>>,
 }
 
 pub(crate) type Result<T, E = Problem> = std::result::Result<T, E>;
@@ -42,7 +42,7 @@ impl Problem {
     }
 
     /// The same about one field of the request.
-    pub(crate) fn about(self, field: impl Into<String>) -> Problem {
+    pub(crate) fn about(self, field: impl Into<Box<str>>) -> Problem {
         Problem { field: Some(field.into()), ..self }
     }
 
@@ -57,7 +57,7 @@ impl Problem {
             Some(field) => format!("{outer}.{field}"),
             None => outer.to_owned(),
         };
-        Problem { detail: format!("{outer}: {}", self.detail), field: Some(field), ..self }
+        Problem { detail: format!("{outer}: {}", self.detail), ..self }.about(field)
     }
 
     pub(crate) fn bad_request(detail: impl Into<String>) -> Problem {
@@ -75,7 +75,7 @@ impl Problem {
     /// The precondition does not hold; `current` is the version there is.
     pub(crate) fn stale(detail: impl Into<String>, current: Option<String>) -> Problem {
         let problem = Problem::new(StatusCode::PRECONDITION_FAILED, "stale", detail);
-        Problem { etag: current, ..problem }
+        Problem { etag: current.map(Into::into), ..problem }
     }
 
     /// A precondition is needed.
@@ -84,7 +84,7 @@ impl Problem {
                       change is lost";
         let problem =
             Problem::new(StatusCode::PRECONDITION_REQUIRED, "precondition-required", detail);
-        Problem { etag: Some(current), ..problem }
+        Problem { etag: Some(current.into()), ..problem }
     }
 
     pub(crate) fn body(&self) -> Value {
@@ -118,7 +118,7 @@ pub(crate) fn findings(found: &Diagnostics) -> Vec<Value> {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.rendered.as_ref().unwrap_or(&self.detail))
+        f.write_str(self.rendered.as_deref().unwrap_or(&self.detail))
     }
 }
 
@@ -132,7 +132,7 @@ impl From<BundleError> for Problem {
                 let count = found.errors().count();
                 let s = if count == 1 { "" } else { "s" };
                 let detail = format!("nothing was changed: {count} error{s} in the rules");
-                let (findings, rendered) = (findings(&found), Some(found.render(false)));
+                let (findings, rendered) = (findings(&found), Some(found.render(false).into()));
                 Problem { findings, rendered, ..invalid(detail) }
             }
             BundleError::Data(error) => {

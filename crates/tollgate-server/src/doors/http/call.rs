@@ -90,6 +90,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn every_call_is_described() {
+        let described = crate::openapi::whole();
+        for (method, path) in ALL {
+            assert!(described["paths"][path][method].is_object(), "{method} {path}");
+        }
+    }
+
+    #[test]
     fn every_call_is_found_and_no_other_method_is() {
         for (method, path) in ALL {
             let path = path.replace("{id}", &"0".repeat(32));

@@ -69,6 +69,7 @@ pub(super) async fn answer(
 }
 
 /// What is asked about: rules, or a limit that was brought along.
+#[expect(clippy::large_enum_variant, reason = "it lives on the stack for the length of a call")]
 enum Subject<'a> {
     Rules(Asked<'a>),
     Limit(Cow<'a, str>, Arc<Brought>),

@@ -22,6 +22,7 @@ use crate::net::Drain;
 use crate::openapi;
 use crate::access::bearer;
 use crate::rules_service::problem::Problem;
+use crate::rules_service::routes::{no_such_method, nowhere};
 use crate::server::Context;
 
 /// The body of an answer: in one piece where this door made it.
@@ -38,7 +39,9 @@ pub(super) struct Desk {
 
 impl Desk {
     pub(super) fn new(context: Context) -> Desk {
-        Desk { others: crate::admin::router(context.clone()), context }
+        let others = crate::admin::router(context.clone());
+        let others = others.fallback(nowhere).method_not_allowed_fallback(no_such_method);
+        Desk { others, context }
     }
 }
 

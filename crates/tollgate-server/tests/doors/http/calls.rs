@@ -204,5 +204,9 @@ fn mistakes_are_named() {
     }
     let get = client.send("GET", "/v1/check", "");
     assert_eq!((get.status, get.header("allow")), (405, Some("POST")));
-    assert_eq!(client.send("GET", "/nowhere", "").status, 404);
+    for (method, path, status) in [("GET", "/nowhere", 404), ("PUT", "/livez", 405)] {
+        let answer = client.send(method, path, "");
+        assert_eq!(answer.status, status, "{path}");
+        assert_eq!(answer.header("content-type"), Some("application/problem+json"));
+    }
 }

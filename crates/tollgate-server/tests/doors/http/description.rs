@@ -20,7 +20,7 @@ fn every_described_call_is_answered() {
     assert_eq!(described["openapi"], "3.1.0");
     for (path, calls) in described["paths"].as_object().unwrap() {
         for (method, call) in calls.as_object().unwrap() {
-            let path = path.replace("{id}", &"0".repeat(32));
+            let path = path.replace("{id}", &"0".repeat(32)).replace(['{', '}'], "");
             let answer = client.send(&method.to_uppercase(), &path, "{}");
             let known = call["responses"].as_object().unwrap();
             let status = answer.status.to_string();
