@@ -20,13 +20,12 @@ pub(crate) fn run(args: &[&str]) -> Result {
     if doors {
         peers::ensure()?;
     }
-    // Built apart, so that what follows on the terminal is the benchmark and nothing else.
-    let mut build = sh::cargo(&["build"]);
-    build.args(PROFILE).args(BENCH);
+    // Built apart, so that what follows on the terminal is the benchmark and nothing else; and one
+    // apart from the other, because together they would share features that neither has alone.
+    sh::run(sh::cargo(&["build"]).args(PROFILE).args(BENCH))?;
     if doors {
-        build.args(SERVER);
+        sh::run(sh::cargo(&["build"]).args(PROFILE).args(SERVER))?;
     }
-    sh::run(&mut build)?;
     let mut bench = sh::cargo(&["run", "--quiet"]);
     bench.args(PROFILE).args(BENCH).arg("--").args(args);
     let folders = [(peers::FOLDER, peers::folder()), (components::FOLDER, components::folder())];

@@ -115,6 +115,22 @@ pub(crate) fn interleave<'a, T: 'a>(
     }
 }
 
+/// As [`interleave`], until something goes wrong.
+pub(crate) fn try_interleave<'a, T: 'a>(
+    what: &str,
+    rounds: usize,
+    cells: &'a mut [T],
+    mut run: impl FnMut(&mut T) -> Result<(), String>,
+) -> Result<(), String> {
+    let mut outcome = Ok(());
+    interleave(what, rounds, cells, |cell| {
+        if outcome.is_ok() {
+            outcome = run(cell);
+        }
+    });
+    outcome
+}
+
 /// The middle value; of an even number, the mean of the middle two.
 pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     quantile(values, 0.5)

@@ -14,7 +14,7 @@ use super::ask::{Ask, Door, ask};
 use super::lineup::Kind;
 use super::server::Server;
 use super::traffic::{Heard, Pace, Traffic};
-use crate::measure::{interleave, median};
+use crate::measure::{median, try_interleave};
 use crate::options::Options;
 use crate::report::Table;
 use crate::targets::Target;
@@ -74,24 +74,15 @@ pub(crate) fn run(door: Door, servers: &[Server], options: &Options) -> Result<S
     let peers = entries.iter().filter(|entry| entry.server.kind.is_peer());
     let fastest = peers.map(|entry| entry.per_second).fold(0.0, f64::max);
     let rate = LOAD * fastest;
-    let mut failed = None;
     let what = format!("{} at 70 %", door.name());
-    interleave(&what, options.rounds, &mut entries, |entry| {
-        let both = entry.percentiles(door, rate, seconds).and_then(|together| {
-            Ok((together, entry.percentiles(door, LOAD * entry.per_second, seconds)?))
-        });
-        match both {
-            Ok((together, own)) => {
-                entry.together.push(together);
-                entry.own.push(own);
-            }
-            Err(error) => failed = failed.take().or(Some(error)),
-        }
-    });
-    match failed {
-        Some(error) => Err(error),
-        None => Ok(section(door, rate, &entries)),
-    }
+    try_interleave(&what, options.rounds, &mut entries, |entry| {
+        let together = entry.percentiles(door, rate, seconds)?;
+        let own = entry.percentiles(door, LOAD * entry.per_second, seconds)?;
+        entry.together.push(together);
+        entry.own.push(own);
+        Ok(())
+    })?;
+    Ok(section(door, rate, &entries))
 }
 
 fn section(door: Door, rate: f64, entries: &[Entry]) -> Section {

@@ -18,7 +18,7 @@ pub(crate) enum Kind {
     Limitador,
     /// Counts without deciding.
     Redis,
-    /// Answers without being asked about a key of the caller's.
+    /// Limits requests to itself; it is asked nothing else.
     Nginx,
 }
 

@@ -11,7 +11,7 @@ use super::loaders::{self, Shape};
 use super::server::{Cpu, Server};
 use super::traffic::{Pace, Traffic};
 use super::{Section, rate};
-use crate::measure::{interleave, median};
+use crate::measure::{median, try_interleave};
 use crate::options::Options;
 use crate::report::Table;
 use crate::targets::Target;
@@ -124,18 +124,13 @@ pub(crate) fn run(door: Door, servers: &[Server], options: &Options) -> Result<S
             }
         }
     }
-    let mut failed = None;
-    interleave(door.name(), options.rounds, &mut cells, |cell| {
+    try_interleave(door.name(), options.rounds, &mut cells, |cell| {
         let seconds = options.seconds as f64;
-        match Sample::take(cell.server, door, &cell.ask, cell.shape, seconds) {
-            Ok(sample) => cell.samples.push(sample),
-            Err(error) => failed = failed.take().or(Some(error)),
-        }
-    });
-    match failed {
-        Some(error) => Err(error),
-        None => Ok(section(door, servers, &cases, &cells)),
-    }
+        let sample = Sample::take(cell.server, door, &cell.ask, cell.shape, seconds)?;
+        cell.samples.push(sample);
+        Ok(())
+    })?;
+    Ok(section(door, servers, &cases, &cells))
 }
 
 /// Asks about every key as often as it is allowed, and makes sure that answers are now what the case
