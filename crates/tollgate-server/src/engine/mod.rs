@@ -122,6 +122,10 @@ impl Engine {
         &self,
         request: &RateLimitRequest<'_>,
     ) -> Result<RateLimitAnswer, StoreError> {
-        self.0.limiter.ask_envoy(request).await
+        let before = self.0.clock.now();
+        let answer = self.0.limiter.ask_envoy(request).await?;
+        self.0.telemetry.enveloped(DoorName::Grpc, request, &answer);
+        self.0.telemetry.took(DoorName::Grpc, 1, self.0.clock.now().since(before));
+        Ok(answer)
     }
 }

@@ -51,6 +51,13 @@ impl Drain {
         *self.0.borrow() >= Phase::Closing
     }
 
+    /// Done once nobody new should be sent here.
+    pub(crate) async fn leaving(&self) {
+        let mut phase = self.0.clone();
+        // A server that is gone without a word is leaving too.
+        let _ = phase.wait_for(|phase| *phase >= Phase::Leaving).await;
+    }
+
     /// Done once connections are to end.
     pub(crate) async fn closing(&self) {
         let mut phase = self.0.clone();

@@ -4,6 +4,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+
 use crate::disk;
 use crate::secret::{Secret, WeakSecret};
 
@@ -108,6 +111,14 @@ impl Tokens {
     /// A token with this role, for a caller in the same process.
     pub fn secret_for(&self, role: Role) -> Option<&Secret> {
         self.tokens.iter().find(|token| token.role == role).map(|token| &token.secret)
+    }
+
+    /// Whose token a header `Authorization: Bearer …` brings.
+    pub(crate) fn owner_in(&self, headers: &HeaderMap) -> Option<(&str, Role)> {
+        let value = headers.get(AUTHORIZATION)?.as_bytes();
+        let (scheme, token) = value.split_at_checked(7)?;
+        let token = scheme.eq_ignore_ascii_case(b"bearer ").then(|| token.trim_ascii())?;
+        self.owner(token)
     }
 
     /// Whose token this is. Looks at all of them, so that the time it takes tells nothing.

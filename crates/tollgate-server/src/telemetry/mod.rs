@@ -6,6 +6,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tollgate::rules::Decision;
+use tollgate::rules::envoy::{Code, RateLimitAnswer, RateLimitRequest};
 use tollgate::{Span, Verdict};
 
 use crate::config::TelemetryOptions;
@@ -55,6 +56,17 @@ impl Telemetry {
     /// A limit that the caller brought along decided about `key`.
     pub(crate) fn limited(&self, _door: DoorName, _key: &[u8], verdict: &Verdict, _cost: u64) {
         self.count(verdict.allowed);
+    }
+
+    /// Envoy was answered. The domain and the entries are the client's: only where a status has a
+    /// limit are they known to the rules.
+    pub(crate) fn enveloped(
+        &self,
+        _door: DoorName,
+        _request: &RateLimitRequest<'_>,
+        answer: &RateLimitAnswer,
+    ) {
+        self.count(answer.overall == Code::Ok);
     }
 
     /// So many decisions were made at once and took this long together.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use hyper::header::{AUTHORIZATION, CACHE_CONTROL, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{CACHE_CONTROL, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, StatusCode};
 
 use super::Context;
@@ -58,9 +58,7 @@ fn finish(mut answer: Response, id: &str) -> Response {
 
 fn admit(tokens: &Tokens, request: &Request, id: &str) -> Result<Author> {
     let headers = request.headers();
-    let presented = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes).and_then(bearer);
-    let owner = presented.and_then(|token| tokens.owner(token));
-    let Some((name, role)) = owner else {
+    let Some((name, role)) = tokens.owner_in(headers) else {
         let detail = "a token is needed: Authorization: Bearer …";
         return Err(Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail));
     };
@@ -81,11 +79,6 @@ fn admit(tokens: &Tokens, request: &Request, id: &str) -> Result<Author> {
         Role::Write | Role::Read => name.to_owned(),
     };
     Ok(Author { who, request_id: id.to_owned() })
-}
-
-fn bearer(value: &[u8]) -> Option<&[u8]> {
-    let (scheme, token) = value.split_at_checked(7)?;
-    scheme.eq_ignore_ascii_case(b"bearer ").then(|| token.trim_ascii())
 }
 
 /// The caller's, if it can be shown; otherwise one of ours.
