@@ -3,6 +3,7 @@
 
 mod envoy {
     mod answers;
+    mod by_rules;
     mod counting;
     mod extensions;
     mod identity;

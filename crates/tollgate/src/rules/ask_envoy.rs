@@ -1,21 +1,22 @@
-//! Asking about a domain that was written for Envoy's rate limit service.
+//! Answering Envoy, and asking about a domain that was written for its rate limit service.
 
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
 use super::Request;
+use super::adjust::Adjustment;
 use super::decide::Charging;
 use super::decision::{Decision, LimitState, Named, Reason};
-use super::envoy::{Code, Plan, RateLimitAnswer, RateLimitRequest, Tree};
+use super::envoy::{Code, Plan, RateLimitAnswer, RateLimitRequest, Tree, request_of, status_of};
 use super::limiter::{RuleLimiter, Shared};
 use crate::counters::ready;
 use crate::store::{Action, Store, StoreError};
 use crate::{MemoryStore, Verdicts};
 
 impl<S: Store> RuleLimiter<S> {
-    /// Answers a request of Envoy's rate limit protocol, wherever the store is. A domain that was
-    /// not written for it limits nothing here.
+    /// Answers a request of Envoy's rate limit protocol, wherever the store is. In a domain written
+    /// as rules each descriptor is a request of its own; an unknown domain limits nothing.
     pub async fn ask_envoy(
         &self,
         request: &RateLimitRequest<'_>,
@@ -23,10 +24,35 @@ impl<S: Store> RuleLimiter<S> {
         let installed = self.0.current.load_full();
         let plan = match installed.rules.tree(request.domain) {
             Some(tree) => tree.plan(request),
+            None if installed.rules.domain(request.domain).is_some() => {
+                return self.ask_rules(request).await;
+            }
             None => Plan::unlimited(request.descriptors.len()),
         };
         let verdicts = run(&self.0, &plan).await?;
         Ok(plan.answer(&verdicts, self.0.clock.now()))
+    }
+
+    /// The same, where the domain is written as rules.
+    async fn ask_rules(
+        &self,
+        request: &RateLimitRequest<'_>,
+    ) -> Result<RateLimitAnswer, StoreError> {
+        let own = Plan::of_overrides(request);
+        let verdicts = run(&self.0, &own).await?;
+        let mut statuses = own.answer(&verdicts, self.0.clock.now()).statuses;
+        for (status, descriptor) in statuses.iter_mut().zip(request.descriptors) {
+            if descriptor.limit.is_none() {
+                let cost = descriptor.cost(request.hits_addend);
+                let asked = request_of(request.domain, descriptor, cost);
+                *status = status_of(&match (cost, descriptor.negative) {
+                    (0, _) => self.preview(&asked).await,
+                    (_, true) => self.adjust(&asked, Adjustment::Refund(cost)).await?,
+                    _ => self.ask(&asked).await,
+                });
+            }
+        }
+        Ok(RateLimitAnswer::of(statuses))
     }
 }
 

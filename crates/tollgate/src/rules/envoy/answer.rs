@@ -121,8 +121,20 @@ pub fn near_limit(limit: u32) -> u32 {
     (limit as f32 * 0.8).floor() as u32
 }
 
+impl RateLimitAnswer {
+    /// What descriptors come to together, none of which is a quota.
+    pub(crate) fn of(statuses: SmallVec<[DescriptorStatus; 2]>) -> RateLimitAnswer {
+        let mut tally = Tally::default();
+        for (index, status) in statuses.iter().enumerate() {
+            tally.count(index, status, false);
+        }
+        let headers = tally.shown.and_then(|index| Headers::of(&statuses[index]));
+        RateLimitAnswer { overall: tally.overall(), statuses, headers, metadata: None }
+    }
+}
+
 impl DescriptorStatus {
-    fn free(limit_remaining: u32) -> DescriptorStatus {
+    pub(super) fn free(limit_remaining: u32) -> DescriptorStatus {
         DescriptorStatus {
             code: Code::Ok,
             current_limit: None,
@@ -172,7 +184,7 @@ fn window_left(unit: Unit, multiplier: u32, now: Time) -> Span {
 }
 
 /// Rounded up: what the original gets by rounding the time down.
-fn whole_seconds(span: Span) -> Duration {
+pub(super) fn whole_seconds(span: Span) -> Duration {
     Duration::from_secs(span.as_nanos().div_ceil(1_000_000_000))
 }
 

@@ -41,12 +41,28 @@
 //! rate_limit: { unit: minute, requests: 10 }
 //! ```
 //!
+//! # Domains written as rules
+//!
+//! [`RuleLimiter::ask_envoy`](crate::rules::RuleLimiter::ask_envoy) also answers for domains in the
+//! language of [rules](crate::rules): each descriptor is a request of its own, its entries the
+//! attributes. A key is the attribute of that name, and some stand for what rules know by another:
+//!
+//! | entry | is |
+//! | --- | --- |
+//! | `remote_address`, `masked_remote_address` | `ip` |
+//! | `:path`, `:method`, `:authority` | `path`, `method`, `host` |
+//! | `header.x-org` | `header["x-org"]` |
+//!
+//! Rules decide as always: a descriptor that is refused costs nothing. One that a rule lets pass
+//! outright is unlimited, and one that a rule refuses outright is over.
+//!
 //! # Counters
 //!
 //! A counter is named by the domain, the entries, the length of the window and the algorithm.
 //! Editing how many are allowed keeps it.
 
 mod answer;
+mod by_rules;
 mod domains;
 mod fields;
 mod limit;
@@ -59,6 +75,7 @@ mod tree;
 mod unit;
 
 pub use answer::{Code, CurrentLimit, DescriptorStatus, Headers, RateLimitAnswer, near_limit};
+pub(crate) use by_rules::{request_of, status_of};
 pub use domains::Domains;
 pub(crate) use domains::join;
 pub use metadata::Metadata;

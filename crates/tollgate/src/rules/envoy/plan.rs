@@ -127,8 +127,7 @@ impl Tree {
         let limits = found.iter().flat_map(|(node, _)| node.iter().flat_map(|node| &node.limits));
         let replaced: SmallVec<[&Arc<str>; 4]> = limits.flat_map(|limit| &limit.replaces).collect();
         for (item, (descriptor, (node, key))) in request.descriptors.iter().zip(found).enumerate() {
-            let cost = descriptor.hits.unwrap_or(u64::from(request.hits_addend.max(1)));
-            let asked = Asked { item, key, cost, negative: descriptor.negative };
+            let asked = descriptor.asked(item, key, request);
             match descriptor.limit {
                 Some(limit) => plan.add_own(&asked, &self.domain, limit),
                 None => plan.add(&asked, node, &replaced),
@@ -183,10 +182,7 @@ impl Tree {
         let start = keys.len();
         let mut writer = KeyWriter::new(keys);
         if descriptor.limit.is_some() {
-            descriptor.entries.iter().for_each(|(key, value)| {
-                writer.text(&[key]);
-                writer.text(&[value]);
-            });
+            descriptor.write_entries(&mut writer);
             return (None, start..keys.len());
         }
         let node = self.walk(descriptor.entries, |node, _, (key, value)| {
@@ -201,6 +197,19 @@ impl Tree {
             }
         });
         (node, start..keys.len())
+    }
+}
+
+impl Descriptor<'_> {
+    fn write_entries(&self, writer: &mut KeyWriter<'_>) {
+        for (key, value) in self.entries {
+            writer.text(&[key]);
+            writer.text(&[value]);
+        }
+    }
+
+    fn asked(&self, item: usize, key: Range<usize>, request: &RateLimitRequest<'_>) -> Asked {
+        Asked { item, key, cost: self.cost(request.hits_addend), negative: self.negative }
     }
 }
 
@@ -229,6 +238,19 @@ impl<'t> Plan<'t> {
     pub(crate) fn unlimited(descriptors: usize) -> Plan<'t> {
         let items = smallvec::smallvec![Item::Free; descriptors];
         Plan { items, steps: SmallVec::new(), keys: KeyBytes::new() }
+    }
+
+    /// A plan for the descriptors that bring a limit of their own; the others are not limited.
+    pub(crate) fn of_overrides(request: &RateLimitRequest<'_>) -> Plan<'t> {
+        let mut plan = Plan::unlimited(request.descriptors.len());
+        for (item, descriptor) in request.descriptors.iter().enumerate() {
+            let Some(limit) = descriptor.limit else { continue };
+            let start = plan.keys.len();
+            descriptor.write_entries(&mut KeyWriter::new(&mut plan.keys));
+            let asked = descriptor.asked(item, start..plan.keys.len(), request);
+            plan.add_own(&asked, request.domain, limit);
+        }
+        plan
     }
 
     /// Adds the limits of the file.

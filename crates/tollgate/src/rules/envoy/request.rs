@@ -72,6 +72,11 @@ impl<'a> Descriptor<'a> {
     pub fn new(entries: &'a [(&'a str, &'a str)]) -> Descriptor<'a> {
         Descriptor { entries, hits: None, negative: false, limit: None }
     }
+
+    /// What it costs, in a request with this addend.
+    pub(crate) fn cost(&self, hits_addend: u32) -> u64 {
+        self.hits.unwrap_or(u64::from(hits_addend.max(1)))
+    }
 }
 
 /// A limit that a request brings along.
