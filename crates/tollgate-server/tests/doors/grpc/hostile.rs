@@ -1,0 +1,224 @@
+//! Those who mean no good: they are cut off, memory stays, and others are served meanwhile.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use prost::Message;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tonic::Code;
+
+use super::client::{Client, PATH, framed, question, read};
+use super::{start, start_also};
+use crate::support::DEADLINE;
+
+/// What this process may grow by while it is attacked.
+const GROWTH: usize = 48 << 20;
+
+/// The memory of this process, which is the server's too.
+fn resident() -> usize {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: usize = statm.split(' ').nth(1).unwrap().parse().unwrap();
+    pages * 4096
+}
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = (payload.len() as u32).to_be_bytes();
+    let mut frame = vec![length[1], length[2], length[3], kind, flags];
+    frame.extend(stream.to_be_bytes());
+    frame.extend(payload);
+    frame
+}
+
+const HEADERS: u8 = 1;
+const RESET: u8 = 3;
+const CONTINUATION: u8 = 9;
+const END_HEADERS: u8 = 4;
+
+/// The head of a call, in HPACK without indexing.
+fn head() -> Vec<u8> {
+    let mut head = vec![0x83, 0x86, 0x04, PATH.len() as u8];
+    head.extend(PATH.as_bytes());
+    head.extend(b"\x01\x01x\x0f\x10\x10application/grpc");
+    head
+}
+
+/// Writes until the server has had enough, `most` bytes at most; what was written.
+async fn flood(address: SocketAddr, most: usize, mut next: impl FnMut() -> Vec<u8>) -> usize {
+    let stream = TcpStream::connect(address).await.unwrap();
+    let (mut read, mut write) = stream.into_split();
+    write.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
+    // Answers are read, so that it is not for them that the server stops reading.
+    let end = tokio::spawn(async move {
+        let mut ignored = vec![0; 64 << 10];
+        while read.read(&mut ignored).await.is_ok_and(|read| read > 0) {}
+    });
+    let mut written = 0;
+    while written < most && !end.is_finished() {
+        let bytes = next();
+        if write.write_all(&bytes).await.is_err() {
+            break;
+        }
+        written += bytes.len();
+        tokio::task::yield_now().await;
+    }
+    if written < most {
+        timeout(DEADLINE, end).await.unwrap().unwrap();
+    }
+    written
+}
+
+#[test]
+fn streams_that_are_reset_at_once_cost_the_connection() {
+    let server = start();
+    server.block_on(async {
+        let before = resident();
+        let (head, mut stream) = (head(), 1);
+        let most = 64 << 20;
+        let written = flood(server.grpc(), most, || {
+            let mut bytes = Vec::new();
+            for _ in 0..100 {
+                bytes.extend(frame(HEADERS, END_HEADERS, stream, &head));
+                bytes.extend(frame(RESET, 0, stream, &8u32.to_be_bytes()));
+                stream += 2;
+            }
+            bytes
+        });
+        assert!(written.await < most, "nobody was cut off");
+        assert!(resident() < before + GROWTH);
+        assert_eq!(Client::connect(server.grpc()).await.hit("user", "ann").await, (1, 2));
+    });
+}
+
+#[test]
+fn heads_without_end_cost_the_connection() {
+    let server = start();
+    server.block_on(async {
+        let before = resident();
+        let mut is_first = true;
+        // A header that is never finished, and many that are.
+        let mut block = Vec::new();
+        for _ in 0..300 {
+            block.extend(b"\x00\x03x-y\x20aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa");
+        }
+        let most = 64 << 20;
+        let written = flood(server.grpc(), most, || {
+            let kind = if std::mem::take(&mut is_first) { HEADERS } else { CONTINUATION };
+            frame(kind, 0, 1, &block)
+        });
+        assert!(written.await < most, "nobody was cut off");
+        assert!(resident() < before + GROWTH);
+        assert_eq!(Client::connect(server.grpc()).await.hit("user", "ann").await, (1, 2));
+    });
+}
+
+#[test]
+fn a_message_of_100_mb_is_refused_before_it_is_read() {
+    let server = start();
+    server.block_on(async {
+        let before = resident();
+        let mut client = Client::connect(server.grpc()).await;
+        let (answer, mut body) = client.begin(PATH).await;
+        let mut prefix = vec![0];
+        prefix.extend((100u32 << 20).to_be_bytes());
+        body.send_data(prefix.into(), false).unwrap();
+        let sending = async {
+            let chunk = Bytes::from(vec![7; 16 << 10]);
+            for _ in 0..(100 << 20) / chunk.len() {
+                body.reserve_capacity(chunk.len());
+                match std::future::poll_fn(|context| body.poll_capacity(context)).await {
+                    Some(Ok(room)) => {
+                        body.send_data(chunk.slice(..room.min(chunk.len())), false).unwrap()
+                    }
+                    _ => return,
+                }
+            }
+        };
+        timeout(DEADLINE, sending).await.unwrap();
+        let answer = read(answer.await.unwrap()).await;
+        assert_eq!(answer.code, Code::ResourceExhausted as i32);
+        assert!(answer.says.contains("at most 1048576 bytes"), "{}", answer.says);
+        assert!(resident() < before + GROWTH);
+        assert_eq!(client.hit("user", "ann").await, (1, 2), "the connection goes on");
+    });
+}
+
+#[test]
+fn ten_thousand_descriptors_are_refused_and_a_thousand_answered() {
+    let server = start();
+    server.block_on(async {
+        let before = resident();
+        let mut client = Client::connect(server.grpc()).await;
+        for _ in 0..20 {
+            let answer = client.ask(&question(&[("user", "a"); 10_000])).await;
+            assert_eq!(answer.code, Code::InvalidArgument as i32);
+            assert!(answer.says.contains("at most 1000"), "{}", answer.says);
+        }
+        let answer = client.ask(&question(&[("heavy", "a"); 1_000])).await.response();
+        assert_eq!(answer.statuses.len(), 1_000);
+        let passed = answer.statuses.iter().filter(|status| status.code == 1).count();
+        assert_eq!(passed, 10);
+        assert!(resident() < before + GROWTH);
+    });
+}
+
+#[test]
+fn messages_that_never_end_are_held_in_one_window_and_given_up() {
+    let server = start_also(|config| config.bounds.header_timeout = Duration::from_millis(500));
+    server.block_on(async {
+        let before = resident();
+        let mut client = Client::connect(server.grpc()).await;
+        let mut begun = Vec::new();
+        for _ in 0..200 {
+            let (answer, mut body) = client.begin(PATH).await;
+            let mut prefix = vec![0];
+            prefix.extend((1u32 << 20).to_be_bytes());
+            body.send_data(prefix.into(), false).unwrap();
+            body.reserve_capacity(1 << 20);
+            begun.push((answer, body));
+        }
+        let junk = Bytes::from(vec![7; 1 << 20]);
+        for (_, body) in &mut begun {
+            let room = body.capacity().min(junk.len());
+            body.send_data(junk.slice(..room), false).unwrap();
+        }
+        for (answer, _) in begun {
+            let gone = timeout(DEADLINE, answer).await.unwrap();
+            assert!(gone.is_err(), "given up");
+        }
+        assert!(resident() < before + GROWTH);
+        let message = framed(&question(&[("user", "ann")]).encode_to_vec());
+        let (answer, mut body) = client.begin(PATH).await;
+        body.send_data(message, true).unwrap();
+        assert_eq!(read(answer.await.unwrap()).await.response().overall_code, 1);
+    });
+}
+
+#[test]
+fn who_asks_and_never_reads_is_bounded() {
+    let server = start();
+    server.block_on(async {
+        let before = resident();
+        let message = framed(&question(&[("heavy", "a"); 900]).encode_to_vec());
+        let mut stream = TcpStream::connect(server.grpc()).await.unwrap();
+        // No window for answers at all.
+        let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+        bytes.extend(frame(4, 0, 0, &[0, 4, 0, 0, 0, 0]));
+        stream.write_all(&bytes).await.unwrap();
+        let mut written = 0;
+        for number in 0..5_000u32 {
+            let mut call = frame(HEADERS, END_HEADERS, 2 * number + 1, &head());
+            call.extend(frame(0, 1, 2 * number + 1, &message));
+            let sent = timeout(Duration::from_millis(500), stream.write_all(&call)).await;
+            if !matches!(sent, Ok(Ok(()))) {
+                break;
+            }
+            written += call.len();
+        }
+        assert!(written > 1 << 20, "{written}");
+        assert!(resident() < before + GROWTH, "{} MB", (resident() - before) >> 20);
+        assert_eq!(Client::connect(server.grpc()).await.hit("user", "ann").await, (1, 2));
+    });
+}
