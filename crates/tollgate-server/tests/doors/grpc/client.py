@@ -19,7 +19,8 @@ Answer = rls_pb2.RateLimitResponse
 
 def channel(address, files):
     if not files:
-        return grpc.insecure_channel(address)
+        # Otherwise the path of a unix socket is the name of the host, which HTTP/2 does not allow.
+        return grpc.insecure_channel(address, [("grpc.default_authority", "localhost")])
     root, *own = [open(name, "rb").read() for name in files]
     certificate, key = own or (None, None)
     return grpc.secure_channel(address, grpc.ssl_channel_credentials(root, key, certificate))
