@@ -6,10 +6,9 @@ use tollgate::rules::envoy::{
 };
 
 use super::proto::envoy::config::core::v3::HeaderValue;
-use super::proto::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
 use super::proto::envoy::service::ratelimit::v3 as rls;
 use super::proto::envoy::service::ratelimit::v3::rate_limit_response as part;
-use super::proto::envoy::r#type::v3::RateLimitUnit;
+use super::question::{Descriptor, Question};
 
 /// What is told beside codes.
 #[derive(Clone, Copy, Debug)]
@@ -20,7 +19,7 @@ pub(crate) struct Extras {
 
 pub(super) fn render(
     answer: &RateLimitAnswer,
-    asked: &rls::RateLimitRequest,
+    asked: &Question<'_>,
     extras: Extras,
 ) -> rls::RateLimitResponse {
     let headers = answer.headers.as_ref().filter(|_| extras.headers).map(headers);
@@ -85,9 +84,10 @@ fn headers(headers: &Headers) -> Vec<HeaderValue> {
 }
 
 /// What the original sends where limits have metadata: also what was asked.
-fn metadata(given: &Metadata, asked: &rls::RateLimitRequest) -> Struct {
-    let descriptors = asked.descriptors.iter().map(|one| object(descriptor(one))).collect();
-    let mut fields = vec![("domain", text(&asked.domain)), ("descriptors", list(descriptors))];
+fn metadata(given: &Metadata, asked: &Question<'_>) -> Struct {
+    let descriptors = asked.descriptors().map(|(one, entries)| object(descriptor(one, entries)));
+    let descriptors = list(descriptors.collect());
+    let mut fields = vec![("domain", text(asked.domain)), ("descriptors", descriptors)];
     if asked.hits_addend != 0 {
         fields.push(("hitsAddend", number(asked.hits_addend.into())));
     }
@@ -95,16 +95,15 @@ fn metadata(given: &Metadata, asked: &rls::RateLimitRequest) -> Struct {
     structure(fields)
 }
 
-fn descriptor(one: &RateLimitDescriptor) -> Struct {
-    let entry = |(key, value): (&str, &str)| text(&format!("{key}={value}"));
-    let entries = one.entries.iter().map(|pair| entry((&pair.key, &pair.value))).collect();
-    let mut fields = vec![("entries", list(entries))];
-    if let Some(limit) = &one.limit {
-        let unit = RateLimitUnit::try_from(limit.unit).unwrap_or_default().as_str_name();
+fn descriptor(one: &Descriptor, entries: &[(&str, &str)]) -> Struct {
+    let entries = entries.iter().map(|(key, value)| text(&format!("{key}={value}")));
+    let mut fields = vec![("entries", list(entries.collect()))];
+    if let Some(limit) = one.limit {
+        let unit = part::rate_limit::Unit::try_from(limit.unit).unwrap_or_default().as_str_name();
         let limit = format!("requests_per_unit:{} unit:{unit}", limit.requests_per_unit);
         fields.push(("limit", text(&limit)));
     }
-    if let Some(hits) = one.hits_addend {
+    if let Some(hits) = one.hits {
         fields.push(("hitsAddend", number(hits as f64)));
     }
     structure(fields)

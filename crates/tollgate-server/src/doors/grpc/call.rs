@@ -13,7 +13,7 @@ use tonic::Code;
 use super::Inside;
 use super::answer::Extras;
 use super::ask::ask;
-use super::proto::envoy::service::ratelimit::v3::RateLimitRequest;
+use super::question::Question;
 use super::status::Status;
 
 /// The method.
@@ -81,11 +81,9 @@ async fn decide(door: &Inside, request: Request<RecvStream>) -> Result<Option<By
     let Some(message) = read(request.into_body(), config.bounds.body).await? else {
         return Ok(None);
     };
-    let asked = RateLimitRequest::decode(message).map_err(|error| {
-        Status::new(Code::InvalidArgument, format!("no RateLimitRequest: {error}"))
-    })?;
+    let question = Question::read(&message)?;
     let extras = Extras { headers: config.envoy_headers };
-    let answer = ask(&door.context.engine, &asked, extras).await?;
+    let answer = ask(&door.context.engine, &question, extras).await?;
     let length = answer.encoded_len();
     let mut framed = BytesMut::with_capacity(PREFIX + length);
     framed.put_u8(0);

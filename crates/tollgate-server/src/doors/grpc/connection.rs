@@ -18,8 +18,9 @@ use super::{Inside, call};
 use crate::config::Bounds;
 use crate::net::{Connection, Stream};
 
-/// Calls that are answered before their answers are written: one write for all of them.
-const TOGETHER: usize = 128;
+/// Calls that are answered before their answers are written: one write for all of them, and others
+/// on this thread wait no longer than for these.
+const TOGETHER: usize = 32;
 /// The head of a request, in bytes: a token and what proxies add fit.
 const HEAD: u32 = 16 << 10;
 /// What a connection may have under way of requests that are not complete: so many of the

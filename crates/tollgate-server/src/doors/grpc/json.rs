@@ -9,10 +9,11 @@ use serde_json::{Map, Value as Json};
 use super::answer::Extras;
 use super::ask::ask;
 use super::proto::envoy::config::core::v3::HeaderValue;
-use super::proto::envoy::extensions::common::ratelimit::v3 as common;
 use super::proto::envoy::service::ratelimit::v3 as rls;
 use super::proto::envoy::service::ratelimit::v3::rate_limit_response as part;
 use super::proto::envoy::service::ratelimit::v3::rate_limit_response::rate_limit::Unit;
+use super::question::{Descriptor, Limit, Question};
+use super::status::Status;
 use crate::engine::Engine;
 
 /// Answers: 200 or 429 with a `RateLimitResponse` in JSON, 400 with a sentence of text.
@@ -22,7 +23,11 @@ pub(crate) async fn json(engine: &Engine, body: &[u8], headers: bool) -> (Status
         Ok(asked) => asked,
         Err(error) => return refuse(format!("no RateLimitRequest: {error}")),
     };
-    let answer = match ask(engine, &asked.into(), Extras { headers }).await {
+    let question = match asked.question() {
+        Ok(question) => question,
+        Err(status) => return refuse(status.message.into_owned()),
+    };
+    let answer = match ask(engine, &question, Extras { headers }).await {
         Ok(answer) => answer,
         Err(status) => return refuse(status.message.into_owned()),
     };
@@ -123,29 +128,20 @@ impl<'de> Deserialize<'de> for AskedUnit {
     }
 }
 
-impl From<Asked> for rls::RateLimitRequest {
-    fn from(asked: Asked) -> rls::RateLimitRequest {
-        rls::RateLimitRequest {
-            domain: asked.domain,
-            descriptors: asked.descriptors.into_iter().map(Into::into).collect(),
-            hits_addend: asked.hits_addend.0,
-        }
-    }
-}
-
-impl From<AskedDescriptor> for common::RateLimitDescriptor {
-    fn from(asked: AskedDescriptor) -> common::RateLimitDescriptor {
-        use common::rate_limit_descriptor::{Entry, RateLimitOverride};
-        let entry = |AskedEntry { key, value }| Entry { key, value };
-        common::RateLimitDescriptor {
-            entries: asked.entries.into_iter().map(entry).collect(),
-            limit: asked.limit.map(|limit| RateLimitOverride {
+impl Asked {
+    fn question(&self) -> Result<Question<'_>, Status> {
+        let mut question = Question::new(&self.domain, self.hits_addend.0);
+        for asked in &self.descriptors {
+            let limit = asked.limit.as_ref().map(|limit| Limit {
                 requests_per_unit: limit.requests_per_unit.0,
                 unit: limit.unit.0,
-            }),
-            hits_addend: asked.hits_addend.map(|hits| hits.0),
-            is_negative_hits: asked.is_negative_hits,
+            });
+            let hits = asked.hits_addend.as_ref().map(|hits| hits.0);
+            let descriptor = Descriptor::new(hits, asked.is_negative_hits, limit);
+            let entries = asked.entries.iter().map(|entry| (&*entry.key, &*entry.value));
+            question.add(descriptor, entries)?;
         }
+        Ok(question)
     }
 }
 

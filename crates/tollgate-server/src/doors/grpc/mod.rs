@@ -14,6 +14,7 @@ mod others;
 #[rustfmt::skip]
 #[allow(missing_docs, unreachable_pub, dead_code, clippy::all, reason = "generated")]
 mod proto;
+mod question;
 mod status;
 
 use std::sync::Arc;

@@ -165,6 +165,25 @@ fn ten_thousand_descriptors_are_refused_and_a_thousand_answered() {
 }
 
 #[test]
+fn a_message_of_nothing_but_empty_descriptors_is_not_unfolded() {
+    let server = start();
+    server.block_on(async {
+        let mut client = Client::connect(server.grpc()).await;
+        assert_eq!(client.hit("user", "ann").await, (1, 2));
+        let before = resident();
+        // Two bytes each: the tag and a length of none.
+        let message = framed(&[0x12, 0].repeat(500_000));
+        for _ in 0..5 {
+            let (answer, mut body) = client.begin(PATH).await;
+            body.send_data(message.clone(), true).unwrap();
+            let answer = read(answer.await.unwrap()).await;
+            assert_eq!(answer.code, Code::InvalidArgument as i32, "{}", answer.says);
+        }
+        assert!(resident() < before + (8 << 20), "{} MB", (resident() - before) >> 20);
+    });
+}
+
+#[test]
 fn messages_that_never_end_are_held_in_one_window_and_given_up() {
     let server = start_also(|config| config.bounds.header_timeout = Duration::from_millis(500));
     server.block_on(async {
