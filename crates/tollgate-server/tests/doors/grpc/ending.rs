@@ -24,7 +24,6 @@ fn a_server_that_leaves_answers_what_is_under_way() {
     });
     let stopping = std::thread::spawn(move || server.stop());
     runtime.block_on(async {
-        // A watcher is told, and then the stream ends with the connection.
         let message = framed(&question(&[("user", "ann")]).encode_to_vec());
         body.send_data(message, true).unwrap();
         let answer = read(timeout(DEADLINE, answer).await.unwrap().unwrap()).await;
@@ -95,5 +94,25 @@ fn who_is_gone_without_a_word_is_noticed() {
         dead.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
         let mut bytes = Vec::new();
         timeout(DEADLINE, dead.read_to_end(&mut bytes)).await.unwrap().unwrap();
+    });
+}
+
+#[test]
+fn who_is_silent_gives_way_to_newcomers() {
+    let server = start_also(|config| config.bounds.connections = Some(3));
+    server.block_on(async {
+        let mut silent = Vec::new();
+        for _ in 0..3 {
+            silent.push(Client::connect(server.grpc()).await);
+        }
+        let mut newcomer = Client::connect(server.grpc()).await;
+        assert_eq!(newcomer.hit("user", "ann").await, (1, 2));
+        let ended = async {
+            while !silent.iter().any(|client| client.connection.is_finished()) {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(DEADLINE, ended).await.expect("nobody left");
+        assert_eq!(newcomer.hit("user", "ann").await, (1, 1));
     });
 }

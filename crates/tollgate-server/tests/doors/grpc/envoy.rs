@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use stage::{Reply, Stage};
 
-use super::{RULES, start};
+use super::{RULES, start, start_by};
 
 #[test]
 fn envoy_lets_pass_what_we_let_pass() {
@@ -55,6 +55,29 @@ fn envoy_passes_our_headers_on() {
     let reply = stage.get(&[("x-user", "ann")]);
     let told = ["ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"];
     assert_eq!(told.map(|name| reply.header(name)), [Some("3"), Some("2"), Some("3593")]);
+}
+
+#[test]
+fn envoy_may_ask_domains_written_as_rules() {
+    let rules = "
+domain: demo
+rules:
+  - { name: users, when: has(user), per: user, limit: 3/h }
+  - { name: jobs, when: has(heavy), per: heavy, limit: 10/15min }
+  - { name: closed, when: has(never), then: deny }
+";
+    let stage = Stage::new(start_by(rules, |_| {}));
+    let replies: Vec<Reply> = (0..4).map(|_| stage.get(&[("x-user", "ann")])).collect();
+    let codes: Vec<u16> = replies.iter().map(|reply| reply.code).collect();
+    assert_eq!((codes, stage.passed()), (vec![200, 200, 200, 429], 3));
+    assert_eq!(replies[0].header("x-ratelimit-limit"), Some("3, 3;w=3600;name=\"users\""));
+    assert_eq!(replies[0].header("x-ratelimit-remaining"), Some("2"));
+    // A job costs 4, and what is refused costs nothing; there is no word for 15 minutes.
+    let replies: Vec<Reply> = (0..3).map(|_| stage.get(&[("x-heavy", "job")])).collect();
+    let codes: Vec<u16> = replies.iter().map(|reply| reply.code).collect();
+    assert_eq!(codes, [200, 200, 429]);
+    assert_eq!(replies[2].header("x-ratelimit-limit"), Some("10"));
+    assert_eq!(replies[2].header("x-ratelimit-remaining"), Some("2"));
 }
 
 #[test]

@@ -9,7 +9,7 @@ mod hostile;
 mod sockets;
 #[rustfmt::skip]
 #[path = "../../../src/doors/grpc/proto/mod.rs"]
-#[allow(dead_code, clippy::all, reason = "generated")]
+#[allow(dead_code, unreachable_pub, clippy::all, reason = "generated")]
 mod proto;
 
 use tollgate_server::Config;
@@ -39,8 +39,12 @@ fn start() -> Running {
 }
 
 fn start_also(set_up: impl FnOnce(&mut Config)) -> Running {
+    start_by(RULES, set_up)
+}
+
+fn start_by(rules: &str, set_up: impl FnOnce(&mut Config)) -> Running {
     let noon = tollgate::Time::from_nanos(1_767_268_807_500_000_000);
-    start_with(RULES, |config| {
+    start_with(rules, |config| {
         config.clock = Some((&tollgate::testing::ManualClock::at(noon)).into());
         set_up(config);
     })
