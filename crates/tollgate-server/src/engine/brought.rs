@@ -16,7 +16,7 @@ const LONGEST: usize = 256;
 /// A limit that callers bring along, and the bucket of its counters: a key is counted apart under
 /// every limit it is asked about with.
 #[derive(Clone, Debug)]
-pub struct Brought {
+pub(crate) struct Brought {
     pub(crate) limit: Limit,
     pub(crate) bucket: Bucket,
 }
@@ -24,7 +24,7 @@ pub struct Brought {
 /// Why a text is no limit.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum BroughtError {
+pub(crate) enum BroughtError {
     /// It cannot be read.
     #[error(transparent)]
     Limit(#[from] ParseLimitError),

@@ -14,7 +14,7 @@ use tollgate::{
 };
 
 pub(crate) use asked::Asked;
-pub use brought::{Brought, BroughtError};
+pub(crate) use brought::{Brought, BroughtError};
 pub(crate) use holds::{HoldId, Outcome};
 
 use crate::telemetry::{DoorName, Telemetry};
@@ -23,7 +23,7 @@ use holds::Holds;
 
 /// Decides for every door, and tells [`Telemetry`] about it. Clones share everything.
 #[derive(Clone, Debug)]
-pub struct Engine(Arc<Shared>);
+pub(crate) struct Engine(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {

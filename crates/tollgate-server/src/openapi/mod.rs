@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde_json::Value;
 
 /// Its parts: each describes some calls, and they share their schemas.
-const PARTS: [&str; 2] = [include_str!("decisions.yaml"), include_str!("operations.yaml")];
+const PARTS: [&str; 2] = [include_str!("decisions.yaml"), include_str!("admin.yaml")];
 
 /// The description, in JSON.
 pub(crate) fn document() -> Bytes {

@@ -17,10 +17,10 @@ use tower::ServiceExt;
 use super::call::{self, Call, Found};
 use super::decide;
 use super::wire::Pulse;
+use crate::access::bearer;
 use crate::doors::{auth, grpc};
 use crate::net::Drain;
 use crate::openapi;
-use crate::access::bearer;
 use crate::rules_service::problem::Problem;
 use crate::rules_service::routes::{no_such_method, nowhere};
 use crate::server::Context;
@@ -28,6 +28,8 @@ use crate::server::Context;
 /// The body of an answer: in one piece where this door made it.
 type Body = Either<Full<Bytes>, axum::body::Body>;
 pub(crate) type Reply = Response<Body>;
+
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
 /// What every connection is answered with the help of.
 #[derive(Debug)]
@@ -111,8 +113,14 @@ impl Visit {
                 let body = super::body::read(body, bounds.body, bounds.header_timeout).await?;
                 if call == Call::Json {
                     let with_headers = context.config.envoy_headers;
-                    let (status, answer) = grpc::json(&context.engine, &body, with_headers).await;
-                    return Ok(json_reply(status, answer));
+                    let (status, answer) =
+                        grpc::json::json(&context.engine, &body, with_headers).await;
+                    let mut reply = json_reply(status, answer);
+                    if status == StatusCode::BAD_REQUEST {
+                        // A sentence, as the original answers.
+                        reply.headers_mut().insert(CONTENT_TYPE, TEXT);
+                    }
+                    return Ok(reply);
                 }
                 decide::answer(context, call, head.uri.query(), &body).await
             }

@@ -8,7 +8,7 @@ use crate::support::start;
 
 #[test]
 fn every_call_that_is_described_answers_as_described() {
-    let text = include_str!("../../../src/admin/openapi.yaml");
+    let text = include_str!("../../../src/openapi/admin.yaml");
     let described: Value = serde_saphyr::from_str(text).unwrap();
     let server = start(API);
     let operator = Operator::of(&server);
