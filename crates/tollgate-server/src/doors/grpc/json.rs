@@ -1,8 +1,11 @@
 //! `POST /json`: Envoy's question and answer as protobuf writes them in JSON.
 
+use std::fmt;
+use std::marker::PhantomData;
+
 use http::StatusCode;
 use prost_types::{Struct, Value, value::Kind};
-use serde::de::{Deserializer, Error as _};
+use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
@@ -12,7 +15,7 @@ use super::proto::envoy::config::core::v3::HeaderValue;
 use super::proto::envoy::service::ratelimit::v3 as rls;
 use super::proto::envoy::service::ratelimit::v3::rate_limit_response as part;
 use super::proto::envoy::service::ratelimit::v3::rate_limit_response::rate_limit::Unit;
-use super::question::{Descriptor, Limit, Question};
+use super::question::{Descriptor, Limit, MOST_DESCRIPTORS, Question};
 use super::status::Status;
 use crate::engine::Engine;
 
@@ -48,7 +51,7 @@ pub(crate) async fn json(engine: &Engine, body: &[u8], headers: bool) -> (Status
 struct Asked {
     #[serde(default, deserialize_with = "or_default")]
     domain: String,
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "few")]
     descriptors: Vec<AskedDescriptor>,
     #[serde(default, deserialize_with = "or_default", alias = "hits_addend")]
     hits_addend: Number<u32>,
@@ -57,7 +60,7 @@ struct Asked {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct AskedDescriptor {
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "few")]
     entries: Vec<AskedEntry>,
     limit: Option<AskedLimit>,
     #[serde(alias = "hits_addend")]
@@ -88,6 +91,36 @@ fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
     from: D,
 ) -> Result<T, D::Error> {
     Option::<T>::deserialize(from).map(Option::unwrap_or_default)
+}
+
+/// A list that is not read further than it would be answered.
+fn few<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Vec<T>, D::Error> {
+    struct Few<T>(PhantomData<T>);
+
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for Few<T> {
+        type Value = Vec<T>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "a list of at most {MOST_DESCRIPTORS}")
+        }
+
+        fn visit_unit<E>(self) -> Result<Vec<T>, E> {
+            Ok(Vec::new())
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<T>, A::Error> {
+            let mut few = Vec::new();
+            while let Some(item) = list.next_element()? {
+                if few.len() == MOST_DESCRIPTORS {
+                    return Err(A::Error::invalid_length(few.len() + 1, &self));
+                }
+                few.push(item);
+            }
+            Ok(few)
+        }
+    }
+
+    from.deserialize_any(Few(PhantomData))
 }
 
 /// A whole number: `3`, `3.0` or `"3"`.
@@ -337,6 +370,9 @@ descriptors:
             (r#"{"domain":"shop","hitsAddend":1,"hits_addend":1}"#, "duplicate field"),
             (r#"{"domain":"shop","descriptors":[{"limit":{"unit":"EON"}}]}"#, "no unit"),
             (r#"{"domain":"shop","descriptors":[{"limit":{}}]}"#, "needs a unit"),
+            (r#"{"domain":"shop","descriptors":null}"#, "descriptor list must not be empty"),
+            (r#"{"domain":"shop","descriptors":7}"#, "expected a list of at most 1000"),
+            (&format!(r#"{{"descriptors":[{{}}{}]}}"#, ",{}".repeat(9_999)), "at most 1000"),
         ] {
             let (status, answer) = ask(&engine, body).await;
             assert_eq!(status, 400, "{body}");

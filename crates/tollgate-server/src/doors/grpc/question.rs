@@ -9,7 +9,7 @@ use tonic::Code;
 use super::status::Status;
 
 /// So many descriptors may be asked about at once. Envoy sends as many as a route has actions.
-const MOST_DESCRIPTORS: usize = 1_000;
+pub(super) const MOST_DESCRIPTORS: usize = 1_000;
 /// So many entries they may have together.
 const MOST_ENTRIES: usize = 10 * MOST_DESCRIPTORS;
 

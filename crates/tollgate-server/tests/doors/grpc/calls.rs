@@ -4,7 +4,7 @@ use bytes::Bytes;
 use prost_types::value::Kind;
 use tonic::Code;
 
-use super::client::{Client, PATH, framed, question, read};
+use super::client::{Client, PATH, finish, framed, question, read};
 use super::proto::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::RateLimitOverride;
 use super::proto::envoy::service::ratelimit::v3::rate_limit_response::rate_limit::Unit;
 use super::{start, start_also};
@@ -101,11 +101,11 @@ fn a_question_that_is_none_is_refused_with_a_reason() {
             (framed(&[0xff; 40]), Code::InvalidArgument),
         ] {
             let (answer, mut body) = client.begin(PATH).await;
-            body.send_data(bytes.clone(), true).unwrap();
+            finish(&mut body, bytes.clone());
             assert_eq!(read(answer.await.unwrap()).await.code, code as i32, "{bytes:?}");
         }
         let (answer, mut body) = client.begin("/a.Service/Method").await;
-        body.send_data(framed(b""), true).unwrap();
+        finish(&mut body, framed(b""));
         assert_eq!(read(answer.await.unwrap()).await.code, Code::Unimplemented as i32);
         assert_eq!(client.hit("user", "ann").await, (OK, 2), "the connection goes on");
     });
@@ -123,7 +123,7 @@ fn a_message_may_come_in_pieces() {
             body.send_data(Bytes::copy_from_slice(piece), false).unwrap();
             tokio::task::yield_now().await;
         }
-        body.send_data(Bytes::new(), true).unwrap();
+        finish(&mut body, Bytes::new());
         assert_eq!(read(answer.await.unwrap()).await.response().overall_code, OK);
         drop((slow, slow_body));
         assert_eq!(client.hit("user", "ann").await, (OK, 1));
@@ -149,7 +149,7 @@ fn tokens_keep_strangers_out_but_not_load_balancers() {
             ("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", unauthenticated),
         ] {
             let (answer, mut body) = client.begin(path).await;
-            body.send_data(framed(b""), true).unwrap();
+            finish(&mut body, framed(b""));
             assert_eq!(read(answer.await.unwrap()).await.code, code, "{path}");
         }
     });

@@ -72,7 +72,7 @@ impl Client {
         headers: &[(&str, &str)],
     ) -> Answer {
         let (answer, mut body) = self.begin_with(PATH, headers).await;
-        body.send_data(framed(&request.encode_to_vec()), true).unwrap();
+        finish(&mut body, framed(&request.encode_to_vec()));
         read(answer.await.unwrap()).await
     }
 
@@ -98,6 +98,11 @@ pub(super) fn question(entries: &[(&str, &str)]) -> RateLimitRequest {
     };
     let descriptors = entries.iter().map(descriptor).collect();
     RateLimitRequest { domain: "demo".into(), descriptors, hits_addend: 0 }
+}
+
+/// Sends the last of a request. A refusal may have come before it; then nobody wants it.
+pub(super) fn finish(body: &mut SendStream<Bytes>, bytes: Bytes) {
+    let _ = body.send_data(bytes, true);
 }
 
 /// A message as gRPC sends it.

@@ -60,8 +60,8 @@ fn health_says_that_the_server_leaves() {
 #[test]
 fn who_says_nothing_is_let_go() {
     let server = start_also(|config| {
-        config.bounds.header_timeout = Duration::from_millis(50);
-        config.bounds.idle_timeout = Duration::from_millis(100);
+        config.bounds.header_timeout = Duration::from_millis(500);
+        config.bounds.idle_timeout = Duration::from_millis(1_000);
     });
     server.block_on(async {
         let mut silent = tokio::net::TcpStream::connect(server.grpc()).await.unwrap();
@@ -77,7 +77,7 @@ fn who_says_nothing_is_let_go() {
 
 #[test]
 fn who_is_gone_without_a_word_is_noticed() {
-    let server = start_also(|config| config.bounds.idle_timeout = Duration::from_millis(200));
+    let server = start_also(|config| config.bounds.idle_timeout = Duration::from_millis(1_600));
     server.block_on(async {
         let mut client = Client::connect(server.grpc()).await;
         // A watcher is never idle, but nobody answers pings once nothing drives the client.
@@ -85,7 +85,7 @@ fn who_is_gone_without_a_word_is_noticed() {
         body.send_data(framed(b""), true).unwrap();
         let mut watch = answer.await.unwrap().into_body();
         watch.data().await.unwrap().unwrap();
-        let pongs = timeout(Duration::from_millis(600), &mut client.connection).await;
+        let pongs = timeout(Duration::from_millis(1_200), &mut client.connection).await;
         assert!(pongs.is_err(), "who answers pings may stay");
     });
     server.block_on(async {

@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tonic::Code;
 
-use super::client::{Client, PATH, framed, question, read};
+use super::client::{Client, PATH, finish, framed, question, read};
 use super::{start, start_also};
 use crate::support::DEADLINE;
 
@@ -128,11 +128,11 @@ fn a_message_of_100_mb_is_refused_before_it_is_read() {
             let chunk = Bytes::from(vec![7; 16 << 10]);
             for _ in 0..(100 << 20) / chunk.len() {
                 body.reserve_capacity(chunk.len());
-                match std::future::poll_fn(|context| body.poll_capacity(context)).await {
-                    Some(Ok(room)) => {
-                        body.send_data(chunk.slice(..room.min(chunk.len())), false).unwrap()
-                    }
-                    _ => return,
+                let room = std::future::poll_fn(|context| body.poll_capacity(context)).await;
+                let Some(Ok(room)) = room else { return };
+                // The refusal may come at any time.
+                if body.send_data(chunk.slice(..room.min(chunk.len())), false).is_err() {
+                    return;
                 }
             }
         };
@@ -175,7 +175,7 @@ fn a_message_of_nothing_but_empty_descriptors_is_not_unfolded() {
         let message = framed(&[0x12, 0].repeat(500_000));
         for _ in 0..5 {
             let (answer, mut body) = client.begin(PATH).await;
-            body.send_data(message.clone(), true).unwrap();
+            finish(&mut body, message.clone());
             let answer = read(answer.await.unwrap()).await;
             assert_eq!(answer.code, Code::InvalidArgument as i32, "{}", answer.says);
         }
@@ -185,7 +185,7 @@ fn a_message_of_nothing_but_empty_descriptors_is_not_unfolded() {
 
 #[test]
 fn messages_that_never_end_are_held_in_one_window_and_given_up() {
-    let server = start_also(|config| config.bounds.header_timeout = Duration::from_millis(500));
+    let server = start_also(|config| config.bounds.header_timeout = Duration::from_secs(1));
     server.block_on(async {
         let before = resident();
         let mut client = Client::connect(server.grpc()).await;
@@ -201,7 +201,8 @@ fn messages_that_never_end_are_held_in_one_window_and_given_up() {
         let junk = Bytes::from(vec![7; 1 << 20]);
         for (_, body) in &mut begun {
             let room = body.capacity().min(junk.len());
-            body.send_data(junk.slice(..room), false).unwrap();
+            // On a slow machine the first are given up meanwhile.
+            let _ = body.send_data(junk.slice(..room), false);
         }
         for (answer, _) in begun {
             let gone = timeout(DEADLINE, answer).await.unwrap();
@@ -210,7 +211,7 @@ fn messages_that_never_end_are_held_in_one_window_and_given_up() {
         assert!(resident() < before + GROWTH);
         let message = framed(&question(&[("user", "ann")]).encode_to_vec());
         let (answer, mut body) = client.begin(PATH).await;
-        body.send_data(message, true).unwrap();
+        finish(&mut body, message);
         assert_eq!(read(answer.await.unwrap()).await.response().overall_code, 1);
     });
 }
