@@ -47,7 +47,7 @@ use traces::Traces;
 
 /// A way in, as metrics name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum DoorName {
+pub(crate) enum DoorName {
     /// Decisions asked for by HTTP.
     Http,
     /// Forward-auth.
@@ -62,7 +62,7 @@ impl DoorName {
     const ALL: [DoorName; 4] = [DoorName::Http, DoorName::Auth, DoorName::Grpc, DoorName::Resp];
 
     /// Its name in metrics and logs.
-    pub fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             DoorName::Http => "http",
             DoorName::Auth => "auth",
@@ -74,7 +74,7 @@ impl DoorName {
 
 /// What becomes of every decision beside its answer.
 #[derive(Debug)]
-pub struct Telemetry {
+pub(crate) struct Telemetry {
     stripes: Box<[Stripe]>,
     series: Series,
     watchers: Arc<Watchers>,
