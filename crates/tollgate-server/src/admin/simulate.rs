@@ -148,7 +148,7 @@ impl Patience {
     fn is_left(&mut self) -> Result<()> {
         self.decisions += 1;
         let spent = || clock::monotonic_ms().saturating_sub(self.began_ms);
-        if self.decisions % BREATH == 0 && u128::from(spent()) > LONGEST.as_millis() {
+        if self.decisions.is_multiple_of(BREATH) && u128::from(spent()) > LONGEST.as_millis() {
             let detail = format!("a simulation may take {LONGEST:?}: ask for less");
             return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "too-long", detail));
         }

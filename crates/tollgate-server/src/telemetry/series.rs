@@ -28,12 +28,15 @@ pub(super) struct Names {
     pub(super) rule: Arc<str>,
 }
 
+/// Series by domain, then by rule.
+type ByName = HashMap<Arc<str>, HashMap<Arc<str>, u32>>;
+
 /// Finds the series of a decision: by the place of its rule, which takes no time, or by names.
 #[derive(Debug)]
 pub(super) struct Series {
     sets: ArcSwap<Vec<Arc<Set>>>,
     names: Mutex<Vec<Names>>,
-    by_name: ArcSwap<HashMap<Arc<str>, HashMap<Arc<str>, u32>>>,
+    by_name: ArcSwap<ByName>,
 }
 
 /// The series of the rules of a domain as it was compiled, each once it was needed.
