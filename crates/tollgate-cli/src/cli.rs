@@ -7,13 +7,15 @@ use crate::explain::ExplainArgs;
 use crate::import::ImportArgs;
 use crate::init::InitArgs;
 use crate::rules_cmd::{ListsCommand, OverrideCommand, RulesCommand};
+use crate::serve::ServeArgs;
 use crate::simulate::{SIMULATE_ABOUT, SimulateArgs};
 use crate::test_cmd::TestArgs;
 use crate::validate::ValidateArgs;
 
 const EXAMPLES: &str = "\
 Examples:
-  tollgate                                    a demonstration, at once
+  tollgate                                    the server, at once: sample rules, all doors on loopback
+  tollgate serve --rules tollgate.yaml        the server with your rules
   tollgate init                               write tollgate.yaml, to start from
   tollgate validate tollgate.yaml             what is wrong with it, if anything
   tollgate test tollgate.yaml                 run the cases written beside the rules
@@ -23,7 +25,7 @@ Examples:
 
 Exit codes: 0 fine, 1 denied or findings, 2 error.";
 
-/// A rate limiter: try limits before you rely on them.
+/// A rate limiter: a server with many doors, and what helps to write its rules.
 #[derive(Debug, Parser)]
 #[command(name = "tollgate", version, after_help = EXAMPLES)]
 pub(crate) struct Cli {
@@ -33,6 +35,8 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Run the server; so does `tollgate` alone
+    Serve(Box<ServeArgs>),
     /// Write a commented tollgate.yaml to start from
     Init(InitArgs),
     /// Print the rules file that says what another system's configuration says

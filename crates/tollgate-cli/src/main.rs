@@ -3,6 +3,7 @@
 //!
 //! 0 is fine, 1 is for commands that answer "denied" or "found something", 2 is an error.
 
+mod ask;
 mod cli;
 mod explain;
 mod import;
@@ -10,7 +11,11 @@ mod init;
 mod lines;
 mod load;
 mod log;
+mod quantity;
 mod rules_cmd;
+mod serve;
+mod show;
+mod signals;
 mod simulate;
 mod style;
 mod table;
@@ -18,13 +23,18 @@ mod test_cmd;
 mod text;
 mod validate;
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use cli::{Cli, Command};
 use style::Style;
+
+/// Made for many threads with small objects that come and go, as a server has them.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// How a command ended, if nothing kept it from doing its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +61,7 @@ fn main() -> ExitCode {
         Some(Command::Rules(command)) => rules_cmd::run(&command),
         Some(Command::Override(command)) => rules_cmd::run_override(&command),
         Some(Command::Lists(command)) => rules_cmd::run_lists(&command),
-        None => demonstrate(),
+        Some(Command::Serve(_)) | None => serve::run(),
     };
     match outcome {
         Ok(Outcome::Fine) => ExitCode::SUCCESS,
@@ -66,14 +76,6 @@ fn main() -> ExitCode {
     }
 }
 
-/// What `tollgate` alone does.
-fn demonstrate() -> anyhow::Result<Outcome> {
-    simulate::run(&simulate::SimulateArgs::demo())?;
-    let what = "The server comes in a later version. What there is today:";
-    writeln!(io::stdout(), "\n{what}\n  {} --help", program())?;
-    Ok(Outcome::Fine)
-}
-
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let broken = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
     error.chain().filter_map(|cause| cause.downcast_ref()).any(broken)
@@ -82,4 +84,13 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 /// How this program was called, so that the commands we suggest can be copied.
 fn program() -> String {
     std::env::args().next().filter(|name| !name.is_empty()).unwrap_or_else(|| "tollgate".into())
+}
+
+/// Where a server keeps its database and tokens unless told otherwise: systemd's state directory,
+/// or a folder here.
+fn data_folder() -> PathBuf {
+    let state = std::env::var_os("STATE_DIRECTORY").filter(|folder| !folder.is_empty());
+    // Of several, systemd names the one that comes first in the unit first.
+    let first = state.and_then(|all| std::env::split_paths(&all).next());
+    first.unwrap_or_else(|| PathBuf::from("tollgate-data"))
 }

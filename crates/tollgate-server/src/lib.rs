@@ -28,6 +28,7 @@
 
 mod admin;
 pub mod bundle;
+mod check;
 pub mod client;
 mod clock;
 pub mod config;

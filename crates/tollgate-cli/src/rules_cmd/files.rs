@@ -8,9 +8,9 @@ use anyhow::{Context, bail};
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::ask::{Ask, DryRun, Reply, Service, segment};
-use super::show;
 use crate::Outcome;
+use crate::ask::{Ask, DryRun, Reply, Service, segment};
+use crate::show;
 use crate::style::Tone;
 use crate::table::{Align, Cell};
 

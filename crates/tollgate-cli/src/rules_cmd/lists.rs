@@ -7,9 +7,9 @@ use clap::Args;
 use clap::builder::BoolishValueParser;
 use serde_json::{Value, json};
 
-use super::ask::{Ask, DryRun, Service, segment};
-use super::show;
 use crate::Outcome;
+use crate::ask::{Ask, DryRun, Service, segment};
+use crate::show;
 use crate::style::Tone;
 use crate::table::{Align, Cell};
 

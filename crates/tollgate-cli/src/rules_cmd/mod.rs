@@ -1,11 +1,9 @@
 //! `tollgate rules`, `override` and `lists`: the rules service, and what is asked of one.
 
-mod ask;
 mod files;
 mod lists;
 mod overrides;
 mod serve;
-mod show;
 
 use clap::{Args, Subcommand};
 

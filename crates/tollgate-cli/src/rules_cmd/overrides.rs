@@ -3,9 +3,9 @@
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-use super::ask::{Ask, DryRun, Service};
-use super::show;
 use crate::Outcome;
+use crate::ask::{Ask, DryRun, Service};
+use crate::show;
 use crate::style::Tone;
 use crate::table::{Align, Cell};
 

@@ -11,6 +11,7 @@ use serde_json::json;
 use tollgate_server::rules_service::{Options, RulesService, Tokens};
 
 use crate::Outcome;
+use crate::signals::Signals;
 
 const SERVE_HELP: &str = "\
 At the first start two tokens are made and kept in the file `tokens` of the folder: `admin` may
@@ -82,7 +83,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Outcome> {
 
 async fn serve(args: &ServeArgs, service: RulesService) -> anyhow::Result<()> {
     // Before anybody is told that we are here.
-    let stop = stop()?;
+    let mut signals = Signals::listen()?;
     let listener = tokio::net::TcpListener::bind(args.listen).await;
     let listener = listener.with_context(|| format!("cannot listen on {}", args.listen))?;
     let address = listener.local_addr()?;
@@ -90,7 +91,7 @@ async fn serve(args: &ServeArgs, service: RulesService) -> anyhow::Result<()> {
     if !address.ip().is_loopback() {
         tracing::warn!(%address, "tokens travel in the clear here: put TLS in front of it");
     }
-    service.serve(listener, stop).await?;
+    service.serve(listener, signals.stop()).await?;
     tracing::info!("stopped");
     Ok(())
 }
@@ -112,24 +113,4 @@ fn announce(args: &ServeArgs, service: &RulesService, address: SocketAddr) -> an
     }
     writeln!(out, "limiters fetch {url}/v1/rules/bundle")?;
     Ok(out.flush()?)
-}
-
-/// Done when the process is told to stop. It listens for that from the call on, not only once it
-/// is awaited.
-#[cfg(unix)]
-fn stop() -> io::Result<impl Future<Output = ()>> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-    })
-}
-
-#[cfg(not(unix))]
-fn stop() -> io::Result<impl Future<Output = ()>> {
-    Ok(async { drop(tokio::signal::ctrl_c().await) })
 }

@@ -141,13 +141,6 @@ pub(crate) struct SimulateArgs {
     pub(crate) demo: bool,
 }
 
-impl SimulateArgs {
-    /// What `tollgate` alone runs.
-    pub(crate) fn demo() -> SimulateArgs {
-        SimulateArgs { demo: true, ..SimulateArgs::default() }
-    }
-}
-
 /// What `--compare` takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]

@@ -21,7 +21,7 @@ pub(crate) struct Service {
         long,
         env = "TOLLGATE_SERVER",
         value_name = "URL",
-        default_value = "http://127.0.0.1:8082"
+        default_value = "http://127.0.0.1:8080"
     )]
     server: String,
 

@@ -4,8 +4,8 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 
 use serde_json::Value;
 
-use super::ask::{Ask, Reply, Service};
 use crate::Outcome;
+use crate::ask::{Ask, Reply, Service};
 use crate::style::{Style, Tone};
 use crate::table::{Align, Cell, Table};
 

@@ -1,0 +1,151 @@
+//! What a server says when it is up: where it is, and what to try.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+use tollgate_server::Addresses;
+use tollgate_server::net::Address;
+
+use super::args::ServeArgs;
+use crate::style::Style;
+
+/// Asked six times, this is denied at the sixth, whatever the rules are.
+const ANY_LIMIT: (&str, &str) = ("/v1/limit", r#"{"key":"me","limit":"5/min"}"#);
+/// The same, by the sample's rule for logins.
+const SAMPLE: (&str, &str) =
+    ("/v1/check", r#"{"domain":"demo","attributes":{"ip":"192.0.2.1","route":"POST /login"}}"#);
+
+/// A server that is up.
+pub(super) struct Announcement<'a> {
+    pub(super) args: &'a ServeArgs,
+    pub(super) addresses: &'a Addresses,
+    /// Whether doors speak TLS: HTTP, and the admin API's own.
+    pub(super) tls: (bool, bool),
+    /// The data folder.
+    pub(super) data: PathBuf,
+    /// The token for changes, if it was made at this start.
+    pub(super) made: Option<String>,
+}
+
+impl Announcement<'_> {
+    pub(super) fn write(&self) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        if self.args.json {
+            writeln!(out, "{}", self.json())?;
+        } else {
+            self.text(&mut out, Style::when(io::stdout().is_terminal()))?;
+        }
+        out.flush()
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let Addresses { http, grpc, resp, admin, .. } = self.addresses;
+        let [grpc, resp] = [grpc, resp].map(|door| door.as_ref().map(Address::to_string));
+        json!({
+            "http": http.as_ref().map(|door| url(door, self.tls.0)),
+            "grpc": grpc,
+            "resp": resp,
+            "admin": admin.as_ref().map(|door| url(door, self.tls.1)),
+            "rules": self.args.rules,
+            "data": self.data.display().to_string(),
+            "admin_token": self.made,
+            "version": env!("CARGO_PKG_VERSION"),
+            "pid": std::process::id(),
+        })
+    }
+
+    fn text(&self, out: &mut impl Write, style: Style) -> io::Result<()> {
+        let Addresses { http, grpc, resp, admin, .. } = self.addresses;
+        let mut line = |name: &str, what: String, note: &str| {
+            writeln!(out, "  {} {what:<27} {}", style.dim(format!("{name:<6}")), style.dim(note))
+        };
+        let version = env!("CARGO_PKG_VERSION");
+        line("", format!("{}", style.bold(format!("tollgate {version}"))), "")?;
+        if let Some(http) = http {
+            line(
+                "HTTP",
+                url(http, self.tls.0),
+                "decisions, forward-auth, /metrics, /openapi.json",
+            )?;
+        }
+        if let Some(grpc) = grpc {
+            line("gRPC", grpc.to_string(), "Envoy's rate limit service, health, reflection")?;
+        }
+        if let Some(resp) = resp {
+            line("RESP", resp.to_string(), "CL.THROTTLE and TG.*, for any Redis client")?;
+        }
+        if let Some(admin) = admin {
+            line("admin", url(admin, self.tls.1), "the admin API")?;
+        }
+        let data = self.data.display();
+        match &self.args.rules {
+            Some(rules) => line("rules", rules.clone(), "read again when they change")?,
+            None => line("rules", format!("in {data}"), "a sample at first; tollgate rules put")?,
+        }
+        match &self.args.admin_tokens {
+            Some(path) => line("tokens", path.display().to_string(), "")?,
+            None => {
+                line("tokens", tokens_file(&self.data).display().to_string(), "for the admin API")?
+            }
+        }
+        if let Some(token) = &self.made {
+            writeln!(out, "\nThe admin token was made just now. It is shown this once:")?;
+            writeln!(out, "  {token}")?;
+        }
+        self.hints(out, style)
+    }
+
+    fn hints(&self, out: &mut impl Write, style: Style) -> io::Result<()> {
+        let Addresses { http, grpc, resp, .. } = self.addresses;
+        let open = self.args.data_tokens.is_none();
+        if let (Some(http), true) = (http, open) {
+            let (path, body) = if self.args.rules.is_none() { SAMPLE } else { ANY_LIMIT };
+            writeln!(out, "\n{}", style.bold("Try it: the sixth call is denied"))?;
+            writeln!(out, "  {}", curl(http, self.tls.0, path, body))?;
+        }
+        if let (Some(Address::Tcp(resp)), true) = (resp, open) {
+            let host = match resp.ip() {
+                ip if ip.is_loopback() && ip.is_ipv4() || ip.is_unspecified() => String::new(),
+                ip => format!("-h {ip} "),
+            };
+            let port = resp.port();
+            writeln!(out, "  redis-cli {host}-p {port} CL.THROTTLE user:42 4 5 60")?;
+        }
+        if let (Some(Address::Tcp(grpc)), true) = (grpc, open) {
+            writeln!(out, "  Envoy: a cluster at {grpc}, domain demo in its ratelimit filter")?;
+        }
+        Ok(())
+    }
+}
+
+/// Where the data folder keeps tokens.
+pub(super) fn tokens_file(data: &Path) -> PathBuf {
+    data.join("tokens")
+}
+
+fn url(address: &Address, tls: bool) -> String {
+    match address {
+        Address::Tcp(address) => format!("http{}://{address}", if tls { "s" } else { "" }),
+        Address::Unix(_) => address.to_string(),
+    }
+}
+
+fn curl(http: &Address, tls: bool, path: &str, body: &str) -> String {
+    let insecure = if tls { "-k " } else { "" };
+    match http {
+        Address::Tcp(address) => {
+            // Nobody can be reached at 0.0.0.0.
+            let host = match address.ip() {
+                ip if ip.is_unspecified() => format!("localhost:{}", address.port()),
+                _ => address.to_string(),
+            };
+            let scheme = if tls { "https" } else { "http" };
+            format!("curl -s {insecure}{scheme}://{host}{path} -d '{body}'")
+        }
+        Address::Unix(socket) => {
+            let socket = socket.display();
+            format!("curl -s --unix-socket {socket} http://tollgate{path} -d '{body}'")
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! From settings to what a server is started with.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use tollgate_server::Config;
+use tollgate_server::client::address;
+use tollgate_server::net::Bind;
+use tollgate_server::rules_service::Tokens;
+use tollgate_server::sources::Origin;
+
+use super::args::ServeArgs;
+use super::values::{Door, StoreName};
+use crate::data_folder;
+
+/// What the settings ask for. Reads the files of tokens.
+pub(super) fn config(args: &ServeArgs) -> anyhow::Result<Config> {
+    let mut config = Config::default();
+    let data = data(args);
+    // The only store there is: another one is a mistake here, not a surprise later.
+    let (Some(StoreName::Memory) | None) = args.store;
+    config.max_keys = args.max_keys;
+    config.rules = args.rules.as_deref().map(|rules| origin(args, rules, &data)).transpose()?;
+    for (name, given, place) in [
+        ("http", &args.http, &mut config.http),
+        ("grpc", &args.grpc, &mut config.grpc),
+        ("resp", &args.resp, &mut config.resp),
+        ("admin", &args.admin, &mut config.admin),
+    ] {
+        let tls = args.tls.of(name)?;
+        match given {
+            Some(Door::Off) => *place = None,
+            Some(Door::At(address)) => *place = Some(Bind { address: address.clone(), tls }),
+            None => *place = place.take().map(|bind| Bind { tls, ..bind }),
+        }
+    }
+    config.admin_tokens = args.admin_tokens.as_deref().map(tokens).transpose()?;
+    config.data_tokens = args.data_tokens.as_deref().map(tokens).transpose()?;
+    config.data = Some(data);
+    config.trusted_proxies = args.trusted_proxies.clone();
+    if let Some(headers) = args.headers {
+        config.headers = headers.into();
+    }
+    bounds(args, &mut config);
+    telemetry(args, &mut config)?;
+    Ok(config)
+}
+
+/// The data folder.
+pub(super) fn data(args: &ServeArgs) -> PathBuf {
+    args.data.clone().unwrap_or_else(data_folder)
+}
+
+fn origin(args: &ServeArgs, rules: &str, data: &Path) -> anyhow::Result<Origin> {
+    let origin = Origin::parse(rules).context("--rules")?;
+    Ok(origin.token(args.rules_token.clone()).keep_in(data))
+}
+
+fn tokens(path: &Path) -> anyhow::Result<Tokens> {
+    Tokens::read(path).with_context(|| format!("the tokens of {} cannot be used", path.display()))
+}
+
+fn bounds(args: &ServeArgs, config: &mut Config) {
+    let (bounds, drain) = (&mut config.bounds, &mut config.drain);
+    bounds.connections = args.bounds_connections;
+    bounds.body = args.bounds_body.unwrap_or(bounds.body);
+    bounds.header_timeout = args.bounds_header_timeout.unwrap_or(bounds.header_timeout);
+    bounds.idle_timeout = args.bounds_idle_timeout.unwrap_or(bounds.idle_timeout);
+    bounds.write_timeout = args.bounds_write_timeout.unwrap_or(bounds.write_timeout);
+    bounds.streams = args.bounds_streams.map_or(bounds.streams, u32::from);
+    drain.notice = args.drain_notice.unwrap_or(drain.notice);
+    drain.patience = args.drain_patience.unwrap_or(drain.patience);
+}
+
+fn telemetry(args: &ServeArgs, config: &mut Config) -> anyhow::Result<()> {
+    let telemetry = &mut config.telemetry;
+    if let Some(url) = &args.otlp {
+        address(url).context("--otlp")?;
+        telemetry.otlp = Some(url.clone());
+    }
+    telemetry.trace_share = args.trace_share.unwrap_or(telemetry.trace_share);
+    telemetry.log_allowed = args.log_allowed.unwrap_or(telemetry.log_allowed);
+    telemetry.log_denied = args.log_denied.unwrap_or(telemetry.log_denied);
+    telemetry.top_keys = args.top_keys.map_or(telemetry.top_keys, usize::from);
+    Ok(())
+}

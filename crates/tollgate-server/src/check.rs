@@ -1,0 +1,20 @@
+//! Looking at what a server would be started with, without starting it.
+
+use crate::config::Config;
+use crate::net::{BindError, Tls};
+use crate::server::{Server, StartError};
+
+impl Server {
+    /// Reads the rules and the certificates as [`Server::start`] would, and opens nothing. Blocks
+    /// the thread.
+    pub fn check(config: &Config) -> Result<(), StartError> {
+        if let Some(origin) = &config.rules {
+            origin.clone().open()?;
+        }
+        let doors = [&config.http, &config.grpc, &config.resp, &config.admin];
+        for tls in doors.into_iter().flatten().filter_map(|bind| bind.tls.as_ref()) {
+            Tls::load(tls, &[]).map_err(BindError::from)?;
+        }
+        Ok(())
+    }
+}
