@@ -1,12 +1,16 @@
-//! Asking a rules service.
+//! Asking a running server, or a rules service.
 
+use std::net::IpAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
 use clap::builder::BoolishValueParser;
 use serde_json::Value;
-use tollgate_server::client::{Answer, Client, Request, address};
+use tokio::runtime::Runtime;
+use tollgate_server::client::{Answer, Bytes, Client, Request, Uri, address};
+use tollgate_server::rules_service::{Role, Tokens};
 use tollgate_server::secret::Secret;
 
 /// What an answer may have: an audit of a thousand lines is far below.
@@ -16,7 +20,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// Which service is asked, and how its answer is shown.
 #[derive(Args, Debug)]
 pub(crate) struct Service {
-    /// The address of the rules service
+    /// The address of the server
     #[arg(
         long,
         env = "TOLLGATE_SERVER",
@@ -25,7 +29,8 @@ pub(crate) struct Service {
     )]
     server: String,
 
-    /// The token to present; better set in the environment, where other users cannot see it
+    /// The token to present; better set in the environment, where other users cannot see it. A
+    /// server on this machine is shown the one in its data folder, if it can be read
     #[arg(long, env = "TOLLGATE_TOKEN", value_name = "TOKEN", hide_env_values = true)]
     token: Option<Secret>,
 
@@ -97,6 +102,14 @@ pub(crate) fn segment(text: &str) -> String {
     })
 }
 
+/// An attribute and its value.
+pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("write it as NAME=VALUE, such as org=acme".to_owned()),
+    }
+}
+
 /// What the service said, if it was not an error.
 #[derive(Debug)]
 pub(crate) enum Reply {
@@ -110,28 +123,60 @@ pub(crate) enum Reply {
 impl Service {
     /// Asks, and waits for the answer. What is neither fine nor about the rules is an error.
     pub(crate) fn ask(&self, ask: Ask<'_>) -> anyhow::Result<Reply> {
-        let base = self.server.trim_end_matches('/');
-        let uri = address(&format!("{base}{}", ask.path))?;
-        let client = Client::new(&uri, self.token.as_ref(), TIMEOUT, MAX_BODY)?;
+        let (client, request) = self.request(ask)?;
+        let answer = runtime()?.block_on(client.send(request, Duration::ZERO));
+        let answer = answer.with_context(|| format!("no answer from {}", self.base()))?;
+        if answer.status.is_success() {
+            return Ok(Reply::Fine(answer));
+        }
+        self.refused(answer.status.as_u16(), &answer.body)
+    }
+
+    /// Asks for an answer that goes on and on, and hands over its pieces as they come, until
+    /// somebody has enough.
+    pub(crate) fn follow(
+        &self,
+        ask: Ask<'_>,
+        mut piece: impl FnMut(&[u8]) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let (client, request) = self.request(ask)?;
+        runtime()?.block_on(async {
+            let lost = || format!("no answer from {}", self.base());
+            let mut stream = client.open(request).await.with_context(lost)?;
+            if !stream.status.is_success() {
+                let body = stream.rest(MAX_BODY).await.with_context(lost)?;
+                return self.refused(stream.status.as_u16(), &body).and_then(Reply::expected);
+            }
+            while let Some(bytes) = stream.next().await.with_context(lost)? {
+                piece(&bytes)?;
+            }
+            Ok(())
+        })
+    }
+
+    fn base(&self) -> &str {
+        self.server.trim_end_matches('/')
+    }
+
+    fn request(&self, ask: Ask<'_>) -> anyhow::Result<(Client, Request<Bytes>)> {
+        let uri = address(&format!("{}{}", self.base(), ask.path))?;
+        let token = self.token.clone().or_else(|| token_at_hand(&uri));
+        let client = Client::new(&uri, token.as_ref(), TIMEOUT, MAX_BODY)?;
         let mut request = Request::builder().method(ask.method).uri(uri);
         for (name, value) in ask.headers {
             request = request.header(name, value);
         }
-        let request = request.body(ask.body.into())?;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let answer = runtime.block_on(client.send(request, Duration::ZERO));
-        let answer = answer.with_context(|| format!("no answer from {base}"))?;
-        let status = answer.status.as_u16();
-        if answer.status.is_success() {
-            return Ok(Reply::Fine(answer));
-        }
-        let problem: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
-        let detail = problem["detail"].as_str().unwrap_or("this is not a rules service");
+        Ok((client, request.body(ask.body.into())?))
+    }
+
+    fn refused(&self, status: u16, body: &[u8]) -> anyhow::Result<Reply> {
+        let problem: Value = serde_json::from_slice(body).unwrap_or_default();
+        let detail = problem["detail"].as_str().unwrap_or("this is not a tollgate server");
         match status {
             422 => Ok(Reply::Wrong(problem)),
             404 => Ok(Reply::Missing(detail.to_owned())),
-            401 => bail!("{detail} (set TOLLGATE_TOKEN; the service has it in its file `tokens`)"),
-            _ => bail!("{base} answered {status}: {detail}"),
+            401 => bail!("{detail} (set TOLLGATE_TOKEN; the server has it in its file `tokens`)"),
+            _ => bail!("{} answered {status}: {detail}", self.base()),
         }
     }
 
@@ -141,10 +186,36 @@ impl Service {
             Reply::Fine(answer) => {
                 serde_json::from_slice(&answer.body).context("the answer cannot be read")
             }
+            other => other.expected().map(|()| Value::Null),
+        }
+    }
+}
+
+impl Reply {
+    /// Whatever is not fine is an error.
+    fn expected(self) -> anyhow::Result<()> {
+        match self {
+            Reply::Fine(_) => Ok(()),
             Reply::Missing(detail) => bail!("{detail}"),
             Reply::Wrong(problem) => bail!("{}", problem["detail"].as_str().unwrap_or_default()),
         }
     }
+}
+
+fn runtime() -> std::io::Result<Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()
+}
+
+/// The token of a server on this machine, from its data folder. It is shown to nobody else.
+fn token_at_hand(to: &Uri) -> Option<Secret> {
+    let host = to.host()?.trim_matches(['[', ']']);
+    let ip: Option<IpAddr> = host.parse().ok();
+    if host != "localhost" && !ip.is_some_and(|ip| ip.is_loopback()) {
+        return None;
+    }
+    let data = std::env::var_os("TOLLGATE_DATA").map_or_else(crate::data_folder, PathBuf::from);
+    let tokens = Tokens::read(&data.join("tokens")).ok()?;
+    tokens.secret_for(Role::Write).cloned()
 }
 
 #[cfg(test)]

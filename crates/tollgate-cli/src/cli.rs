@@ -3,6 +3,8 @@
 
 use clap::{Parser, Subcommand};
 
+use crate::bench::BenchArgs;
+use crate::client_cmd::{BanCommand, CheckArgs, KeyArgs, TailArgs, TopArgs};
 use crate::explain::ExplainArgs;
 use crate::import::ImportArgs;
 use crate::init::InitArgs;
@@ -16,6 +18,7 @@ const EXAMPLES: &str = "\
 Examples:
   tollgate                                    the server, at once: sample rules, all doors on loopback
   tollgate serve --rules tollgate.yaml        the server with your rules
+  tollgate check demo ip=192.0.2.1 route='POST /login'
   tollgate init                               write tollgate.yaml, to start from
   tollgate validate tollgate.yaml             what is wrong with it, if anything
   tollgate test tollgate.yaml                 run the cases written beside the rules
@@ -50,6 +53,20 @@ pub(crate) enum Command {
     /// Run limits on a timeline, or rules on an access log, under virtual time
     #[command(long_about = SIMULATE_ABOUT)]
     Simulate(SimulateArgs),
+    /// Ask a running server: may this pass? What is allowed is spent
+    Check(CheckArgs),
+    /// Ask a running server how a request or a key stands; nothing is spent
+    Peek(KeyArgs),
+    /// Have a running server forget what a request or a key has spent
+    Reset(KeyArgs),
+    /// Who is noisy at a running server
+    Top(TopArgs),
+    /// Decisions of a running server, as they are made
+    Tail(TailArgs),
+    /// Keys that a running server refuses whatever is left
+    Ban(BanCommand),
+    /// Load a door of a running server, and say how it went
+    Bench(BenchArgs),
     /// Rules in a rules service, and the service itself
     Rules(RulesCommand),
     /// Other limits for some, in a rules service

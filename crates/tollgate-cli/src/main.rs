@@ -4,7 +4,9 @@
 //! 0 is fine, 1 is for commands that answer "denied" or "found something", 2 is an error.
 
 mod ask;
+mod bench;
 mod cli;
+mod client_cmd;
 mod explain;
 mod import;
 mod init;
@@ -58,6 +60,13 @@ fn main() -> ExitCode {
         Some(Command::Explain(args)) => explain::run(&args),
         Some(Command::Test(args)) => test_cmd::run(&args),
         Some(Command::Simulate(args)) => simulate::run(&args),
+        Some(Command::Check(args)) => client_cmd::check(&args),
+        Some(Command::Peek(args)) => client_cmd::peek(&args),
+        Some(Command::Reset(args)) => client_cmd::reset(&args),
+        Some(Command::Top(args)) => client_cmd::top(&args),
+        Some(Command::Tail(args)) => client_cmd::tail(&args),
+        Some(Command::Ban(command)) => client_cmd::run_ban(&command),
+        Some(Command::Bench(args)) => bench::run(&args),
         Some(Command::Rules(command)) => rules_cmd::run(&command),
         Some(Command::Override(command)) => rules_cmd::run_override(&command),
         Some(Command::Lists(command)) => rules_cmd::run_lists(&command),

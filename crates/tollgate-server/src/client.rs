@@ -5,7 +5,7 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
+pub use bytes::Bytes;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue, USER_AGENT};
 pub use hyper::{Request, StatusCode, Uri};
@@ -116,15 +116,30 @@ impl Client {
         mut request: Request<Bytes>,
         more: Duration,
     ) -> Result<Answer, ClientError> {
-        let headers = request.headers_mut();
-        headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
-        if let Some(token) = &self.token {
-            headers.insert(AUTHORIZATION, token.clone());
-        }
+        self.introduce(&mut request);
         let patience = self.timeout.saturating_add(more);
         match tokio::time::timeout(patience, self.exchange(request.map(Full::new))).await {
             Ok(answer) => answer,
             Err(_) => Err(ClientError::Slow(patience)),
+        }
+    }
+
+    /// Sends a request whose answer goes on for as long as it likes: only its head must come in
+    /// time.
+    pub async fn open(&self, mut request: Request<Bytes>) -> Result<Streamed, ClientError> {
+        self.introduce(&mut request);
+        let answer = self.http.request(request.map(Full::new));
+        let answer = tokio::time::timeout(self.timeout, answer).await;
+        let answer = answer.map_err(|_| ClientError::Slow(self.timeout))?;
+        let answer = answer.map_err(|error| ClientError::Unreachable(chain(&error)))?;
+        Ok(Streamed { status: answer.status(), body: answer.into_body() })
+    }
+
+    fn introduce(&self, request: &mut Request<Bytes>) {
+        let headers = request.headers_mut();
+        headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
+        if let Some(token) = &self.token {
+            headers.insert(AUTHORIZATION, token.clone());
         }
     }
 
@@ -140,6 +155,43 @@ impl Client {
             Err(error) => return Err(ClientError::Unreachable(chain(&*error))),
         };
         Ok(Answer { status: head.status, headers: head.headers, body })
+    }
+}
+
+/// An answer that is read as it comes.
+#[derive(Debug)]
+pub struct Streamed {
+    /// Its status.
+    pub status: StatusCode,
+    body: hyper::body::Incoming,
+}
+
+impl Streamed {
+    /// The next piece; nothing at its end.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, ClientError> {
+        loop {
+            match self.body.frame().await {
+                None => return Ok(None),
+                Some(Err(error)) => return Err(ClientError::Unreachable(chain(&error))),
+                Some(Ok(frame)) => {
+                    if let Ok(bytes) = frame.into_data() {
+                        return Ok(Some(bytes));
+                    }
+                }
+            }
+        }
+    }
+
+    /// All that is left of it, up to so many bytes.
+    pub async fn rest(&mut self, most: usize) -> Result<Vec<u8>, ClientError> {
+        let mut rest = Vec::new();
+        while let Some(bytes) = self.next().await? {
+            rest.extend_from_slice(&bytes);
+            if rest.len() > most {
+                return Err(ClientError::TooLarge(most));
+            }
+        }
+        Ok(rest)
     }
 }
 

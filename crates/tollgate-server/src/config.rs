@@ -44,6 +44,10 @@ pub struct Config {
     pub trusted_proxies: Vec<IpNet>,
     /// Which headers tell clients about their limits.
     pub headers: HeaderStyle,
+    /// Whether Envoy is told to add `RateLimit-Limit`, `RateLimit-Remaining` and `RateLimit-Reset`
+    /// to its answers. Off unless set, as in Envoy's own rate limit service: what clients see
+    /// should not change because another service answers.
+    pub envoy_headers: bool,
     /// What a client may cost.
     pub bounds: Bounds,
     /// How it goes down.
@@ -73,6 +77,7 @@ impl Default for Config {
             data_tokens: None,
             trusted_proxies: Vec::new(),
             headers: HeaderStyle::default(),
+            envoy_headers: false,
             bounds: Bounds::default(),
             drain: DrainOptions::default(),
             telemetry: TelemetryOptions::default(),

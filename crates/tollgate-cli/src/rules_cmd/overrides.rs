@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use crate::Outcome;
-use crate::ask::{Ask, DryRun, Service};
+use crate::ask::{Ask, DryRun, Service, pair};
 use crate::show;
 use crate::style::Tone;
 use crate::table::{Align, Cell};
@@ -71,13 +71,6 @@ pub(crate) struct RemoveArgs {
 pub(crate) struct ListArgs {
     #[command(flatten)]
     service: Service,
-}
-
-fn pair(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err("write it as NAME=VALUE, such as org=acme".to_owned()),
-    }
 }
 
 pub(crate) fn add(args: &AddArgs) -> anyhow::Result<Outcome> {

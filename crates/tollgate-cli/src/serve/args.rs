@@ -87,6 +87,9 @@ pub(crate) struct ServeArgs {
     /// Which headers tell clients about their limits: draft-10
     #[arg(long, env = "TOLLGATE_HEADERS", value_enum, value_name = "STYLE")]
     pub(super) headers: Option<Headers>,
+    /// Have Envoy add RateLimit headers to its answers
+    #[arg(long, env = "TOLLGATE_ENVOY_HEADERS", value_parser = BoolishValueParser::new())]
+    pub(super) envoy_headers: bool,
 
     /// Connections at once; as many as the system allows files without it
     #[arg(long, env = "TOLLGATE_BOUNDS_CONNECTIONS", value_name = "N", value_parser = size)]

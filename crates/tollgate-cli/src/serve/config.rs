@@ -41,6 +41,7 @@ pub(super) fn config(args: &ServeArgs) -> anyhow::Result<Config> {
     if let Some(headers) = args.headers {
         config.headers = headers.into();
     }
+    config.envoy_headers = args.envoy_headers;
     bounds(args, &mut config);
     telemetry(args, &mut config)?;
     Ok(config)

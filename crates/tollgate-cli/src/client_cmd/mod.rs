@@ -1,0 +1,13 @@
+//! What is asked of a running server: decisions, who is noisy, what is being decided, bans.
+
+mod ban;
+mod decide;
+mod question;
+mod tail;
+mod top;
+mod verdict;
+
+pub(crate) use ban::{BanCommand, run as run_ban};
+pub(crate) use decide::{CheckArgs, KeyArgs, check, peek, reset};
+pub(crate) use tail::{TailArgs, run as tail};
+pub(crate) use top::{TopArgs, run as top};

@@ -1,0 +1,71 @@
+//! A decision as people read it.
+
+use std::io::{self, Write};
+
+use serde_json::Value;
+
+use crate::show::{self, style};
+use crate::style::Tone;
+use crate::table::{Align, Cell};
+use crate::text::duration;
+
+/// Says how it was decided, and how each limit stands.
+pub(super) fn print(reply: &Value, fine: &str) -> anyhow::Result<()> {
+    let style = style();
+    let mut out = io::stdout().lock();
+    match reply["allowed"] != false {
+        true => writeln!(out, "{}{}", style.allowed(fine), wait(reply))?,
+        false => {
+            let by = match &reply["rule"] {
+                Value::Null => String::new(),
+                rule => format!(" by {}", show::text(rule)),
+            };
+            let retry = match millis(&reply["retry_after_ms"]) {
+                Some(retry) => format!("retry in {retry}"),
+                None if reply["code"].is_null() => "nothing is left".to_owned(),
+                None => "it can never pass".to_owned(),
+            };
+            writeln!(out, "{}{by}; {retry}", style.denied("denied"))?;
+        }
+    }
+    drop(out);
+    let limits = reply["limits"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if limits.is_empty() {
+        return Ok(());
+    }
+    let rows = limits.iter().map(|limit| {
+        let left = &limit["remaining"];
+        let tone = if *left == 0 { Tone::Denied } else { Tone::Plain };
+        let mode = limit["mode"].as_str().filter(|mode| *mode != "enforce").unwrap_or_default();
+        [
+            Cell::from(match &limit["rule"] {
+                Value::Null => String::new(),
+                rule => show::text(rule),
+            }),
+            Cell::new(tone, show::text(left)),
+            show::text(&limit["limit"]).into(),
+            millis(&limit["reset_after_ms"]).unwrap_or_default().into(),
+            Cell::new(Tone::Dim, mode),
+        ]
+    });
+    let head = [
+        ("rule", Align::Left),
+        ("left", Align::Right),
+        ("of", Align::Right),
+        ("full in", Align::Right),
+        ("", Align::Left),
+    ];
+    show::table(head, rows)?;
+    Ok(())
+}
+
+fn wait(reply: &Value) -> String {
+    match reply["wait_ms"].as_u64() {
+        None | Some(0) => String::new(),
+        Some(wait) => format!(", after {}", duration(wait * 1000)),
+    }
+}
+
+fn millis(value: &Value) -> Option<String> {
+    Some(duration(value.as_u64()?.saturating_mul(1000)))
+}
