@@ -132,6 +132,14 @@ impl Service {
         self.refused(answer.status.as_u16(), &answer.body)
     }
 
+    /// Whether there is a good answer at a path, whatever it says.
+    pub(crate) fn is_fine(&self, path: &str) -> anyhow::Result<bool> {
+        let (client, request) = self.request(Ask::new("GET", path))?;
+        let answer = runtime()?.block_on(client.send(request, Duration::ZERO));
+        let answer = answer.with_context(|| format!("no answer from {}", self.base()))?;
+        Ok(answer.status.is_success())
+    }
+
     /// Asks for an answer that goes on and on, and hands over its pieces as they come, until
     /// somebody has enough.
     pub(crate) fn follow(

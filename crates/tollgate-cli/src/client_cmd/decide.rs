@@ -1,6 +1,7 @@
 //! `tollgate check | peek | reset`: one question to a running server.
 
 use clap::Args;
+use clap::builder::BoolishValueParser;
 use serde_json::{Value, json};
 
 use super::question::Question;
@@ -15,8 +16,9 @@ Examples:
   tollgate check demo ip=192.0.2.1 route='POST /login'
   tollgate check shop org=acme --cost 5
   tollgate check --key user:42 --limit \"10/s burst 20\"
+  tollgate check --ready
 
-Exit codes: 0 allowed, 1 denied, 2 error.";
+Exit codes: 0 allowed or ready, 1 denied or not ready, 2 error.";
 
 const KEY_HELP: &str = "\
 A key of a rule is named as `tollgate top` shows it:
@@ -34,6 +36,14 @@ pub(crate) struct CheckArgs {
     /// How much is asked for: 1
     #[arg(long, env = "TOLLGATE_COST", value_name = "N", value_parser = number)]
     cost: Option<u64>,
+    /// Ask only whether the server is ready for more, as a health check does
+    #[arg(
+        long,
+        env = "TOLLGATE_CHECK_READY",
+        value_parser = BoolishValueParser::new(),
+        conflicts_with_all = ["domain", "key", "limit", "cost"]
+    )]
+    ready: bool,
     #[command(flatten)]
     service: Service,
 }
@@ -52,6 +62,9 @@ pub(crate) struct KeyArgs {
 
 /// Decides: what is allowed is spent.
 pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<Outcome> {
+    if args.ready {
+        return Ok(Outcome::found(!args.service.is_fine("/readyz")?));
+    }
     let mut body = args.question.body()?;
     if let Some(cost) = args.cost {
         body["cost"] = json!(cost);

@@ -10,7 +10,7 @@ use crate::ask::pair;
 #[derive(Args, Debug)]
 pub(crate) struct Question {
     /// The domain whose rules decide
-    #[arg(value_name = "DOMAIN", conflicts_with = "limit", required_unless_present = "key")]
+    #[arg(value_name = "DOMAIN", conflicts_with = "limit")]
     pub(super) domain: Option<String>,
 
     /// What is known about the request

@@ -57,11 +57,10 @@ impl Announcement<'_> {
 
     fn text(&self, out: &mut impl Write, style: Style) -> io::Result<()> {
         let Addresses { http, grpc, resp, admin, .. } = self.addresses;
+        writeln!(out, "{}\n", style.bold(concat!("tollgate ", env!("CARGO_PKG_VERSION"))))?;
         let mut line = |name: &str, what: String, note: &str| {
             writeln!(out, "  {} {what:<27} {}", style.dim(format!("{name:<6}")), style.dim(note))
         };
-        let version = env!("CARGO_PKG_VERSION");
-        line("", format!("{}", style.bold(format!("tollgate {version}"))), "")?;
         if let Some(http) = http {
             line(
                 "HTTP",

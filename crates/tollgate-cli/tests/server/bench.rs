@@ -1,0 +1,75 @@
+//! `tollgate bench` against every door.
+
+use serde_json::Value;
+
+use crate::process::{Server, command};
+
+fn bench(server: &Server, door: &str, more: &[&str]) -> Value {
+    let to = server.at(door).to_owned();
+    let args = [&["bench", "--json", "--door", door, "--to", &to], more].concat();
+    let output = command(server.folder.path(), &args).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let trouble = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!((output.status.code(), &*trouble), (Some(0), ""), "{said}");
+    serde_json::from_str(&said).unwrap()
+}
+
+#[test]
+fn every_door_is_driven_and_every_request_counted() {
+    let server = Server::start(&[]);
+    for door in ["http", "resp", "grpc"] {
+        let report = bench(&server, door, &["--requests", "2001", "--connections", "4"]);
+        assert_eq!(report["decisions"], 2001, "{report}");
+        assert_eq!(report["errors"], 0, "{report}");
+        assert_eq!(report["allowed"].as_u64().unwrap() + report["denied"].as_u64().unwrap(), 2001);
+        let latency = |name: &str| report["latency_ns"][name].as_u64().unwrap();
+        assert!(latency("p50") > 0 && latency("p50") <= latency("p99"), "{report}");
+        assert!(latency("p99") <= latency("max"), "{report}");
+        assert!(report["server_cpu_ns_per_decision"].is_u64(), "found by its port: {report}");
+        assert!(report["decisions_per_second"].as_f64().unwrap() > 0.0);
+    }
+}
+
+#[test]
+fn what_is_denied_is_told_apart() {
+    let server = Server::start(&["--grpc", "off"]);
+    let few = ["--requests", "500", "--connections", "5", "--keys", "10", "--limit", "7/h"];
+    for door in ["http", "resp"] {
+        let report = bench(&server, door, &few);
+        // The same key and limit at either door: the second finds nothing left.
+        let allowed = if door == "http" { 70 } else { 0 };
+        assert_eq!(report["allowed"], allowed, "{report}");
+        assert_eq!(report["denied"], 500 - allowed, "{report}");
+    }
+    let rules = ["--requests", "300", "--connections", "3", "--keys", "2", "--domain", "demo"];
+    let rules = [&rules[..], &["ip={ip}", "route=POST /login"]].concat();
+    for (door, allowed) in [("resp", 10), ("http", 0)] {
+        let report = bench(&server, door, &rules);
+        assert_eq!(report["allowed"], allowed, "{report}");
+    }
+}
+
+#[test]
+fn a_rate_is_kept() {
+    let server = Server::start(&["--grpc", "off"]);
+    let more = ["--rate", "1000", "--duration", "1s", "--connections", "10"];
+    let report = bench(&server, "resp", &more);
+    assert_eq!((&report["decisions"], &report["pipeline"]), (&1000.into(), &1.into()), "{report}");
+}
+
+#[test]
+fn what_cannot_be_driven_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    for (args, says) in [
+        (&["--to", "127.0.0.1:1"][..], "cannot connect to 127.0.0.1:1"),
+        (&["--pipeline", "2"], "give more --connections"),
+        (&["--door", "grpc", "--limit", "1/s"], "the gRPC door decides by rules"),
+        (&["--keys", "1G"], "at most 3796416 keys"),
+    ] {
+        let args = [&["bench"], args].concat();
+        let output = command(folder.path(), &args).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains(says), "{said}");
+    }
+}

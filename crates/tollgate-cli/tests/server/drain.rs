@@ -1,0 +1,178 @@
+//! Signals: reading again, and going down in good order under load.
+
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+use serde_json::{Value, json};
+
+use crate::process::{DEADLINE, Server, until};
+use crate::support::folder;
+
+/// A window that is not over before the test is: what is left tells every debit apart.
+const LIMIT: &str = "1000000/d fixed first_hit";
+const TOTAL: u64 = 1_000_000;
+const CLIENTS: usize = 8;
+
+/// Sends one request on a connection that is kept; the head and the body of the answer, or nothing
+/// if the server had closed before.
+fn call(stream: &mut TcpStream, path: &str, body: &Value) -> Option<(String, String)> {
+    let body = body.to_string();
+    let head = format!("POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n", body.len());
+    stream.write_all((head + &body).as_bytes()).unwrap();
+    let mut answer = Vec::new();
+    loop {
+        let mut piece = [0; 4096];
+        let length = stream.read(&mut piece).expect("no connection is reset");
+        if length == 0 {
+            assert!(answer.is_empty(), "an answer was cut off");
+            return None;
+        }
+        answer.extend_from_slice(&piece[..length]);
+        let text = String::from_utf8(answer.clone()).unwrap();
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+        let head = head.to_ascii_lowercase();
+        let length = head.split("content-length: ").nth(1).expect("a length");
+        let length: usize = length.lines().next().unwrap().parse().unwrap();
+        if body.len() == length {
+            return Some((head, body.to_owned()));
+        }
+    }
+}
+
+fn connect(address: &str) -> TcpStream {
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    stream
+}
+
+/// Asks until it is told to go; what was left after each admission.
+fn hammer_http(address: &str, asked: &AtomicUsize) -> Vec<u64> {
+    let mut stream = connect(address);
+    let mut left = Vec::new();
+    let question = json!({ "key": "http", "limit": LIMIT });
+    while let Some((head, body)) = call(&mut stream, "/v1/limit", &question) {
+        let answer: Value = serde_json::from_str(&body).unwrap();
+        assert_eq!(answer["allowed"], true, "{body}");
+        left.push(answer["limits"][0]["remaining"].as_u64().unwrap());
+        asked.fetch_add(1, Ordering::Relaxed);
+        if head.contains("connection: close") {
+            return left;
+        }
+    }
+    panic!("closed without having been told");
+}
+
+/// The same in pipelines of the Redis protocol, until the server says good-bye.
+fn hammer_resp(address: &str, asked: &AtomicUsize) -> Vec<u64> {
+    let mut stream = connect(address);
+    let one = format!("*3\r\n$8\r\nTG.LIMIT\r\n$4\r\nresp\r\n${}\r\n{LIMIT}\r\n", LIMIT.len());
+    let (batch, mut arrived, mut left) = (one.repeat(16), Vec::new(), Vec::new());
+    loop {
+        stream.write_all(batch.as_bytes()).expect("no connection is reset");
+        let before = left.len();
+        while left.len() < before + 16 {
+            let mut piece = [0; 4096];
+            let length = stream.read(&mut piece).expect("no connection is reset");
+            if length == 0 {
+                return left;
+            }
+            arrived.extend_from_slice(&piece[..length]);
+            let text = String::from_utf8(arrived.clone()).unwrap();
+            let complete = text.matches("remaining\r\n:").count();
+            let seen = text.split("remaining\r\n:").skip(1).take(complete);
+            left.truncate(0);
+            left.extend(seen.filter_map(|rest| rest.split_once("\r\n")?.0.parse::<u64>().ok()));
+            asked.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Every debit was told to somebody: what was left has no gaps.
+fn assert_no_debit_lost(left: Vec<u64>) {
+    let count = left.len() as u64;
+    let distinct: BTreeSet<u64> = left.into_iter().collect();
+    assert_eq!(distinct.len() as u64, count, "one admission was told twice");
+    let expected: BTreeSet<u64> = (TOTAL - count..TOTAL).collect();
+    assert_eq!(distinct, expected, "a debit was lost");
+}
+
+#[test]
+fn it_goes_down_in_good_order_under_load() {
+    let mut server = Server::start(&["--drain-notice", "300ms", "--log-level", "debug"]);
+    let (http, resp) = (server.at("http").to_owned(), server.at("resp").to_owned());
+    let (asked, stopped) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let (http_left, resp_left, after) = thread::scope(|scope| {
+        let hammer = |work: fn(&str, &AtomicUsize) -> Vec<u64>, address: &String| {
+            let (address, asked) = (address.clone(), &asked);
+            let running = (0..CLIENTS / 2)
+                .map(|_| {
+                    let address = address.clone();
+                    scope.spawn(move || work(&address, asked))
+                })
+                .collect::<Vec<_>>();
+            running
+        };
+        let (by_http, by_resp) = (hammer(hammer_http, &http), hammer(hammer_resp, &resp));
+        until("load", || asked.load(Ordering::Relaxed) > 100);
+        assert_eq!(server.status("/readyz"), 200);
+        server.signal("-TERM");
+        until("leaving", || server.status("/readyz") == 503);
+        // It is not ready for more, and answers all the same.
+        let before = asked.load(Ordering::Relaxed);
+        until("answers after that", || asked.load(Ordering::Relaxed) > before);
+        stopped.store(true, Ordering::Relaxed);
+        let all = |running: Vec<thread::ScopedJoinHandle<'_, Vec<u64>>>| -> Vec<u64> {
+            running.into_iter().flat_map(|client| client.join().unwrap()).collect()
+        };
+        (all(by_http), all(by_resp), asked.load(Ordering::Relaxed) - before)
+    });
+    assert!(after > 0);
+    assert_eq!(server.wait().code(), Some(0), "{}", server.log());
+    assert_no_debit_lost(http_left);
+    assert_no_debit_lost(resp_left);
+    let log = server.log();
+    assert!(log.contains("told to stop") && log.contains("stopped"), "{log}");
+    assert!(!log.contains("cut off"), "{log}");
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    let mut server = Server::start(&["--drain-notice", "1h"]);
+    server.signal("-TERM");
+    server.wait_for_log("told to stop");
+    server.signal("-INT");
+    assert_eq!(server.wait().code(), Some(0));
+    assert!(server.log().contains("told again"), "{}", server.log());
+}
+
+#[test]
+fn a_hang_up_reads_rules_and_the_log_level_again() {
+    let rules = |limit: u32| format!("domain: shop\nrules: [{{ name: api, limit: {limit}/h }}]\n");
+    let folder = folder(&[
+        ("rules.yaml", &rules(7)),
+        ("tollgate.toml", "rules = \"rules.yaml\"\nlog_level = \"info\"\n"),
+    ]);
+    let server = Server::start_in(folder, &["--grpc", "off", "--resp", "off"]);
+    let limit = || {
+        let (code, said) = server.ask(&["peek", "shop", "--json"]);
+        assert_eq!(code, 0, "{said}");
+        let said: Value = serde_json::from_str(&said).unwrap();
+        said["limits"][0]["limit"].as_u64().unwrap()
+    };
+    assert_eq!(limit(), 7);
+    std::fs::write(server.path("rules.yaml"), rules(9)).unwrap();
+    std::fs::write(server.path("tollgate.toml"), "rules = \"rules.yaml\"\nlog_level = \"debug\"\n")
+        .unwrap();
+    server.signal("-HUP");
+    server.wait_for_log("the log level was changed");
+    until("the new rules", || limit() == 9);
+
+    std::fs::write(server.path("rules.yaml"), "rules: 1").unwrap();
+    std::fs::write(server.path("tollgate.toml"), "nonsense = 1\n").unwrap();
+    server.signal("-HUP");
+    server.wait_for_log("the old settings go on: tollgate.toml:1: unknown key `nonsense`");
+    assert_eq!(limit(), 9, "wrong rules change nothing");
+}

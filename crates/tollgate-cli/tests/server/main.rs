@@ -1,0 +1,12 @@
+//! `tollgate serve` as a process of its own, and the commands that ask it.
+
+mod bench;
+mod clients;
+mod deploy;
+mod drain;
+mod process;
+mod settings;
+mod start;
+#[path = "../support/mod.rs"]
+mod support;
+mod tls;

@@ -1,0 +1,157 @@
+//! Settings: flags beat variables beat the file, and what is wrong is refused with the reason.
+
+use std::path::Path;
+
+use crate::process::{Server, command, until};
+use crate::support::folder;
+
+/// Runs `tollgate serve --check`, which says what is wrong.
+fn check(folder: &Path, env: &[(&str, &str)], more: &[&str]) -> (i32, String) {
+    let args: Vec<&str> = ["serve", "--check"].iter().chain(more).copied().collect();
+    let output = command(folder, &args).envs(env.iter().copied()).output().unwrap();
+    let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    (output.status.code().unwrap_or(-1), text)
+}
+
+#[test]
+fn every_kind_of_mistake_in_the_file_is_told_with_its_place() {
+    let cases = [
+        (
+            "http = 8080",
+            "tollgate.toml:1: http: \"8080\" is no address; write 127.0.0.1:8080, [::1]:8080 or unix:/path/to/socket, or off",
+        ),
+        ("\nhtpt = \"127.0.0.1:1\"", "tollgate.toml:2: unknown key `htpt`; did you mean `http`?"),
+        (
+            "[bounds]\nbdoy = 1",
+            "tollgate.toml:2: unknown key `bounds_bdoy`; did you mean `bounds_body`?",
+        ),
+        (
+            "colour = 1",
+            "tollgate.toml:1: unknown key `colour`; see tollgate serve --help: every flag is a key",
+        ),
+        (
+            "[bounds]\n# why\nbody = 0",
+            "tollgate.toml:3: bounds_body: write a whole number from 1, such as 5000, 100k, 16M or 64KiB",
+        ),
+        (
+            "[bounds]\nidle_timeout = 5",
+            "tollgate.toml:2: bounds_idle_timeout: write a length of time with its unit, such as 10s, 500ms or 2min",
+        ),
+        (
+            "log_denied = 1.5",
+            "tollgate.toml:1: log_denied: write a share from 0 (none) to 1 (all), such as 0.01",
+        ),
+        (
+            "headers = \"draft-7\"",
+            "tollgate.toml:1: headers: write one of draft-10, draft-8, draft-6, legacy, envoy-03, none",
+        ),
+        ("json = \"yes\"", "tollgate.toml:1: json: write true or false"),
+        (
+            "http = [\"a\", \"b\"]",
+            "tollgate.toml:1: http: write one value, a number or a text in quotes",
+        ),
+        (
+            "trusted_proxies = [\"10.0.0.0/8\", \"example.com\"]",
+            "tollgate.toml:1: trusted_proxies: \"example.com\" is no network; write 10.0.0.0/8 or 192.0.2.1",
+        ),
+        (
+            "store = \"redis://127.0.0.1\"",
+            "tollgate.toml:1: store: the store `redis` comes in a later version; write memory",
+        ),
+        ("store = \"disk\"", "tollgate.toml:1: store: there is no store `disk`; write memory"),
+        (
+            "log_level = \"loud\"",
+            "tollgate.toml:1: log_level: write error, warn, info, debug or trace, or as tollgate=debug,warn",
+        ),
+        (
+            "rules_token = \"short\"",
+            "tollgate.toml:1: rules_token: a token needs at least 16 characters",
+        ),
+        (
+            "config = \"other.toml\"",
+            "tollgate.toml:1: unknown key `config`; see tollgate serve --help: every flag is a key",
+        ),
+    ];
+    for (text, expected) in cases {
+        let folder = folder(&[("tollgate.toml", text)]);
+        let (code, said) = check(folder.path(), &[], &[]);
+        assert_eq!((code, said.as_str()), (2, &*format!("error: {expected}\n")), "{text}");
+    }
+}
+
+#[test]
+fn all_mistakes_are_told_at_once() {
+    let folder = folder(&[("tollgate.toml", "http = 1\n[drain]\nnotice = \"soon\"\n")]);
+    let (code, said) = check(folder.path(), &[], &[]);
+    assert_eq!(code, 2);
+    assert!(said.contains("tollgate.toml:1: http: "), "{said}");
+    assert!(said.contains("tollgate.toml:3: drain_notice: "), "{said}");
+}
+
+#[test]
+fn mistakes_that_are_not_of_one_key_are_told_too() {
+    let folder = folder(&[
+        ("broken.toml", "http = \n"),
+        ("rules.yaml", "rules: [{ nmae: x }]"),
+        ("weak", "ann:short"),
+    ]);
+    for (args, expected) in [
+        (&["--config", "none.toml"][..], "cannot read the settings none.toml"),
+        (&["--config", "broken.toml"], "broken.toml:1: "),
+        (&["--rules", "none.yaml"], "none.yaml"),
+        (&["--rules", "rules.yaml"], "nmae"),
+        (&["--rules", "ftp://x/y"], "--rules: ftp://x/y: a URL begins with http:// or https://"),
+        (
+            &["--data-tokens", "weak"],
+            "the tokens of weak cannot be used: token 1: a token needs at least 16",
+        ),
+        (&["--admin-tokens", "none"], "the tokens of none cannot be used"),
+        (&["--tls-cert", "c.pem"], "--tls-cert comes with --tls-key: give the private key too"),
+        (&["--grpc-tls-key", "k.pem"], "--grpc-tls-key comes with --grpc-tls-cert"),
+        (
+            &["--tls-client-ca", "ca.pem"],
+            "--tls-client-ca needs TLS: give --tls-cert and --tls-key",
+        ),
+        (&["--tls-cert", "c.pem", "--tls-key", "k.pem"], "c.pem: "),
+        (&["--otlp", "127.0.0.1:4317"], "--otlp: 127.0.0.1:4317: "),
+        (&["--threads", "0"], "'--threads <N>': write a whole number from 1"),
+        (&["--http", "example"], "is no address; write 127.0.0.1:8080"),
+    ] {
+        let (code, said) = check(folder.path(), &[], args);
+        assert_eq!(code, 2, "{args:?}: {said}");
+        assert!(said.contains("error: ") && said.contains(expected), "{args:?}: {said}");
+    }
+    let (code, said) = check(folder.path(), &[("TOLLGATE_HTTP", "x")], &[]);
+    assert!(code == 2 && said.contains("is no address"), "{said}");
+}
+
+#[test]
+fn what_is_right_is_said_to_be_and_nothing_is_started() {
+    let folder = folder(&[
+        ("tollgate.toml", "rules = \"rules.yaml\"\nhttp = \"127.0.0.1:1\"\nthreads = 0x1\n"),
+        ("rules.yaml", "rules: [{ name: all, limit: 1/s }]"),
+    ]);
+    let (code, said) = check(folder.path(), &[], &[]);
+    let expected = "settings, rules, tokens and certificates are right\n";
+    assert_eq!((code, said.as_str()), (0, expected));
+    assert!(!folder.path().join("tollgate-data").exists());
+}
+
+#[test]
+fn flags_beat_variables_beat_the_file() {
+    let text = "http = \"unix:file.sock\"\ngrpc = \"unix:file.sock\"\nresp = \"off\"\n\
+                data = \"kept\"\njson = true\n[drain]\nnotice = 0\n";
+    let folder = folder(&[("tollgate.toml", text)]);
+    let mut command = command(folder.path(), &["serve", "--http", "unix:flag.sock"]);
+    command.env("TOLLGATE_HTTP", "unix:variable.sock").env("TOLLGATE_GRPC", "unix:variable.sock");
+    let child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut server = Server { child, said: serde_json::Value::Null, folder };
+    until("doors", || server.path("flag.sock").exists() && server.path("variable.sock").exists());
+    assert!(!server.path("file.sock").exists());
+    server.signal("-TERM");
+    assert_eq!(server.wait().code(), Some(0));
+    let said = std::io::read_to_string(server.child.stdout.take().unwrap()).unwrap();
+    let said: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(said["grpc"], "unix:variable.sock");
+    assert_eq!((&said["resp"], &said["data"]), (&serde_json::Value::Null, &"kept".into()));
+}

@@ -1,0 +1,141 @@
+//! Starting: what it says, what it warns of, what it tells systemd.
+#![allow(clippy::disallowed_methods, reason = "starting takes real time")]
+
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixDatagram;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::process::{DEADLINE, Server, command, shell};
+
+/// Bare `tollgate`, on free ports by variables; what it says is for people.
+fn announced(more: &[(&str, &str)]) -> (Server, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let doors = ["TOLLGATE_HTTP", "TOLLGATE_GRPC", "TOLLGATE_RESP"];
+    let any = doors.map(|door| (door, "127.0.0.1:0"));
+    let log = std::fs::File::create(folder.path().join("log")).unwrap();
+    let mut command = command(folder.path(), &[]);
+    command.envs(any).envs(more.iter().copied());
+    let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut text = String::new();
+    // The last line is the hint for Envoy.
+    while !text.contains("Envoy: ") {
+        let line = lines.next().unwrap_or_else(|| panic!("{text}")).unwrap();
+        text += &format!("{line}\n");
+    }
+    (Server { child, said: Value::Null, folder }, text)
+}
+
+#[test]
+fn the_announced_curl_is_denied_at_the_sixth_call() {
+    let started = Instant::now();
+    let (server, text) = announced(&[]);
+    assert!(started.elapsed() < Duration::from_secs(5), "it starts at once");
+    let curl = text.lines().map(str::trim).find(|line| line.starts_with("curl ")).unwrap();
+    let answers: Vec<Value> = (0..6).map(|_| serde_json::from_str(&shell(curl)).unwrap()).collect();
+    let allowed: Vec<bool> = answers.iter().map(|a| a["allowed"].as_bool().unwrap()).collect();
+    assert_eq!(allowed, [true, true, true, true, true, false], "{answers:?}");
+    assert_eq!((&answers[5]["rule"], &answers[5]["code"]), (&"login".into(), &429.into()));
+
+    let redis = text.lines().map(str::trim).find(|line| line.starts_with("redis-cli ")).unwrap();
+    let first: Vec<String> = (0..6).map(|_| shell(redis)[..1].to_owned()).collect();
+    assert_eq!(first, ["0", "0", "0", "0", "0", "1"]);
+    drop(server);
+}
+
+#[test]
+fn the_admin_token_is_shown_once_and_kept_private() {
+    let (server, text) = announced(&[]);
+    let file = server.path("tollgate-data/tokens");
+    let kept = std::fs::read_to_string(&file).unwrap();
+    let token = kept.lines().find_map(|line| line.strip_prefix("admin:")).unwrap();
+    assert!(text.contains(token), "{text}");
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    let mut server = server;
+    server.signal("-KILL");
+    server.wait();
+    let data = file.parent().unwrap().to_str().unwrap().to_owned();
+    let (_again, text) = announced(&[("TOLLGATE_DATA", &data)]);
+    assert!(!text.contains(token), "{text}");
+    assert!(text.contains("tollgate-data/tokens"), "{text}");
+}
+
+#[test]
+fn a_port_that_is_taken_is_told_with_what_to_do() {
+    let server = Server::start(&["--grpc", "off", "--resp", "off"]);
+    assert!(server.said["grpc"].is_null() && server.said["resp"].is_null(), "{}", server.said);
+    let taken = server.at("http");
+    let args = ["serve", "--http", taken, "--grpc", "off", "--resp", "off", "--data", "other"];
+    let second = command(server.folder.path(), &args).output().unwrap();
+    assert_eq!(second.status.code(), Some(2));
+    let said = String::from_utf8(second.stderr).unwrap();
+    let error = said.lines().find(|line| line.starts_with("error:")).unwrap();
+    let expected = format!(
+        "error: cannot listen on {taken}: Address already in use (os error 98) \
+         (is another tollgate running? choose another address)"
+    );
+    assert_eq!(error, expected);
+}
+
+#[test]
+fn public_doors_are_warned_of() {
+    let server = Server::start(&["--http", "0.0.0.0:0", "--grpc", "off", "--log", "json"]);
+    server.wait_for_log("lets everybody ask");
+    let log = server.log();
+    let lines: Vec<Value> =
+        log.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    let warnings: Vec<&str> = lines
+        .iter()
+        .filter(|line| line["level"] == "WARN")
+        .map(|line| line["message"].as_str().unwrap())
+        .collect();
+    assert_eq!(warnings.len(), 2, "{log}");
+    assert!(warnings[0].contains("http door on 0.0.0.0:0 is public and speaks in the clear"));
+    assert!(lines.iter().all(|line| line["timestamp"].is_string()), "{log}");
+}
+
+#[test]
+fn a_unix_socket_is_a_door() {
+    let server = Server::start(&["--http", "unix:http.sock", "--grpc", "off", "--resp", "off"]);
+    assert_eq!(server.said["http"], "unix:http.sock");
+    let socket = server.path("http.sock");
+    let url = "http://tollgate/v1/limit";
+    let body = r#"{"key":"a","limit":"5/min"}"#;
+    let answer = shell(&format!("curl -s --unix-socket {} {url} -d '{body}'", socket.display()));
+    assert!(answer.contains(r#""allowed":true"#), "{answer}");
+    let mut server = server;
+    server.signal("-TERM");
+    assert_eq!(server.wait().code(), Some(0));
+    assert!(!socket.exists(), "it takes the socket's file along");
+}
+
+#[test]
+fn systemd_is_told_how_it_goes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("notify");
+    let socket = UnixDatagram::bind(&path).unwrap();
+    socket.set_read_timeout(Some(DEADLINE)).unwrap();
+    let heard = || {
+        let mut message = [0; 64];
+        let length = socket.recv(&mut message).unwrap();
+        String::from_utf8(message[..length].to_vec()).unwrap()
+    };
+    let args = ["serve", "--http", "127.0.0.1:0", "--grpc", "off", "--resp", "off"];
+    let mut command = command(folder.path(), &args);
+    command.env("NOTIFY_SOCKET", &path).env("STATE_DIRECTORY", folder.path().join("state"));
+    command.env("TOLLGATE_DRAIN_NOTICE", "0").stdout(Stdio::piped()).stderr(Stdio::null());
+    let child = command.spawn().unwrap();
+    let mut server = Server { child, said: Value::Null, folder };
+    assert_eq!(heard(), "READY=1");
+    assert!(server.path("state/tokens").exists(), "data goes to the state directory");
+    server.signal("-INT");
+    assert_eq!(heard(), "STOPPING=1");
+    assert_eq!(server.wait().code(), Some(0));
+    let mut said = String::new();
+    server.child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(said.contains("tollgate"), "{said}");
+}
