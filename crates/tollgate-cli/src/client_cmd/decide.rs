@@ -77,8 +77,14 @@ pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<Outcome> {
 /// Says how it stands; nothing is spent.
 pub(crate) fn peek(args: &KeyArgs) -> anyhow::Result<Outcome> {
     let (path, body) = about(args, "peek")?;
-    let reply = answer(&args.service, &path, &body, "would be allowed")?;
-    Ok(Outcome::found(reply["allowed"] == false))
+    let mut reply = args.service.read(Ask::new("POST", path).json(&body))?;
+    // A look costs nothing, so it is allowed even where nothing is left.
+    let limits = reply["limits"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let used_up = |limit: &Value| limit["remaining"] == 0 && limit["mode"] == "enforce";
+    let denied = reply["allowed"] == false || limits.iter().any(used_up);
+    reply["allowed"] = json!(!denied);
+    show(&args.service, &reply, "would be allowed")?;
+    Ok(Outcome::found(denied))
 }
 
 /// Forgets what was spent.
@@ -102,16 +108,15 @@ fn about(args: &KeyArgs, what: &str) -> anyhow::Result<(String, Value)> {
     }
 }
 
-/// Asks and shows the answer. One about a key of a rule does not say whether it would pass.
 fn answer(service: &Service, path: &str, body: &Value, fine: &str) -> anyhow::Result<Value> {
-    let mut reply = service.read(Ask::new("POST", path).json(body))?;
-    if reply["allowed"].is_null() {
-        let limits = reply["limits"].as_array().map(Vec::as_slice).unwrap_or_default();
-        reply["allowed"] = json!(limits.iter().all(|limit| limit["remaining"] != 0));
-    }
-    match service.json {
-        true => drop(show::json(&reply)?),
-        false => verdict::print(&reply, fine)?,
-    }
+    let reply = service.read(Ask::new("POST", path).json(body))?;
+    show(service, &reply, fine)?;
     Ok(reply)
+}
+
+fn show(service: &Service, reply: &Value, fine: &str) -> anyhow::Result<()> {
+    match service.json {
+        true => show::json(reply).map(drop),
+        false => verdict::print(reply, fine),
+    }
 }
