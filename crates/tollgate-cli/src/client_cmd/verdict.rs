@@ -22,8 +22,11 @@ pub(super) fn print(reply: &Value, fine: &str) -> anyhow::Result<()> {
             };
             let retry = match millis(&reply["retry_after_ms"]) {
                 Some(retry) => format!("retry in {retry}"),
-                None if reply["code"].is_null() => "nothing is left".to_owned(),
-                None => "it can never pass".to_owned(),
+                None if matches!(reply["code"].as_u64(), Some(400..)) => {
+                    "it can never pass".to_owned()
+                }
+                // A look, which was not refused itself.
+                None => "nothing is left".to_owned(),
             };
             writeln!(out, "{}{by}; {retry}", style.denied("denied"))?;
         }
