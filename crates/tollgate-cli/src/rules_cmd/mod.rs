@@ -10,9 +10,13 @@ use clap::{Args, Subcommand};
 use crate::Outcome;
 
 const RULES_HELP: &str = "\
-Examples:
+A server without --rules keeps them itself: these commands ask it. A rules service of its own serves
+many limiters:
   tollgate rules serve --data ./rules-data --import rules/
+  export TOLLGATE_SERVER=http://127.0.0.1:8082
   export TOLLGATE_TOKEN=…                     from the file `tokens` in that folder
+
+Examples:
   tollgate rules put shop shop.yaml --dry-run
   tollgate rules put shop shop.yaml
   tollgate rules history shop
