@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::BoolishValueParser;
 use ipnet::IpNet;
+use tollgate_server::net::Address;
 use tollgate_server::secret::Secret;
 
 use super::logs::Level;
@@ -64,7 +65,7 @@ pub(crate) struct ServeArgs {
     pub(super) resp: Option<Door>,
     /// An address of its own for the admin API; on the HTTP door without it
     #[arg(long, env = "TOLLGATE_ADMIN", value_name = "ADDR")]
-    pub(super) admin: Option<Door>,
+    pub(super) admin: Option<Address>,
 
     #[command(flatten)]
     pub(super) tls: TlsArgs,

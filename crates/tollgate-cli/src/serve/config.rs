@@ -25,7 +25,6 @@ pub(super) fn config(args: &ServeArgs) -> anyhow::Result<Config> {
         ("http", &args.http, &mut config.http),
         ("grpc", &args.grpc, &mut config.grpc),
         ("resp", &args.resp, &mut config.resp),
-        ("admin", &args.admin, &mut config.admin),
     ] {
         let tls = args.tls.of(name)?;
         match given {
@@ -33,6 +32,9 @@ pub(super) fn config(args: &ServeArgs) -> anyhow::Result<Config> {
             Some(Door::At(address)) => *place = Some(Bind { address: address.clone(), tls }),
             None => *place = place.take().map(|bind| Bind { tls, ..bind }),
         }
+    }
+    if let Some(address) = args.admin.clone() {
+        config.admin = Some(Bind { address, tls: args.tls.of("admin")? });
     }
     config.admin_tokens = args.admin_tokens.as_deref().map(tokens).transpose()?;
     config.data_tokens = args.data_tokens.as_deref().map(tokens).transpose()?;

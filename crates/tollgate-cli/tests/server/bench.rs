@@ -1,5 +1,9 @@
 //! `tollgate bench` against every door.
 
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::time::Duration;
+
 use serde_json::Value;
 
 use crate::process::{Server, command};
@@ -55,6 +59,34 @@ fn a_rate_is_kept() {
     let more = ["--rate", "1000", "--duration", "1s", "--connections", "10"];
     let report = bench(&server, "resp", &more);
     assert_eq!((&report["decisions"], &report["pipeline"]), (&1000.into(), &1.into()), "{report}");
+}
+
+/// Half a second without an answer holds up all that should have started in the meantime, not only
+/// the one request that was under way.
+#[test]
+fn a_server_that_stalls_is_not_let_off() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let to = listener.local_addr().unwrap().to_string();
+    let server = std::thread::spawn(move || {
+        let mut stream = listener.accept().unwrap().0;
+        let (mut piece, mut answered) = ([0; 4096], 0);
+        while stream.read(&mut piece).is_ok_and(|length| length > 0) {
+            answered += 1;
+            if answered == 20 {
+                std::thread::park_timeout(Duration::from_millis(500));
+            }
+            stream.write_all(b"*2\r\n$7\r\nallowed\r\n:1\r\n").unwrap();
+        }
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let args = ["bench", "--json", "--door", "resp", "--to", &to, "--connections", "1"];
+    let args = [&args[..], &["--rate", "100", "--duration", "1s"]].concat();
+    let output = command(folder.path(), &args).output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    server.join().unwrap();
+    assert_eq!(report["decisions"], 100, "{report}");
+    let p90 = report["latency_ns"]["p90"].as_u64().unwrap();
+    assert!(p90 > 200_000_000, "{report}");
 }
 
 #[test]

@@ -12,8 +12,8 @@ use crate::process::{DEADLINE, Server, until};
 use crate::support::folder;
 
 /// A window that is not over before the test is: what is left tells every debit apart.
-const LIMIT: &str = "1000000/d fixed first_hit";
-const TOTAL: u64 = 1_000_000;
+const LIMIT: &str = "100000000/d fixed first_hit";
+const TOTAL: u64 = 100_000_000;
 /// At each door.
 const CLIENTS: usize = 4;
 

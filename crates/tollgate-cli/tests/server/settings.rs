@@ -47,6 +47,10 @@ fn every_kind_of_mistake_in_the_file_is_told_with_its_place() {
         ),
         ("json = \"yes\"", "tollgate.toml:1: json: write true or false"),
         (
+            "admin = \"off\"",
+            "tollgate.toml:1: admin: \"off\" is no address; write 127.0.0.1:8080, [::1]:8080 or unix:/path/to/socket",
+        ),
+        (
             "http = [\"a\", \"b\"]",
             "tollgate.toml:1: http: write one value, a number or a text in quotes",
         ),
