@@ -1,5 +1,8 @@
 //! Any bytes as commands of the Redis protocol, cut anywhere: what is read does not depend on how
 //! they arrive, and stays within its bounds.
+//!
+//! The first byte says in what pieces the others come. Seeds are texts with plain line ends, so
+//! every input is tried with those of the protocol as well.
 
 #![no_main]
 
@@ -17,6 +20,11 @@ type Commands = (Vec<Vec<Vec<u8>>>, bool);
 
 fuzz_target!(|input: (u8, &[u8])| {
     let (size, bytes) = input;
+    check(size, bytes);
+    check(size, &bytes.split(|byte| *byte == b'\n').collect::<Vec<_>>().join(&b"\r\n"[..]));
+});
+
+fn check(size: u8, bytes: &[u8]) {
     for bounds in [Bounds::KNOWN, Bounds::STRANGER] {
         let whole = commands(bytes, bytes.len().max(1), &bounds);
         assert_eq!(whole, commands(bytes, usize::from(size).max(1), &bounds));
@@ -25,7 +33,7 @@ fuzz_target!(|input: (u8, &[u8])| {
             assert!(command.iter().map(Vec::len).sum::<usize>() <= bounds.bytes);
         }
     }
-});
+}
 
 /// All commands in what comes in pieces of `size` bytes.
 fn commands(input: &[u8], size: usize, bounds: &Bounds) -> Commands {

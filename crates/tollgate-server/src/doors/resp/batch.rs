@@ -93,7 +93,9 @@ impl Batch {
             let Brought { limit, bucket } = &*self.limits[usize::from(asked.limit.0)].brought;
             Check::new(*bucket, Key::Bytes(asked.key.of(received)), limit, asked.cost)
         };
-        let checks: SmallVec<[Check<'_>; MOST]> = self.asked.iter().map(check).collect();
+        // Filled where it stands: moving it would cost more than a decision.
+        let mut checks = SmallVec::<[Check<'_>; MOST]>::new();
+        checks.extend(self.asked.iter().map(check));
         let mut forms = self.asked.iter().map(|asked| limit(asked).form);
         engine.limit_each(DoorName::Resp, &checks, |verdict| match forms.next() {
             Some(Form::Fields) => fields::of_limit(&verdict, replies),

@@ -20,6 +20,8 @@ use crate::server::Context;
 const READS_BETWEEN_LOOKS: u32 = 32;
 /// What a closing server still reads of a client that goes on sending.
 const LAST_READS: u32 = 64;
+/// What was sent in time is heard of by then.
+const LAST_MOMENT: Duration = Duration::from_millis(20);
 
 /// Serves a connection to its end.
 pub(super) async fn serve(context: &Context, connection: Connection) {
@@ -107,18 +109,15 @@ impl Talk {
         }
     }
 
-    /// Answers what has come by now, the rest of it being with the system.
+    /// Answers what has come by now, some of it being with the system or on its way from there.
     async fn last_words(&mut self) -> Result<(), End> {
         for _ in 0..LAST_READS {
             let most = self.session.bounds().bytes;
-            let come =
-                poll_fn(|context| match self.input.poll_read(&mut self.stream, most, context) {
-                    Poll::Ready(Ok(read)) => Poll::Ready(read),
-                    Poll::Ready(Err(_)) | Poll::Pending => Poll::Ready(0),
-                });
-            match come.await {
-                0 => break,
-                _ => self.answer().await?,
+            let (input, stream) = (&mut self.input, &mut self.stream);
+            let read = poll_fn(|context| input.poll_read(stream, most, context));
+            match tokio::time::timeout(LAST_MOMENT, read).await {
+                Ok(Ok(1..)) => self.answer().await?,
+                Ok(Ok(0) | Err(_)) | Err(_) => break,
             }
         }
         Ok(())

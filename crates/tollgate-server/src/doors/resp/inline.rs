@@ -78,10 +78,7 @@ impl Word<'_> {
 
     fn escaped(&mut self) -> Result<u8, Unbalanced> {
         Ok(match self.take().ok_or(Unbalanced)? {
-            b'x' => match self.hex() {
-                Some(byte) => byte,
-                None => b'x',
-            },
+            b'x' => self.hex().unwrap_or(b'x'),
             b'n' => b'\n',
             b'r' => b'\r',
             b't' => b'\t',
