@@ -50,7 +50,10 @@ impl<'h> Told<'h> {
         head: &'h Parts,
     ) -> Result<Told<'h>, Problem> {
         let peer = peer.map(|peer| peer.ip().to_canonical());
-        let own_host = || one(&head.headers, HOST.as_str());
+        let own_host = || {
+            let header = one(&head.headers, HOST.as_str());
+            header.map(|host| host.or_else(|| head.uri.host().map(Cow::Borrowed)))
+        };
         let own_target = || head.uri.path_and_query().map_or("/", |target| target.as_str());
         if !is_trusted(trusted, peer) {
             return Ok(Told {

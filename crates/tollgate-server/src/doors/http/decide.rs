@@ -277,7 +277,7 @@ async fn reserve(context: &Context, query: Option<&str>, body: &[u8]) -> Result<
         Some(id) => {
             let open_ms = open.as_millis() as u64;
             let json = render::hold(&id.to_string(), open_ms, answer);
-            json_reply(StatusCode::CREATED, json)
+            json_reply(StatusCode::OK, json)
         }
         None => decided(context, wants, answer),
     };

@@ -9,6 +9,7 @@ mod body;
 mod call;
 mod decide;
 mod render;
+mod values;
 mod visit;
 mod wire;
 
