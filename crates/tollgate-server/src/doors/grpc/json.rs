@@ -276,7 +276,6 @@ fn json_of(value: &Value) -> Json {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
 
     use tollgate::testing::ManualClock;
     use tollgate::{Clock, Limiter, Time};
@@ -296,7 +295,7 @@ descriptors:
     fn engine() -> Engine {
         let clock = Clock::from(&ManualClock::at(Time::from_nanos(1_767_268_807_500_000_000)));
         let limiter = Limiter::builder().clock(clock.clone()).build_rules(RULES.parse().unwrap());
-        Engine::new(limiter, clock, Arc::new(Telemetry::new(&TelemetryOptions::default())))
+        Engine::new(limiter, clock, Telemetry::new(&TelemetryOptions::default()).unwrap())
     }
 
     async fn ask(engine: &Engine, body: &str) -> (u16, Json) {
