@@ -36,7 +36,7 @@ fn a_ban_refuses_until_its_moment_and_charges_nothing() {
     assert_eq!((decision.allowed, decision.code, decision.reason), (false, 429, Reason::Banned));
     assert_eq!((decision.rule(), decision.key()), (Some("api"), Some("acme|ann")));
     assert_eq!(decision.retry_after, Some(Duration::from_secs(600)));
-    assert_eq!(decision.to_string(), "banned by api: 10 min left");
+    assert_eq!(decision.to_string(), "banned by api: 10min left");
     assert!(limiter.store().is_empty());
     clock.advance(Duration::from_secs(600) - Duration::from_nanos(1));
     assert!(!limiter.decide(&ann()).allowed);
