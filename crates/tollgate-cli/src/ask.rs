@@ -123,9 +123,7 @@ pub(crate) enum Reply {
 impl Service {
     /// Asks, and waits for the answer. What is neither fine nor about the rules is an error.
     pub(crate) fn ask(&self, ask: Ask<'_>) -> anyhow::Result<Reply> {
-        let (client, request) = self.request(ask)?;
-        let answer = runtime()?.block_on(client.send(request, Duration::ZERO));
-        let answer = answer.with_context(|| format!("no answer from {}", self.base()))?;
+        let answer = self.send(ask)?;
         if answer.status.is_success() {
             return Ok(Reply::Fine(answer));
         }
@@ -134,10 +132,13 @@ impl Service {
 
     /// Whether there is a good answer at a path, whatever it says.
     pub(crate) fn is_fine(&self, path: &str) -> anyhow::Result<bool> {
-        let (client, request) = self.request(Ask::new("GET", path))?;
+        Ok(self.send(Ask::new("GET", path))?.status.is_success())
+    }
+
+    fn send(&self, ask: Ask<'_>) -> anyhow::Result<Answer> {
+        let (client, request) = self.request(ask)?;
         let answer = runtime()?.block_on(client.send(request, Duration::ZERO));
-        let answer = answer.with_context(|| format!("no answer from {}", self.base()))?;
-        Ok(answer.status.is_success())
+        answer.with_context(|| format!("no answer from {}", self.base()))
     }
 
     /// Asks for an answer that goes on and on, and hands over its pieces as they come, until

@@ -11,11 +11,13 @@ mod tls;
 mod values;
 
 use std::ffi::OsString;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
 use clap::{CommandFactory, FromArgMatches};
+use tollgate_server::net::Bind;
 use tollgate_server::rules_service::{Role, Tokens};
 use tollgate_server::{Config, Server};
 
@@ -86,7 +88,7 @@ fn settle() -> anyhow::Result<ServeArgs> {
 
 async fn check(config: Config) -> anyhow::Result<Outcome> {
     tokio::task::spawn_blocking(move || Server::check(&config)).await??;
-    println!("settings, rules, tokens and certificates are right");
+    writeln!(io::stdout(), "settings, rules, tokens and certificates are right")?;
     Ok(Outcome::Fine)
 }
 
@@ -96,16 +98,17 @@ async fn serve(args: &ServeArgs, config: Config, mut logs: Logs) -> anyhow::Resu
     let data = config::data(args);
     let first = args.admin_tokens.is_none() && !tokens_file(&data).exists();
     let warnings = public::warnings(&config);
-    let secured = |bind: &Option<tollgate_server::net::Bind>| {
-        bind.as_ref().is_some_and(|bind| bind.tls.is_some())
-    };
+    let secured = |bind: &Option<Bind>| bind.as_ref().is_some_and(|bind| bind.tls.is_some());
     let tls = (secured(&config.http), secured(&config.admin));
     let server = Server::start(config).await?;
     for warning in warnings {
         tracing::warn!("{warning}");
     }
     let made = if first { made_token(&data) } else { None };
-    Announcement { args, addresses: server.addresses(), tls, data, made }.write()?;
+    let announcement = Announcement { args, addresses: server.addresses(), tls, data, made };
+    if let Err(error) = announcement.write() {
+        tracing::warn!(%error, "nobody reads where it listens");
+    }
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "ready");
     notify::tell(notify::READY);
     while signals.next().await == Told::Reload {
