@@ -4,8 +4,9 @@ use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tollgate::rules::{Decision, KeyAdjustment, LimitStatus};
+use tollgate::rules::{Decision, KeyAdjustment};
 
+use crate::headers::{Answer, Standing};
 use crate::rules_service::problem::{Problem, Result};
 use crate::rules_service::reading::{Caller, Document};
 use crate::server::Context;
@@ -80,14 +81,13 @@ async fn adjust(
 }
 
 fn rendered(decision: &Decision) -> Value {
-    let limit = |limit: LimitStatus<'_>| {
-        let verdict = limit.verdict;
-        let reset_ms = verdict.reset_after.as_nanos().div_ceil(1_000_000);
+    let answer = Answer::of(decision);
+    let limit = |limit: &Standing<'_>| {
         json!({
-            "limit": verdict.limit,
-            "remaining": verdict.remaining,
-            "window_s": limit.quota.period.map(|period| period.span().as_nanos().div_ceil(1_000_000_000)),
-            "reset_after_ms": reset_ms,
+            "limit": limit.limit,
+            "remaining": limit.remaining,
+            "window_s": limit.window_s,
+            "reset_after_ms": limit.reset_after_ms,
             "mode": limit.mode.to_string(),
         })
     };
@@ -95,6 +95,6 @@ fn rendered(decision: &Decision) -> Value {
         "domain": decision.domain(),
         "rule": decision.rule(),
         "key": decision.key(),
-        "limits": decision.limits().map(limit).collect::<Vec<_>>(),
+        "limits": answer.limits.iter().map(limit).collect::<Vec<_>>(),
     })
 }

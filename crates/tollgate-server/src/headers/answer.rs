@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 use tollgate::limit::AlgorithmName;
-use tollgate::rules::{Decision, Mode, Reason, Then};
+use tollgate::rules::{Decision, Mode, Reason};
 use tollgate::{Quota, Retry, Span, Verdict};
 
 /// What a decision comes to.
@@ -84,7 +84,7 @@ impl<'a> Answer<'a> {
             key: decision.key(),
             wait_ms: millis_up(decision.wait),
             retry_after_ms: decision.retry_after.map(|retry| millis_up(retry).max(1)),
-            banned: !decision.allowed && matches!(decision.then(), Some(Then::Ban(_))),
+            banned: decision.reason == Reason::Banned,
             limits: limits.collect(),
         }
     }

@@ -107,11 +107,16 @@ impl std::fmt::Display for super::answer::Name<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tollgate::{Limiter, Request};
+    use tollgate::rules::{BanData, Data};
+    use tollgate::{Limiter, Request, Rules};
 
     fn refused(rule: &str) -> Value {
-        let rules = format!("rules: [{{ name: r, {rule} }}]");
-        let limiter = Limiter::from_rules(rules.parse().unwrap());
+        let rules: Rules = format!("rules: [{{ name: r, {rule} }}]").parse().unwrap();
+        refused_by(rules)
+    }
+
+    fn refused_by(rules: Rules) -> Value {
+        let limiter = Limiter::from_rules(rules);
         let ask = || limiter.decide(&Request::new("GET", "/").attribute("user", "ann"));
         let decision = (0..10).map(|_| ask()).find(|decision| !decision.allowed).unwrap();
         serde_json::from_str(&problem(&Answer::of(&decision))).unwrap()
@@ -122,11 +127,6 @@ mod tests {
         for (rule, code, uri) in [
             ("limit: 1/h", "quota-exceeded", TYPES),
             ("limit: 1/h, then: shed", "temporary-reduced-capacity", TYPES),
-            (
-                "limit: 1/h, then: ban [1min] after 1 denials in 1min",
-                "abnormal-usage-detected",
-                TYPES,
-            ),
             ("when: user == 'ann', then: deny 403", "denied-by-rule", "urn:tollgate:"),
         ] {
             let body = refused(rule);
@@ -134,5 +134,14 @@ mod tests {
             assert_eq!((&body["code"], &body["rule"]), (&json!(code), &json!("r")));
         }
         assert_eq!(refused("limit: 1/h, then: shed")["status"], 503);
+    }
+
+    #[test]
+    fn who_is_banned_is_told_so() {
+        let rules: Rules = "rules: [{ name: r, per: user, limit: 10/h }]".parse().unwrap();
+        let ban = BanData { rule: "r".into(), key: "ann".into(), ..BanData::default() };
+        let data = Data { bans: vec![ban], ..Data::default() };
+        let body = refused_by(rules.with_data(&data).unwrap());
+        assert_eq!(body["type"], format!("{TYPES}abnormal-usage-detected"));
     }
 }

@@ -4,6 +4,7 @@ use tollgate::rules::Decision;
 use tollgate::{Retry, Span, Verdict};
 
 use super::reply::Replies;
+use crate::headers::Answer;
 
 /// What the HTTP door would answer to a limit that was brought along.
 fn code(allowed: bool) -> i64 {
@@ -32,13 +33,13 @@ pub(super) fn of_decision(decision: &Decision, replies: &mut Replies) {
     replies.text(decision.reason.as_str());
     replies.text("limits");
     replies.array(decision.limits().count());
-    for limit in decision.limits() {
+    for (limit, standing_now) in decision.limits().zip(&Answer::of(decision).limits) {
         replies.map(6);
         replies.text("rule");
         replies.text(limit.rule);
         replies.text("window_s");
-        match limit.quota.period {
-            Some(period) => replies.count(period.span().as_nanos().div_ceil(1_000_000_000)),
+        match standing_now.window_s {
+            Some(seconds) => replies.count(seconds),
             None => replies.null(),
         }
         standing(Some(&limit.verdict), replies);

@@ -19,7 +19,8 @@ fn every_described_call_is_answered() {
     let described = client.send("GET", "/openapi.json", "").json();
     assert_eq!(described["openapi"], "3.1.0");
     for (path, calls) in described["paths"].as_object().unwrap() {
-        for (method, call) in calls.as_object().unwrap() {
+        let calls = calls.as_object().unwrap().iter();
+        for (method, call) in calls.filter(|(name, _)| *name != "parameters") {
             let path = path.replace("{id}", &"0".repeat(32)).replace(['{', '}'], "");
             let answer = client.send(&method.to_uppercase(), &path, "{}");
             let known = call["responses"].as_object().unwrap();

@@ -5,6 +5,7 @@ mod calls;
 pub(crate) mod client;
 mod crowd;
 mod description;
+mod envoy;
 mod hold;
 mod hostile;
 mod http2;
