@@ -1,6 +1,6 @@
 //! What HTTP clients are told about their limits: header fields and the body of a refusal.
 //!
-//! [`Answer`] is what a decision comes to for them; [`write`] turns it into header fields in one of
+//! [`Answer`] is what a decision comes to for them; [`write()`] turns it into header fields in one of
 //! the [styles](HeaderStyle) in use, [`problem`] into a body of `application/problem+json`. All of
 //! them round up: who comes back when told to is not refused for a fraction of a second.
 //!

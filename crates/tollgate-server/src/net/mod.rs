@@ -1,8 +1,8 @@
 //! Connections: where the server listens, who may stay, and how it lets go of them.
 //!
-//! Every door is served the same way. [`serve`] accepts, finds a place for the newcomer (when all
+//! Every door is served the same way. `serve` accepts, finds a place for the newcomer (when all
 //! are taken, who has been silent longest leaves), shakes hands where there is TLS, and hands the
-//! connection to the [`Door`]. Nothing a connection does before it has said something sensible
+//! connection to the `Door`. Nothing a connection does before it has said something sensible
 //! costs more than its place.
 
 mod address;
