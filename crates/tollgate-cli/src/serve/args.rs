@@ -69,7 +69,7 @@ pub(crate) struct ServeArgs {
 
     #[command(flatten)]
     pub(super) tls: TlsArgs,
-    /// A file of tokens for the admin API, as name:token[:role] lines; those of the data folder
+    /// A file of tokens for the admin API, as name:token or name:token:role lines; those of the data folder
     /// without it
     #[arg(long, env = "TOLLGATE_ADMIN_TOKENS", value_name = "FILE")]
     pub(super) admin_tokens: Option<PathBuf>,
