@@ -15,7 +15,7 @@ pub(crate) const FOLDER: &str = "TOLLGATE_COMPONENTS";
 
 /// Programs of Debian packages: what is run, and what has it.
 const DEBIAN: &[(&str, &str)] = &[
-    ("python3", "python3-venv"),
+    ("python3", "python3"),
     ("node", "nodejs"),
     ("npm", "npm"),
     ("curl", "curl"),
@@ -76,7 +76,12 @@ fn group(folder: &Path, packages: &[&str], install: fn(&Path, &[&str]) -> Result
 }
 
 fn pip(folder: &Path, packages: &[&str]) -> Result {
-    sh::run(sh::command("python3", &["-m", "venv"]).arg(folder))?;
+    let venv = || sh::run(sh::command("python3", &["-m", "venv"]).arg(folder));
+    if venv().is_err() {
+        // Debian has it in a package of its own.
+        tools::install("python3's venv", Installer::Apt("python3-venv"))?;
+        venv()?;
+    }
     let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
     sh::run(sh::command(folder.join("bin/python"), &install).args(packages))
 }

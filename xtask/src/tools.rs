@@ -40,7 +40,16 @@ pub(crate) fn ensure(program: &str, installer: Installer) -> Result {
     if find(program).is_some() {
         return Ok(());
     }
-    eprintln!("{program} is missing: installing it");
+    install(program, installer)?;
+    match find(program) {
+        Some(_) => Ok(()),
+        None => Err(format!("{program} was installed, but is not on the PATH").into()),
+    }
+}
+
+/// Installs what is missing.
+pub(crate) fn install(what: &str, installer: Installer) -> Result {
+    eprintln!("{what} is missing: installing it");
     let sudo = installer.needs_root() && !is_root();
     for step in installer.steps() {
         let step = if sudo { [&["sudo", "-n"], step.as_slice()].concat() } else { step };
@@ -48,12 +57,9 @@ pub(crate) fn ensure(program: &str, installer: Installer) -> Result {
         // Debian's packages would ask questions, and start the servers they bring.
         let quiet = [("DEBIAN_FRONTEND", "noninteractive"), ("RUNLEVEL", "1")];
         sh::run(sh::command(first, rest).envs(quiet))
-            .map_err(|error| format!("{program} is missing and could not be installed: {error}"))?;
+            .map_err(|error| format!("{what} is missing and could not be installed: {error}"))?;
     }
-    match find(program) {
-        Some(_) => Ok(()),
-        None => Err(format!("{program} was installed, but is not on the PATH").into()),
-    }
+    Ok(())
 }
 
 /// Where `program` is: on the PATH, or where `cargo install` puts things.

@@ -69,8 +69,8 @@ pub(crate) struct ServeArgs {
 
     #[command(flatten)]
     pub(super) tls: TlsArgs,
-    /// A file of tokens for the admin API, as name:token or name:token:role lines; those of the data folder
-    /// without it
+    /// A file of tokens for the admin API, one a line as name:token or name:token:role; those of
+    /// the data folder without it
     #[arg(long, env = "TOLLGATE_ADMIN_TOKENS", value_name = "FILE")]
     pub(super) admin_tokens: Option<PathBuf>,
     /// A file of tokens for whoever asks for decisions; everybody may without it

@@ -8,7 +8,7 @@ mod holds;
 use std::sync::Arc;
 
 use tollgate::rules::envoy::{RateLimitAnswer, RateLimitRequest};
-use tollgate::rules::{Adjustment, Decision, KeyAdjustment, RuleLimiter};
+use tollgate::rules::{Adjustment, Decision, KeyAdjustment, Reason, RuleLimiter};
 use tollgate::{
     Action, Call, Check, Clock, Key, Limit, MemoryStore, Request, Span, Store, StoreError, Verdict,
 };
@@ -20,6 +20,9 @@ pub(crate) use holds::{HoldId, Outcome};
 use crate::telemetry::{DoorName, Telemetry};
 use brought::Cache;
 use holds::Holds;
+
+/// So many domains are named to who asked for another one.
+const DOMAINS_SHOWN: usize = 20;
 
 /// Decides for every door, and tells [`Telemetry`] about it. Clones share everything.
 #[derive(Clone, Debug)]
@@ -64,6 +67,25 @@ impl Engine {
         let decision = self.0.limiter.ask(request).await;
         self.0.telemetry.decided(door, &decision, cost, self.0.clock.now().since(before));
         decision
+    }
+
+    /// What to say of a decision about a domain nobody has rules for: that is a mistake, not a
+    /// permission.
+    pub(crate) fn unknown_domain(
+        &self,
+        named: Option<&str>,
+        decision: &Decision,
+    ) -> Option<String> {
+        if decision.reason != Reason::Unmatched || decision.domain().is_some() {
+            return None;
+        }
+        let rules = self.0.limiter.rules();
+        let names: Vec<&str> = rules.domain_names().take(DOMAINS_SHOWN).collect();
+        let names = names.join(", ");
+        Some(match named {
+            Some(domain) => format!("there is no domain {domain:?}; there are: {names}"),
+            None => format!("`domain` is missing; there are: {names}"),
+        })
     }
 
     /// Reads or changes what rules count a request by.

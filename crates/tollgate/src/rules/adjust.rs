@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::decide::{Answers, Asked, Charging};
 use super::decision::{Decision, Reason};
-use super::demand::{self, LineKind, Matched};
+use super::demand::{self, LineKind};
 use super::facts::Facts;
 use super::limiter::{RuleLimiter, Shared};
 use super::{Request, ask_envoy};
@@ -116,11 +116,12 @@ async fn all<S: Store>(
             let facts = Facts::new(request, &domain.compiled.trust);
             demand::of(domain, &facts, now)
         };
-        let Matched::Limited(mut demands) = demands else {
+        let Some(mut demands) = demands else {
             return Ok(unmatched(Some(domain.compiled.clone())));
         };
         demands.lines.iter_mut().for_each(|line| line.cost = amount);
         let charging = Charging::Real;
+        let demands = &demands;
         let asked = Asked { limiter, installed: &installed, domain, demands, now, charging };
         let lines = asked.lines(|line| line.kind == LineKind::Limit);
         if let Some(verdicts) = asked.run(action, &lines, 0).await? {
@@ -152,10 +153,7 @@ async fn difference<S: Store>(
         let demands_of = |cost| {
             let request = request.clone().cost(cost);
             let facts = Facts::new(&request, &domain.compiled.trust);
-            match demand::of(domain, &facts, now) {
-                Matched::Limited(demands) => Some(demands),
-                _ => None,
-            }
+            demand::of(domain, &facts, now)
         };
         let Some(mut demands) = demands_of(held) else { return Ok(()) };
         let actual = spent.and_then(demands_of);
@@ -187,6 +185,7 @@ async fn difference<S: Store>(
             }
         }
         let charging = Charging::Real;
+        let demands = &demands;
         let asked = Asked { limiter, installed: &installed, domain, demands, now, charging };
         if carry_out(&asked, changes).await? {
             return Ok(());
@@ -196,7 +195,7 @@ async fn difference<S: Store>(
 
 /// Whether it was done: not if the rules were replaced before anything was.
 async fn carry_out<S: Store>(
-    asked: &Asked<'_, S>,
+    asked: &Asked<'_, '_, S>,
     changes: [(Action, SmallVec<[usize; 6]>); 2],
 ) -> Result<bool, StoreError> {
     let mut begun = false;

@@ -42,9 +42,13 @@ pub(crate) async fn decide<S: Store>(
             return Decision::plain(true, Reason::Unmatched, 200, None, None);
         };
         let now = limiter.clock.now();
-        let facts = Facts::new(request, &domain.compiled.trust);
         let rules = &domain.compiled;
-        let (allowed, reason, code, rule) = match demand::of(domain, &facts, now) {
+        let mut demands = Demands::none();
+        let matched = {
+            let facts = Facts::new(request, &rules.trust);
+            demand::find(domain, &facts, now, &mut demands)
+        };
+        let (allowed, reason, code, rule) = match matched {
             Matched::Nothing => match rules.unmatched {
                 Unmatched::Allow => (true, Reason::Unmatched, 200, None),
                 Unmatched::Deny => (false, Reason::Unmatched, 503, None),
@@ -58,12 +62,13 @@ pub(crate) async fn decide<S: Store>(
                 let code = rules.rules[rule as usize].then.status();
                 (false, Reason::KeyMissing, code, Some(rule))
             }
-            Matched::Limited(demands) => {
+            Matched::Limited => {
                 if !domain.bans.is_empty()
                     && let Some(refused) = bans::refuse(domain, &demands, now)
                 {
                     return refused;
                 }
+                let demands = &demands;
                 let asked =
                     Asked { limiter, installed: &installed, domain, demands, now, charging };
                 match asked.decide().await {
@@ -101,11 +106,11 @@ impl Decision {
 }
 
 /// A request whose limits are to be asked.
-pub(super) struct Asked<'a, S> {
+pub(super) struct Asked<'a, 'd, S> {
     pub(super) limiter: &'a Shared<S>,
     pub(super) installed: &'a Arc<Installed>,
     pub(super) domain: &'a Domain,
-    pub(super) demands: Demands<'a>,
+    pub(super) demands: &'a Demands<'d>,
     pub(super) now: Time,
     pub(super) charging: Charging,
 }
@@ -113,7 +118,7 @@ pub(super) struct Asked<'a, S> {
 /// Lines that were asked, and what each said.
 pub(super) type Answers = SmallVec<[(usize, Verdict); 6]>;
 
-impl<S: Store> Asked<'_, S> {
+impl<S: Store> Asked<'_, '_, S> {
     /// `None` if the rules were replaced meanwhile.
     async fn decide(&self) -> Option<Decision> {
         let lease = new_lease();

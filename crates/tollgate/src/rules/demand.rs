@@ -15,11 +15,8 @@ use super::policy::{MissingKey, Mode, Then};
 use crate::{Check, Former, Key};
 
 /// What a domain's rules make of a request.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "the large one is the usual one, and lives on the stack"
-)]
-pub(crate) enum Matched<'d> {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Matched {
     /// No rule is about it.
     Nothing,
     /// A rule lets it pass, whatever others say.
@@ -29,7 +26,7 @@ pub(crate) enum Matched<'d> {
     /// It lacks an attribute that a rule insists on.
     KeyMissing { rule: u32 },
     /// Limits decide.
-    Limited(Demands<'d>),
+    Limited,
 }
 
 /// One rule's claim on a request.
@@ -86,6 +83,15 @@ pub(crate) struct Demands<'d> {
 }
 
 impl<'d> Demands<'d> {
+    pub(crate) fn none() -> Demands<'d> {
+        Demands {
+            keys: KeyBytes::new(),
+            demands: SmallVec::new(),
+            lines: SmallVec::new(),
+            is_simple: true,
+        }
+    }
+
     /// The check of a line.
     pub(crate) fn check<'c>(
         &'c self,
@@ -107,8 +113,20 @@ impl<'d> Demands<'d> {
     }
 }
 
-/// Matches a request and works out what it asks of each limit.
-pub(crate) fn of<'d>(domain: &'d Domain, facts: &Facts<'_>, now: Time) -> Matched<'d> {
+/// What a request asks of the limits, if limits decide.
+pub(crate) fn of<'d>(domain: &'d Domain, facts: &Facts<'_>, now: Time) -> Option<Demands<'d>> {
+    let mut demands = Demands::none();
+    (find(domain, facts, now, &mut demands) == Matched::Limited).then_some(demands)
+}
+
+/// Matches a request and works out what it asks of each limit. Demands are large: they are written
+/// where they will be read.
+pub(crate) fn find<'d>(
+    domain: &'d Domain,
+    facts: &Facts<'_>,
+    now: Time,
+    demands: &mut Demands<'d>,
+) -> Matched {
     let compiled = &*domain.compiled;
     let mut hits = compiled.matcher.find(facts, &domain.lists);
     let rule_of = |hit: &Hit| &compiled.rules[hit.rule as usize];
@@ -125,20 +143,14 @@ pub(crate) fn of<'d>(domain: &'d Domain, facts: &Facts<'_>, now: Time) -> Matche
         return Matched::Denied { rule };
     }
     let mut plan = None;
-    let mut demands = Demands {
-        keys: KeyBytes::new(),
-        demands: SmallVec::new(),
-        lines: SmallVec::new(),
-        is_simple: true,
-    };
     for hit in hits.iter().filter(|hit| !rule_of(hit).limits.is_empty()) {
         let on = On { facts, route: compiled.matcher.route(*hit), lists: &domain.lists };
-        let mut builder = Builder { domain, on, now, plan: &mut plan, into: &mut demands };
+        let mut builder = Builder { domain, on, now, plan: &mut plan, into: demands };
         if builder.add(hit.rule) == Added::KeyMissing {
             return Matched::KeyMissing { rule: hit.rule };
         }
     }
-    Matched::Limited(demands)
+    Matched::Limited
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use super::Request;
 use super::compiled::{Domain, Rule};
 use super::decide::{Charging, decide};
 use super::decision::Decision;
-use super::demand::{self, Demands, LineKind, Matched, Origin};
+use super::demand::{self, Demands, LineKind, Origin};
 use super::facts::Facts;
 use super::limiter::Shared;
 use super::matcher::Miss;
@@ -97,10 +97,7 @@ pub(crate) async fn explain<S: Store>(limiter: &Shared<S>, request: &Request<'_>
         let facts = Facts::new(request, &domain.compiled.trust);
         ip = facts.ip().map(|ip| ip.to_string());
         let now = limiter.clock.now();
-        let demands = match demand::of(domain, &facts, now) {
-            Matched::Limited(demands) => Some(demands),
-            _ => None,
-        };
+        let demands = demand::of(domain, &facts, now);
         let explained = domain.compiled.rules.iter().enumerate().map(|(number, rule)| {
             let why_not = why_not(domain, number as u32, rule, &facts, now);
             explain_rule(domain, number as u32, why_not, demands.as_ref(), &decision)

@@ -5,7 +5,7 @@ use tollgate_core::Time;
 
 use super::Request;
 use super::compiled::Domain;
-use super::demand::{self, Demands, LineKind, Matched};
+use super::demand::{self, Demands, LineKind};
 use super::expr::On;
 use super::facts::Facts;
 use super::installed::Installed;
@@ -24,7 +24,7 @@ pub(crate) async fn report<S: Store>(
         let now = limiter.clock.now();
         let (demands, changes) = {
             let facts = Facts::new(request, &domain.compiled.trust);
-            let Matched::Limited(demands) = demand::of(domain, &facts, now) else { return Ok(()) };
+            let Some(demands) = demand::of(domain, &facts, now) else { return Ok(()) };
             let changes = changes(domain, &demands, &facts);
             (demands, changes)
         };

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http_body_util::{Either, Full};
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Response, StatusCode};
-use tollgate::rules::{Adjustment, Decision, Reason};
+use tollgate::rules::{Adjustment, Decision};
 use tollgate::{Action, StoreError, Verdict};
 
 use super::ask::{self, Ask, Fields};
@@ -105,14 +105,8 @@ fn key_and_limit<'a>(
 
 /// A domain nobody has rules for is a mistake, not a permission.
 fn known_domain(engine: &Engine, asked: &Asked<'_>, decision: &Decision) -> Result<(), Problem> {
-    if decision.reason != Reason::Unmatched || decision.domain().is_some() {
+    let Some(detail) = engine.unknown_domain(asked.domain.as_deref(), decision) else {
         return Ok(());
-    }
-    let rules = engine.limiter().rules();
-    let names: Vec<&str> = rules.domain_names().take(20).collect();
-    let detail = match &asked.domain {
-        Some(domain) => format!("there is no domain {domain:?}; there are: {}", names.join(", ")),
-        None => format!("`domain` is missing; there are: {}", names.join(", ")),
     };
     Err(Problem::new(StatusCode::BAD_REQUEST, "unknown-domain", detail).about("domain"))
 }

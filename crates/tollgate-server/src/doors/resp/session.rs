@@ -1,9 +1,10 @@
 //! A conversation: commands in, answers out, in the same order.
 
 use std::net::IpAddr;
+use std::str;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tollgate::rules::Adjustment;
+use tollgate::rules::{Adjustment, Decision};
 use tollgate::{Action, Retry, Span, Verdict};
 
 use super::batch::{Batch, Form, Handle};
@@ -223,7 +224,15 @@ impl Session {
     async fn check(&mut self, command: &Command<'_>) -> Result<(), String> {
         let (request, cost) = asking::request(command, self.peer)?;
         let decision = self.context.engine.check(DoorName::Resp, &request, cost).await;
-        fields::of_decision(&decision, &mut self.replies);
+        self.decided(command, &decision)
+    }
+
+    fn decided(&mut self, command: &Command<'_>, decision: &Decision) -> Result<(), String> {
+        let domain = str::from_utf8(command.get(1)).ok().filter(|domain| !domain.is_empty());
+        if let Some(why) = self.context.engine.unknown_domain(domain, decision) {
+            return Err(format!("ERR {why}"));
+        }
+        fields::of_decision(decision, &mut self.replies);
         Ok(())
     }
 
@@ -243,8 +252,7 @@ impl Session {
         }
         let (request, _) = asking::request(command, self.peer)?;
         let decision = engine.adjust(&request, adjustment).await;
-        fields::of_decision(&decision.map_err(|error| format!("ERR {error}"))?, &mut self.replies);
-        Ok(())
+        self.decided(command, &decision.map_err(|error| format!("ERR {error}"))?)
     }
 }
 

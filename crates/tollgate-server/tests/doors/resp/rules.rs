@@ -41,6 +41,10 @@ fn rules_decide() {
     let other = client.ask(&["TG.CHECK", "shop", "route", "GET /"]);
     assert_eq!(other.field("reason"), &Reply::bulk("unmatched"));
     assert_eq!(other.field("rule"), &Reply::Null);
+    for command in ["TG.CHECK", "TG.PEEK", "TG.RESET"] {
+        let unknown = client.ask(&[command, "shpo", "route", "GET /"]);
+        assert_eq!(unknown.error(), "ERR there is no domain \"shpo\"; there are: shop");
+    }
 }
 
 #[test]
