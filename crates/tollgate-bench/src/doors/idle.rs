@@ -45,7 +45,7 @@ pub(crate) fn run(files: u64, options: &Options) -> Result<Section, String> {
         "bytes each",
     ]);
     let (mut targets, mut figures) = (Vec::new(), Vec::new());
-    for door in Door::ALL {
+    for (network, door) in (1..).zip(Door::ALL) {
         let server = Server::start(Kind::Tollgate, &[door], idle + RESERVE)?;
         let ask = ask(Kind::Tollgate, door, false).expect("tollgate has every door");
         let honest = || honest(server.address(door), &ask, options.seconds as u64);
@@ -53,7 +53,7 @@ pub(crate) fn run(files: u64, options: &Options) -> Result<Section, String> {
         let before = server.memory();
         let mut connections = Vec::new();
         for number in 0..idle {
-            let connection = connect(server.address(door), number, &ask);
+            let connection = connect(server.address(door), network, number, &ask);
             connections.push(connection.map_err(|error| format!("idle {number}: {error}"))?);
         }
         let bytes = (server.memory() - before) / idle as f64;
@@ -111,10 +111,11 @@ fn honest(address: SocketAddr, ask: &Ask, seconds: u64) -> Result<Heard, String>
     Ok(heard)
 }
 
-/// A connection that has asked once.
-fn connect(to: SocketAddr, number: u64, ask: &Ask) -> std::io::Result<TcpStream> {
+/// A connection that has asked once, from `network`, which is another for each door: ports of
+/// connections that were closed a moment ago cannot be taken again.
+fn connect(to: SocketAddr, network: u8, number: u64, ask: &Ask) -> std::io::Result<TcpStream> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
-    let from = Ipv4Addr::new(127, 0, 0, 2 + (number / PER_ADDRESS) as u8);
+    let from = Ipv4Addr::new(127, 0, network, 2 + (number / PER_ADDRESS) as u8);
     socket.bind(&SocketAddr::from((from, 0)).into())?;
     socket.connect(&to.into())?;
     let mut stream = TcpStream::from(socket);
