@@ -129,6 +129,7 @@ mod tests {
         let silent = connections.admit().unwrap();
         silent.place.heard.store(0, Ordering::Relaxed);
         let talking = connections.admit().unwrap();
+        talking.place.heard.store(1, Ordering::Relaxed);
         let newcomer = connections.admit().unwrap();
         silent.wanted().await;
         assert_eq!(connections.count(), 3);
