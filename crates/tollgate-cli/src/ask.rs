@@ -89,6 +89,15 @@ impl<'a> Ask<'a> {
     }
 }
 
+/// Adds the members that were given to a body.
+pub(crate) fn give(body: &mut Value, members: &[(&str, &Option<String>)]) {
+    for (name, value) in members {
+        if let Some(value) = value {
+            body[*name] = Value::from(value.as_str());
+        }
+    }
+}
+
 /// A text as one part of a path or of a query.
 pub(crate) fn segment(text: &str) -> String {
     text.bytes().fold(String::new(), |mut encoded, byte| {

@@ -41,6 +41,14 @@ pub(crate) fn time(value: &Value) -> String {
     }
 }
 
+/// What became of something that was to be added: tried out, it has no id.
+pub(crate) fn added(what: &str, body: &Value) -> String {
+    match &body["id"] {
+        Value::Null => "adding it".to_owned(),
+        id => format!("added {what} {id},"),
+    }
+}
+
 /// Prints rows under a head.
 pub(crate) fn table<const N: usize>(
     head: [(&'static str, Align); N],

@@ -1,10 +1,10 @@
 //! `tollgate ban add | remove | list`.
 
 use clap::{Args, Subcommand};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::Outcome;
-use crate::ask::{Ask, DryRun, Service};
+use crate::ask::{Ask, DryRun, Service, give};
 use crate::show;
 use crate::style::Tone;
 use crate::table::{Align, Cell};
@@ -91,21 +91,17 @@ pub(crate) fn run(command: &BanCommand) -> anyhow::Result<Outcome> {
 
 fn add(args: &AddArgs) -> anyhow::Result<Outcome> {
     let mut body = json!({ "rule": args.rule, "key": args.key });
-    for (name, value) in [
-        ("for", &args.lasts),
-        ("until", &args.until),
-        ("reason", &args.reason),
-        ("domain", &args.domain),
-    ] {
-        if let Some(value) = value {
-            body[name] = json!(value);
-        }
-    }
+    give(
+        &mut body,
+        &[
+            ("for", &args.lasts),
+            ("until", &args.until),
+            ("reason", &args.reason),
+            ("domain", &args.domain),
+        ],
+    );
     let ask = Ask::new("POST", "/v1/bans").dry_run(&args.dry_run).json(&body);
-    show::change(&args.service, ask, |body| match &body["id"] {
-        Value::Null => "adding it".to_owned(),
-        id => format!("added ban {id},"),
-    })
+    show::change(&args.service, ask, |body| show::added("ban", body))
 }
 
 fn list(service: &Service) -> anyhow::Result<Outcome> {

@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use crate::Outcome;
-use crate::ask::{Ask, DryRun, Service, pair};
+use crate::ask::{Ask, DryRun, Service, give, pair};
 use crate::show;
 use crate::style::Tone;
 use crate::table::{Align, Cell};
@@ -80,22 +80,18 @@ pub(crate) fn add(args: &AddArgs) -> anyhow::Result<Outcome> {
     if !args.limit.is_empty() {
         body["limit"] = json!(args.limit);
     }
-    for (name, value) in [
-        ("rule", &args.rule),
-        ("plan", &args.plan),
-        ("until", &args.until),
-        ("reason", &args.reason),
-        ("domain", &args.domain),
-    ] {
-        if let Some(value) = value {
-            body[name] = json!(value);
-        }
-    }
+    give(
+        &mut body,
+        &[
+            ("rule", &args.rule),
+            ("plan", &args.plan),
+            ("until", &args.until),
+            ("reason", &args.reason),
+            ("domain", &args.domain),
+        ],
+    );
     let ask = Ask::new("POST", "/v1/overrides").dry_run(&args.dry_run).json(&body);
-    show::change(&args.service, ask, |body| match &body["id"] {
-        Value::Null => "adding it".to_owned(),
-        id => format!("added override {id},"),
-    })
+    show::change(&args.service, ask, |body| show::added("override", body))
 }
 
 pub(crate) fn remove(args: &RemoveArgs) -> anyhow::Result<Outcome> {

@@ -17,7 +17,7 @@ use axum::routing::{get, post};
 
 pub(crate) use door::AdminDoor;
 
-use crate::net::{Address, Bind};
+use crate::net::Bind;
 use crate::rules_service::routes::{guarded, no_such_method, nowhere};
 use crate::server::Context;
 
@@ -40,10 +40,7 @@ fn own_router(context: Context) -> Router {
 }
 
 fn operations(context: Context, bind: &Option<Bind>) -> Router {
-    let is_local = bind.as_ref().is_some_and(|bind| match &bind.address {
-        Address::Tcp(address) => address.ip().is_loopback(),
-        Address::Unix(_) => true,
-    });
+    let is_local = bind.as_ref().is_some_and(|bind| bind.address.is_local());
     let metrics =
         Router::new().route("/metrics", get(metrics::metrics)).with_state(context.clone());
     let metrics = match is_local {

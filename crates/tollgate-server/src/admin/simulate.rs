@@ -14,6 +14,7 @@ use tollgate::{Limiter, Request, Span};
 
 use crate::bundle::BundleError;
 use crate::clock;
+use crate::headers::millis_up;
 use crate::rules_service::problem::{Problem, Result};
 use crate::rules_service::reading::Document;
 use crate::server::Context;
@@ -119,7 +120,6 @@ fn moment(text: &str) -> Result<Span, String> {
 
 /// What became of a step, and how its last decision stands.
 fn result(allowed: u64, times: u64, last: Option<&Decision>) -> Value {
-    let up = |span: Duration| span.as_nanos().div_ceil(1_000_000) as u64;
     let mut body = json!({ "allowed": allowed, "denied": times - allowed });
     if let Some(last) = last {
         let tightest = last.tightest();
@@ -127,8 +127,8 @@ fn result(allowed: u64, times: u64, last: Option<&Decision>) -> Value {
         body["key"] = json!(last.key());
         body["code"] = json!(last.code);
         body["reason"] = json!(last.reason.as_str());
-        body["retry_after_ms"] = json!(last.retry_after.map(up));
-        body["wait_ms"] = json!(up(last.wait));
+        body["retry_after_ms"] = json!(last.retry_after.map(millis_up));
+        body["wait_ms"] = json!(millis_up(last.wait));
         body["remaining"] = json!(tightest.map(|limit| limit.verdict.remaining));
     }
     body

@@ -179,7 +179,8 @@ fn window_s(quota: Quota, limit: u64) -> Option<u64> {
     Some(u64::try_from(whole.div_ceil(1_000_000_000)).unwrap_or(u64::MAX).max(1))
 }
 
-fn millis_up(span: Duration) -> u64 {
+/// Milliseconds, rounded up.
+pub(crate) fn millis_up(span: Duration) -> u64 {
     u64::try_from(span.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
 

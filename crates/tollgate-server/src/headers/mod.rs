@@ -22,6 +22,7 @@ mod answer;
 mod fields;
 mod problem;
 
+pub(crate) use answer::millis_up;
 pub use answer::{Answer, Standing};
 pub use fields::write;
 pub use problem::problem;

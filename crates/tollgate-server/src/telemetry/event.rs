@@ -9,6 +9,7 @@ use tollgate::rules::Decision;
 use super::subject::{self, Parts, Subject};
 use super::{DoorName, Outcome};
 use crate::clock;
+use crate::headers::millis_up;
 
 /// One decision.
 #[derive(Clone, Debug)]
@@ -98,8 +99,7 @@ impl Event {
 
     /// When to come back, in milliseconds, rounded up.
     pub(super) fn retry_after_ms(&self) -> Option<u64> {
-        let up = |span: Duration| span.as_nanos().div_ceil(1_000_000);
-        self.retry_after.map(|span| u64::try_from(up(span)).unwrap_or(u64::MAX))
+        self.retry_after.map(millis_up)
     }
 
     pub(super) fn to_json(&self) -> Value {
