@@ -137,6 +137,11 @@ impl Concurrency {
         Concurrency { limit: limit.clamp(1, MAX_AMOUNT), ..self }
     }
 
+    /// How long a holder that is not heard of keeps its place.
+    pub fn lease(&self) -> Span {
+        self.lease
+    }
+
     /// The most that can be in flight.
     pub fn capacity(&self) -> u64 {
         self.limit

@@ -226,6 +226,11 @@ impl FixedWindow {
         }
     }
 
+    /// How the windows are laid out in time.
+    pub fn window(&self) -> &Window {
+        &self.window
+    }
+
     /// `state` as it is at `now`: windows that have ended have paid off what they could.
     fn rolled(&self, state: &FixedWindowState, now: Time) -> FixedWindowState {
         if now < state.end && state.used > 0 {

@@ -41,13 +41,13 @@ pub use carry::Carry;
 pub use concurrency::{Concurrency, ConcurrencyState, Lease};
 pub use error::InvalidLimit;
 pub use fixed_window::{Calendar, FixedWindow, FixedWindowState, Window};
-pub use meter::{Meter, MeterState, PlainMeter, Refill};
+pub use meter::{Meter, MeterParts, MeterState, PlainMeter, Refill};
 pub use sliding_log::{SlidingLog, SlidingLogState};
 pub use sliding_slots::{SlidingSlots, SlidingSlotsState};
 pub use sliding_window::{SlidingWindow, SlidingWindowState};
 pub use time::{Span, Time};
 pub use verdict::{Retry, Standing, Verdict};
-pub use warm_up::{WarmUp, WarmUpState};
+pub use warm_up::{WarmUp, WarmUpParts, WarmUpState};
 
 /// The largest amount, burst or cost: far above any real quota, low enough that no product of
 /// an amount and a period overflows 128 bits.

@@ -9,8 +9,10 @@
 //! whole intervals is the same arithmetic at a clock that only ticks on the interval's bounds.
 
 mod carry;
+mod parts;
 mod plain;
 
+pub use parts::MeterParts;
 pub use plain::PlainMeter;
 
 use crate::exact::Exact;

@@ -81,6 +81,22 @@ impl SlidingLog {
         SlidingLog { counts_denied: true, ..self }
     }
 
+    /// The stretch in which the limit holds.
+    pub fn window(&self) -> Span {
+        self.window
+    }
+
+    /// The least time between two requests.
+    pub fn gap(&self) -> Span {
+        self.gap
+    }
+
+    /// What is spent within so many nanoseconds of each other, counted from the Unix epoch, leaves
+    /// together.
+    pub fn slot(&self) -> u64 {
+        self.slot
+    }
+
     /// The same, with what was spent in one slot of `width` leaving together.
     pub(crate) fn in_slots(self, width: u64) -> SlidingLog {
         SlidingLog { slot: width, ..self }

@@ -53,6 +53,11 @@ pub struct SlidingSlots(SlidingLog);
 pub type SlidingSlotsState = SlidingLogState;
 
 impl SlidingSlots {
+    /// The log this is.
+    pub fn log(&self) -> &SlidingLog {
+        &self.0
+    }
+
     /// Lets `limit` pass in `window`, which is cut into `slots` equal parts (at least two).
     pub fn new(limit: u64, window: Span, slots: u32) -> Result<SlidingSlots, InvalidLimit> {
         let log = SlidingLog::new(limit, window)?;

@@ -16,6 +16,10 @@
 //! Rejected: doubles, as Guava has them. There a warm-up of nothing turns into NaN, and above a
 //! million permits a second every wait truncates to nothing.
 
+mod parts;
+
+pub use parts::WarmUpParts;
+
 use crate::exact::Exact;
 use crate::{Algorithm, InvalidLimit, MAX_AMOUNT, MAX_FILL, Span, Standing, Time};
 

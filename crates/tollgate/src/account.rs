@@ -29,15 +29,32 @@ pub type Verdicts = SmallVec<[Verdict; 4]>;
 
 /// What is remembered for one key under one limit. Whatever grows is boxed, so that the small
 /// ones, which are most of them, stay cheap to move.
+///
+/// ```
+/// use tollgate::state::State;
+/// use tollgate::{Limit, Time};
+/// let limit: Limit = "5/min fixed".parse()?;
+/// assert!(matches!(State::fresh(&limit, Time::EPOCH), State::FixedWindow(_)));
+/// # Ok::<(), tollgate::limit::ParseLimitError>(())
+/// ```
 #[derive(Clone, Debug)]
-pub(crate) enum State {
+#[non_exhaustive]
+pub enum State {
+    /// Of a token bucket, a leaky bucket or GCRA.
     Meter(MeterState),
+    /// Of fixed windows.
     FixedWindow(FixedWindowState),
+    /// Of a sliding window of two counters.
     SlidingWindow(SlidingWindowState),
+    /// Of a sliding window of many slots.
     SlidingSlots(Box<SlidingSlotsState>),
+    /// Of a sliding log.
     SlidingLog(Box<SlidingLogState>),
+    /// Of a rate that warms up.
     WarmUp(WarmUpState),
+    /// Who is in flight.
     Leases(Box<ConcurrencyState>),
+    /// Who is in flight, and what was learned from them.
     Adaptive(Box<AdaptiveState>),
     /// An unlimited key remembers nothing.
     Nothing,
@@ -90,7 +107,7 @@ const UNLIMITED: Standing = Standing {
 
 impl State {
     /// The state of a key never seen.
-    pub(crate) fn fresh(limit: &Limit, now: Time) -> State {
+    pub fn fresh(limit: &Limit, now: Time) -> State {
         match limit.engine() {
             Engine::Meter(algorithm) => State::Meter(algorithm.fresh(now)),
             Engine::FixedWindow(algorithm) => State::FixedWindow(algorithm.fresh(now)),
@@ -105,7 +122,7 @@ impl State {
     }
 
     /// Whether this is a state of such a limit.
-    pub(crate) fn fits(&self, limit: &Limit) -> bool {
+    pub fn fits(&self, limit: &Limit) -> bool {
         matches!(
             (self, limit.engine()),
             (State::Meter(_), Engine::Meter(_))
@@ -118,6 +135,11 @@ impl State {
                 | (State::Adaptive(_), Engine::Adaptive(_))
                 | (State::Nothing, Engine::Unlimited)
         )
+    }
+
+    /// From when on this is as good as no state at all.
+    pub fn full_at(&self, limit: &Limit) -> Time {
+        Account::new(limit, self.clone(), 0).full_at()
     }
 
     /// A copy of a state that costs nothing worth saving to copy.

@@ -10,7 +10,7 @@ const MEMORY: Span = Span::from_secs(600);
 
 /// Who is in flight, and what was learned from those who were.
 #[derive(Clone, Debug)]
-pub(crate) struct AdaptiveState {
+pub struct AdaptiveState {
     pub(crate) leases: ConcurrencyState,
     learned: WindowedState<GradientState>,
     heard_at: Time,

@@ -1,5 +1,7 @@
 //! What a request runs against, be the limiter keyed or not; and waiting, written once for both.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tollgate_core::{Span, Time, Verdict};
@@ -57,10 +59,11 @@ pub(crate) fn ready<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// A number no other holder in this process has.
+/// A number no other holder has: nodes that share a store start at random.
 pub(crate) fn new_lease() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    NEXT.fetch_add(1, Ordering::Relaxed)
+    static NEXT: OnceLock<AtomicU64> = OnceLock::new();
+    let next = NEXT.get_or_init(|| AtomicU64::new(RandomState::new().build_hasher().finish()));
+    next.fetch_add(1, Ordering::Relaxed)
 }
 
 /// Gives a place in line back unless it was kept: a caller may lose interest while waiting.

@@ -13,7 +13,8 @@ use crate::denied::answer;
 use crate::express::Express;
 use crate::hold::DEFAULT_HOLD;
 use crate::limits::Limits;
-use crate::store::{Action, Call, Store, StoreError};
+use crate::store::{Action, Call, Store};
+use crate::store_error::StoreError;
 use crate::sync::{AtomicBool, Ordering};
 use crate::{Clock, Denied, Hold, Key, Limit, MemoryStore, Permit, Verdicts};
 

@@ -165,7 +165,9 @@ mod memory;
 mod permit;
 #[cfg(feature = "rules")]
 pub mod rules;
+pub mod state;
 mod store;
+mod store_error;
 mod sync;
 pub mod testing;
 mod word;
@@ -183,5 +185,6 @@ pub use memory::MemoryStore;
 pub use permit::Permit;
 #[cfg(feature = "rules")]
 pub use rules::{Request, Rules};
-pub use store::{Action, Bucket, Call, Check, Former, Store, StoreError};
+pub use store::{Action, Bucket, Call, Check, Consistency, Former, Store};
+pub use store_error::{StoreError, StoreErrorKind};
 pub use tollgate_core::{Carry, Retry, Span, Standing, Time, Verdict};

@@ -5,14 +5,12 @@
 //! store must answer the same (see [`testing::conformance`](crate::testing::conformance)). The
 //! store owns the clock.
 
-use std::error::Error;
-use std::fmt;
 use std::future::Future;
 
 use tollgate_core::{Carry, Span, Time};
 
 use crate::limit::Limit;
-use crate::{Key, Verdicts};
+use crate::{Key, StoreError, Verdicts};
 
 /// Which family of counters a key is looked up in: the same key in two buckets is two counters.
 ///
@@ -33,6 +31,18 @@ impl Bucket {
     pub const fn number(self) -> u64 {
         self.0
     }
+}
+
+/// How closely nodes that share a store keep a limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Consistency {
+    /// Every decision is made at the store.
+    #[default]
+    Strict,
+    /// Chunks are taken from the store and spent locally: never over, sometimes under.
+    Leased,
+    /// Local decisions, reconciled at intervals.
+    Synced,
 }
 
 /// One limit on one key, and what is asked of it.
@@ -86,12 +96,23 @@ pub struct Check<'a> {
     pub patience: Span,
     /// Where the counter was kept before the limit was changed, if it may still be there.
     pub former: Option<&'a Former>,
+    /// How closely nodes that share the counter must agree. A store of one node is always strict.
+    pub consistency: Consistency,
 }
 
 impl<'a> Check<'a> {
     /// A check of `cost` on a key's counter.
     pub fn new(bucket: Bucket, key: impl Into<Key<'a>>, limit: &'a Limit, cost: u64) -> Check<'a> {
-        Check { bucket, key: key.into(), limit, cost, lease: 0, patience: Span::MAX, former: None }
+        Check {
+            bucket,
+            key: key.into(),
+            limit,
+            cost,
+            lease: 0,
+            patience: Span::MAX,
+            former: None,
+            consistency: Consistency::Strict,
+        }
     }
 }
 
@@ -236,50 +257,16 @@ pub trait Store: Send + Sync {
         }
     }
 
+    /// How many nodes share the counters, this one included, as far as is known.
+    fn nodes(&self) -> u64 {
+        1
+    }
+
     /// Charges all checks, or none.
     fn decide(
         &self,
         checks: &[Check<'_>],
     ) -> impl Future<Output = Result<Verdicts, StoreError>> + Send {
         self.run(Call { action: Action::Take { max_wait: Span::ZERO }, checks })
-    }
-}
-
-/// The store could not answer. This is not a denial: what happens then is the caller's choice.
-///
-/// ```
-/// use std::error::Error;
-/// use tollgate::StoreError;
-/// let error = StoreError::new("redis is unreachable").because("connection refused");
-/// assert_eq!(error.to_string(), "redis is unreachable");
-/// assert_eq!(error.source().unwrap().to_string(), "connection refused");
-/// ```
-#[derive(Debug)]
-pub struct StoreError {
-    message: String,
-    source: Option<Box<dyn Error + Send + Sync>>,
-}
-
-impl StoreError {
-    /// An error that says what went wrong and what to do.
-    pub fn new(message: impl Into<String>) -> StoreError {
-        StoreError { message: message.into(), source: None }
-    }
-
-    /// The same with its cause.
-    pub fn because(self, source: impl Into<Box<dyn Error + Send + Sync>>) -> StoreError {
-        StoreError { source: Some(source.into()), ..self }
-    }
-}
-
-impl fmt::Display for StoreError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl Error for StoreError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.source.as_deref().map(|source| source as &(dyn Error + 'static))
     }
 }

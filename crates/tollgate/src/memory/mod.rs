@@ -29,7 +29,8 @@ pub(crate) use self::room::plain_meter;
 use self::seat::Seat;
 use self::table::Table;
 use crate::key::{BucketHasher, Fingerprint, Fingerprinter};
-use crate::store::{Action, Bucket, Call, Check, Store, StoreError};
+use crate::store::{Action, Bucket, Call, Check, Store};
+use crate::store_error::StoreError;
 use crate::sync::{AtomicU64, Ordering};
 use crate::{Clock, Key, Limit, Verdicts};
 

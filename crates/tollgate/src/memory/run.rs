@@ -5,12 +5,13 @@ use tollgate_core::{Time, Verdict};
 
 use super::locks::Held;
 use super::room::Room;
-use super::seat::{Seat, formers};
+use super::seat::Seat;
 use super::spot::{Shelf, Spot};
 use super::{MANY, MemoryStore, Table};
 use crate::Verdicts;
 use crate::account::{self, Account};
 use crate::key::Fingerprint;
+use crate::state::formers;
 use crate::store::{Action, Call, Check};
 
 impl MemoryStore {

@@ -8,7 +8,7 @@ use super::spot::Spot;
 use crate::Key;
 use crate::key::Fingerprint;
 use crate::limit::Limit;
-use crate::store::{Bucket, Check, Former};
+use crate::store::Bucket;
 
 /// A room, what finds a key in it, and what was found there.
 #[derive(Clone, Copy, Debug)]
@@ -87,9 +87,4 @@ impl<'a> Seat<'a> {
             _ => None,
         }
     }
-}
-
-/// The limits a check's limit has replaced, the latest first.
-pub(super) fn formers<'a>(check: &Check<'a>) -> impl Iterator<Item = &'a Former> + use<'a> {
-    std::iter::successors(check.former, |former| former.former.as_deref())
 }

@@ -10,7 +10,8 @@ use super::demand::{self, LineKind};
 use super::facts::Facts;
 use super::limiter::{RuleLimiter, Shared};
 use super::{Request, ask_envoy};
-use crate::store::{Action, Store, StoreError};
+use crate::store::{Action, Store};
+use crate::store_error::StoreError;
 
 /// What is done to the counters of a request.
 ///

@@ -10,7 +10,8 @@ use super::decision::{Decision, LimitState, Reason};
 use super::installed::Installed;
 use super::limiter::RuleLimiter;
 use super::policy::Mode;
-use crate::store::{Action, Call, Store, StoreError};
+use crate::store::{Action, Call, Store};
+use crate::store_error::StoreError;
 use crate::{Check, Key};
 
 /// What is done to the counters of a key.

@@ -11,7 +11,8 @@ use super::decision::{Decision, LimitState, Named, Reason};
 use super::envoy::{Code, Plan, RateLimitAnswer, RateLimitRequest, Tree, request_of, status_of};
 use super::limiter::{RuleLimiter, Shared};
 use crate::counters::ready;
-use crate::store::{Action, Store, StoreError};
+use crate::store::{Action, Store};
+use crate::store_error::StoreError;
 use crate::{MemoryStore, Verdicts};
 
 impl<S: Store> RuleLimiter<S> {

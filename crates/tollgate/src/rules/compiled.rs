@@ -13,10 +13,10 @@ use super::expr::{Condition, Expr, Scope};
 use super::lists::Lists;
 use super::matcher::Matcher;
 use super::overrides::Overrides;
-use super::policy::{Consistency, MissingKey, Mode, OnError, Priority, Then, Unmatched};
+use super::policy::{MissingKey, Mode, OnError, Priority, Then, Unmatched};
 use super::schedule::Schedule;
 use super::source::Place;
-use crate::{Bucket, Limit};
+use crate::{Bucket, Consistency, Limit};
 
 /// All rules of one domain.
 #[derive(Clone, Debug)]

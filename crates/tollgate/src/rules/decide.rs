@@ -17,7 +17,8 @@ use super::policy::{OnError, Unmatched};
 use super::{Request, ask_envoy};
 use crate::counters::new_lease;
 use crate::denied::refusal;
-use crate::store::{Action, Call, Store, StoreError};
+use crate::store::{Action, Call, Store};
+use crate::store_error::StoreError;
 use crate::{Check, Former, MemoryStore, Verdicts};
 
 /// Whether limits are charged, or only asked what they would say.

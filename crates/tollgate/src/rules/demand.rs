@@ -101,10 +101,11 @@ impl<'d> Demands<'d> {
         former: Option<&'c Former>,
     ) -> Check<'c> {
         let demand = &self.demands[line.demand];
-        let patience = rules[demand.rule as usize].then.patience().into();
+        let rule = &rules[demand.rule as usize];
+        let (patience, consistency) = (rule.then.patience().into(), rule.consistency);
         let key = Key::Bytes(&self.keys[line.key.clone()]);
         let check = Check::new(line.bound.bucket, key, &line.bound.limit, line.cost);
-        Check { lease, former, patience, ..check }
+        Check { lease, former, patience, consistency, ..check }
     }
 
     /// The text of a demand's key.

@@ -5,7 +5,8 @@ use tollgate_core::Span;
 
 use super::compiled::Bound;
 use crate::limit::Engine;
-use crate::store::{Action, Call, Store, StoreError};
+use crate::store::{Action, Call, Store};
+use crate::store_error::StoreError;
 use crate::{Check, Key};
 
 /// What must be given back when a request is done.

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::Rules;
 use super::compiled::{Rule, RuleLimit};
-use super::policy::{Consistency, MissingKey, Mode, OnError, Priority, Then};
+use super::policy::{MissingKey, Mode, OnError, Priority, Then};
+use crate::Consistency;
 
 /// One rule, as whoever carries it out or shows it needs it.
 #[derive(Clone, Debug)]

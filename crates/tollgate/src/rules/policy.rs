@@ -148,18 +148,6 @@ pub enum Priority {
     Critical,
 }
 
-/// How closely nodes that share a store keep a limit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Consistency {
-    /// Every decision is made at the store.
-    #[default]
-    Strict,
-    /// Chunks are taken from the store and spent locally: never over, sometimes under.
-    Leased,
-    /// Local decisions, reconciled at intervals.
-    Synced,
-}
-
 /// What a request passes when no rule matches it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unmatched {

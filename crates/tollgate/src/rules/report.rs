@@ -10,7 +10,8 @@ use super::expr::On;
 use super::facts::Facts;
 use super::installed::Installed;
 use super::limiter::Shared;
-use crate::store::{Action, Call, Store, StoreError};
+use crate::store::{Action, Call, Store};
+use crate::store_error::StoreError;
 use crate::{Check, Verdicts};
 
 /// Charges what the outcome says, of a request that was decided before it was known.

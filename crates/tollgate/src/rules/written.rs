@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
-use super::policy::{Consistency, MissingKey, Mode, OnError, Priority, Then, Unmatched};
+use super::policy::{MissingKey, Mode, OnError, Priority, Then, Unmatched};
 use super::route::Route;
 use super::schedule::Schedule;
 use super::source::{At, Place};
-use crate::Limit;
+use crate::{Consistency, Limit};
 
 /// One file.
 #[derive(Clone, Debug, Default)]

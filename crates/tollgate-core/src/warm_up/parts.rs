@@ -1,0 +1,33 @@
+//! A warm-up in numbers, for a mirror of it in another language.
+
+use crate::WarmUp;
+
+/// What a [`WarmUp`] is made of.
+///
+/// ```
+/// use tollgate_core::{Span, WarmUp};
+/// let parts = WarmUp::new(10, Span::from_secs(1), Span::from_secs(5))?.parts();
+/// assert_eq!((parts.rate, parts.cold_factor, parts.scale), (10, 3, 80));
+/// # Ok::<(), tollgate_core::InvalidLimit>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WarmUpParts {
+    /// Permits per `period`.
+    pub rate: u64,
+    /// Nanoseconds.
+    pub period: u64,
+    /// Idle nanoseconds from warm to cold.
+    pub warm_up: u64,
+    /// How many times the usual interval the coldest permit takes.
+    pub cold_factor: u32,
+    /// Parts of a nanosecond in the states.
+    pub scale: u64,
+}
+
+impl WarmUp {
+    /// What this limit is made of.
+    pub fn parts(&self) -> WarmUpParts {
+        let WarmUp { rate, period, warm_up, cold_factor, scale } = *self;
+        WarmUpParts { rate, period, warm_up, cold_factor, scale }
+    }
+}

@@ -1,0 +1,1 @@
+//! Shares the counters of tollgate through Redis or Valkey.

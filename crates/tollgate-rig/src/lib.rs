@@ -1,0 +1,1 @@
+//! Real Redis and Valkey servers on free ports, for tests, fault runs and benches.
