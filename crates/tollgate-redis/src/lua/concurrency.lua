@@ -1,0 +1,75 @@
+-- Mirrors concurrency.rs. The state is the sum of all places taken (24 digits), then a lease for
+-- each holder, the one that runs out first leading: 20 digits of time, 20 of cost, 20 of id.
+
+local HEADER, LEASE = 24, 60
+
+-- limit, length of a lease, cost, id, whether it could ever pass
+algorithms.p = function(text, now, args, at, action)
+  local limit, length, cost = tonumber(args[at]), tonumber(args[at + 1]), tonumber(args[at + 2])
+  local id = args[at + 3]
+  local total = text and tonumber(string.sub(text, 1, HEADER)) or 0
+  local leases = text and string.sub(text, HEADER + 1) or ''
+  if total + cost > MAX then
+    return at + 5, BEYOND
+  end
+  local changed = false
+  local function forget_expired()
+    local gone = 0
+    while gone < #leases and tonumber(string.sub(leases, gone + 1, gone + 20)) <= now do
+      total = total - tonumber(string.sub(leases, gone + 21, gone + 40))
+      gone = gone + LEASE
+    end
+    if gone > 0 then
+      leases, changed = string.sub(leases, gone + 1), true
+    end
+  end
+  -- Ends the lease of `id`.
+  local function take()
+    local from = 1
+    while true do
+      local found = string.find(leases, id, from, true)
+      if not found then
+        return nil
+      elseif found % LEASE == 41 then
+        local lease = string.sub(leases, found - 40, found + 19)
+        leases = string.sub(leases, 1, found - 41) .. string.sub(leases, found + 20)
+        total = total - tonumber(string.sub(lease, 21, 40))
+        return lease
+      end
+      from = found + 1
+    end
+  end
+  -- A clock that went back may bring one out of order.
+  local function insert(lease)
+    local expires, place = string.sub(lease, 1, 20), #leases
+    while place > 0 and string.sub(leases, place - 59, place - 40) > expires do
+      place = place - LEASE
+    end
+    leases = string.sub(leases, 1, place) .. lease .. string.sub(leases, place + 1)
+    total = total + tonumber(string.sub(lease, 21, 40))
+  end
+  local function acquire()
+    local replaced = take()
+    local allowed = total + cost <= limit and args[at + 4] == '1'
+    if allowed and cost > 0 then
+      insert(string.format('%020.0f%020.0f', now + length, cost) .. id)
+      changed = true
+    elseif replaced then
+      insert(replaced)
+    end
+    return allowed
+  end
+  forget_expired()
+  local allowed = true
+  if action == 'T' then
+    allowed = acquire()
+  elseif action ~= 'S' then
+    changed = take() ~= nil or changed
+  end
+  if not changed then
+    return at + 5, allowed and PASSES or REFUSED
+  end
+  local state = #leases > 0 and string.format('%024.0f', total) .. leases
+  local full = #leases > 0 and tonumber(string.sub(leases, -LEASE, -41)) - now or 0
+  return at + 5, allowed and PASSES or REFUSED, state, full
+end

@@ -1,0 +1,111 @@
+-- Mirrors fixed_window.rs. The state is the end of the window and what is spent in it, with what
+-- is borrowed from later ones.
+
+local function read(text)
+  if not text then
+    return 0, 0
+  end
+  local ends, used = string.match(text, '^(%d+):(%d+)$')
+  return tonumber(ends), tonumber(used)
+end
+
+local function write(ends, used)
+  return string.format('%.0f:%.0f', ends, used)
+end
+
+local function charge(used, cost, action)
+  if action == 'R' then
+    return used > cost and used - cost or 0
+  end
+  return used + cost
+end
+
+-- limit, length, phase (-1: the first hit opens a window), whether refusals count, cost, wait,
+-- whether it could ever pass
+algorithms.f = function(text, now, args, at, action)
+  local limit, length, phase = tonumber(args[at]), tonumber(args[at + 1]), tonumber(args[at + 2])
+  local counts, cost = args[at + 3] == '1', tonumber(args[at + 4])
+  local ends, used = read(text)
+  if ends > MAX or used > MAX then
+    return at + 7, BEYOND
+  end
+  -- Windows that have ended have paid off what they could.
+  local function rolled()
+    if now < ends and used > 0 then
+      return
+    end
+    if used > limit and not counts then
+      local ended = 1 + math.floor((now - ends) / length)
+      if ended < math.ceil(used / limit) then
+        ends, used = ends + ended * length, used - ended * limit
+        return
+      end
+    end
+    used = 0
+    ends = now + length
+    if phase >= 0 then
+      ends = ends - (now - phase) % length
+    end
+  end
+  -- The end of the window in which what is spent is paid off down to `allowance`.
+  local function paid_off(allowance)
+    local owed = used - allowance
+    if owed <= 0 then
+      return 0
+    elseif owed <= limit or counts then
+      return ends
+    end
+    return ends + math.floor((owed - 1) / limit) * length
+  end
+  local function judge()
+    return paid_off(limit) - now <= tonumber(args[at + 5])
+  end
+  rolled()
+  used = charge(used, cost, action)
+  local full = paid_off(0)
+  if used > MAX or full > MAX then
+    return at + 7, BEYOND
+  end
+  local state = used > 0 and write(ends, used)
+  if action == 'T' and not (judge() and args[at + 6] == '1') then
+    return at + 7, REFUSED, counts and state or nil, full - now
+  end
+  return at + 7, PASSES, state, full - now
+end
+
+-- calendar: limit, from when to when its period lasts, whether refusals count, cost, wait, whether
+-- it could ever pass
+algorithms.c = function(text, now, args, at, action)
+  local limit, from, to = tonumber(args[at]), tonumber(args[at + 1]), tonumber(args[at + 2])
+  local counts, cost = args[at + 3] == '1', tonumber(args[at + 4])
+  if now < from or now >= to then
+    return at + 7, STALE
+  end
+  local ends, used = read(text)
+  if now >= ends or used == 0 then
+    if used > limit and not counts then
+      return at + 7, BEYOND
+    end
+    ends, used = to, 0
+  end
+  used = charge(used, cost, action)
+  if used > MAX or ends > MAX then
+    return at + 7, BEYOND
+  end
+  local state = used > 0 and write(ends, used)
+  if used > limit then
+    if action ~= 'T' or args[at + 5] ~= '0' then
+      -- Only who knows the calendar can tell when that is paid off.
+      if not counts then
+        return at + 7, BEYOND
+      end
+    end
+    if action == 'T' then
+      return at + 7, REFUSED, counts and state or nil, ends - now
+    end
+  end
+  if action == 'T' and args[at + 6] ~= '1' then
+    return at + 7, REFUSED, counts and state or nil, ends - now
+  end
+  return at + 7, PASSES, state, ends - now
+end

@@ -1,0 +1,154 @@
+-- Mirrors sliding_log.rs, and sliding_slots.rs, which is a log whose moments are rounded down. The
+-- state is the sum of all costs (24 digits), then an entry for each moment, the newest last: 20 digits
+-- of time and 20 of cost. Entries are cut off at either end and never all read.
+
+local HEADER, ENTRY = 24, 40
+
+local function entry(text, from)
+  return tonumber(string.sub(text, from + 1, from + 20)), tonumber(string.sub(text, from + 21, from + 40))
+end
+
+-- limit, window, gap, slot, whether refusals count, cost, wait, whether it could ever pass
+algorithms.l = function(text, now, args, at, action)
+  local limit, window, gap = tonumber(args[at]), tonumber(args[at + 1]), tonumber(args[at + 2])
+  local slot, counts, cost = tonumber(args[at + 3]), args[at + 4] == '1', tonumber(args[at + 5])
+  local total = text and tonumber(string.sub(text, 1, HEADER)) or 0
+  local first, last = HEADER, text and #text or HEADER
+  if total > MAX or total + cost > MAX then
+    return at + 8, BEYOND
+  end
+  -- What the last entry says, apart from the text: it is what changes.
+  local newest_at, newest_cost
+  local function pop()
+    newest_at, newest_cost = nil, nil
+    if last > first then
+      newest_at, newest_cost = entry(text, last - ENTRY)
+      last = last - ENTRY
+    end
+  end
+  pop()
+  local added = ''
+  local function oldest()
+    if last > first then
+      return entry(text, first)
+    end
+    return newest_at, newest_cost
+  end
+  local function drop_oldest(oldest_cost)
+    total = total - oldest_cost
+    if last > first then
+      first = first + ENTRY
+    else
+      newest_at, newest_cost = nil, nil
+    end
+  end
+  local function forget()
+    local oldest_at, oldest_cost = oldest()
+    while oldest_at and oldest_at + window <= now do
+      drop_oldest(oldest_cost)
+      oldest_at, oldest_cost = oldest()
+    end
+  end
+  -- How long until `cost` more fits.
+  local function room_in()
+    local excess, wait, from = total + cost - limit, 0, first
+    while excess > 0 and from < last do
+      local oldest_at, oldest_cost = entry(text, from)
+      excess, wait, from = excess - oldest_cost, oldest_at + window - now, from + ENTRY
+    end
+    if excess > 0 and newest_at then
+      wait = newest_at + window - now
+    end
+    return wait
+  end
+  local function passes_in()
+    local room = room_in()
+    if newest_at and cost > 0 and gap > 0 and newest_at + gap - now > room then
+      return newest_at + gap - now
+    end
+    return room
+  end
+  local function record(moment)
+    if cost == 0 then
+      return
+    end
+    moment = moment - moment % slot
+    total = total + cost
+    if newest_at and gap == 0 and newest_at >= moment then
+      newest_cost = newest_cost + cost
+    else
+      if newest_at then
+        -- The former newest goes back into the text, with whatever was dropped before it gone.
+        added = string.format('%020.0f%020.0f', newest_at, newest_cost)
+        moment = moment > newest_at and moment or newest_at
+      end
+      newest_at, newest_cost = moment, cost
+    end
+    -- Whoever asks has to wait for a later entry than the oldest anyway, once the others are enough.
+    while true do
+      local oldest_cost
+      if first < last then
+        oldest_cost = select(2, entry(text, first))
+      elseif added ~= '' then
+        oldest_cost = tonumber(string.sub(added, 21, 40))
+      else
+        return
+      end
+      if total - oldest_cost - newest_cost <= limit then
+        return
+      end
+      total = total - oldest_cost
+      if first < last then
+        first = first + ENTRY
+      else
+        added = ''
+      end
+    end
+  end
+  local function take_back()
+    local left = cost
+    while left > 0 and newest_at do
+      local part = left < newest_cost and left or newest_cost
+      newest_cost, left, total = newest_cost - part, left - part, total - part
+      if newest_cost == 0 then
+        pop()
+      end
+    end
+  end
+  local function charge(moment)
+    if action == 'R' then
+      take_back()
+    else
+      record(moment)
+    end
+  end
+  local function judge(wait)
+    return wait <= tonumber(args[at + 6]) and args[at + 7] == '1'
+  end
+  local function state()
+    if not newest_at then
+      return false, 0
+    end
+    local kept = first < last and string.sub(text, first + 1, last) or ''
+    return string.format('%024.0f', total) .. kept .. added
+      .. string.format('%020.0f%020.0f', newest_at, newest_cost), newest_at + window - now
+  end
+  forget()
+  if action ~= 'T' then
+    charge(now)
+    return at + 8, PASSES, state()
+  end
+  local wait = passes_in()
+  if now + wait > MAX then
+    return at + 8, BEYOND
+  end
+  if judge(wait) then
+    charge(now + wait)
+    return at + 8, PASSES, state()
+  end
+  if counts then
+    charge(now)
+    return at + 8, REFUSED, state()
+  end
+  return at + 8, REFUSED
+end

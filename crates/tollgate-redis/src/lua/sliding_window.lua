@@ -1,0 +1,67 @@
+-- Mirrors sliding_window.rs. The state is the start of the current window, the count of the one
+-- before it, and its own.
+
+local function read(text)
+  if not text then
+    return 0, 0, 0
+  end
+  local start, previous, current = string.match(text, '^(%d+):(%d+):(%d+)$')
+  return tonumber(start), tonumber(previous), tonumber(current)
+end
+
+local function rolled(start, previous, current, length, now)
+  local since = now - start
+  if since < length then
+    return start, previous, current
+  elseif since < 2 * length then
+    return start + length, current, 0
+  end
+  return now - now % length, 0, 0
+end
+
+local function estimate(start, previous, current, length, now)
+  local left = length - (now > start and now - start or 0)
+  return muldiv(previous, left, length) + current
+end
+
+local function charge(previous, current, cost, action)
+  if action ~= 'R' then
+    return previous, current + cost
+  elseif current >= cost then
+    return previous, current - cost
+  end
+  local older = cost - current
+  return previous > older and previous - older or 0, 0
+end
+
+-- Whether no more than the limit is spent once `now` has come.
+local function judge(start, previous, current, length, now, limit)
+  start, previous, current = rolled(start, previous, current, length, now)
+  return estimate(start, previous, current, length, now) <= limit
+end
+
+-- limit, length, whether refusals count, cost, wait, whether it could ever pass
+algorithms.w = function(text, now, args, at, action)
+  local limit, length = tonumber(args[at]), tonumber(args[at + 1])
+  local counts, cost = args[at + 2] == '1', tonumber(args[at + 3])
+  local start, previous, current = read(text)
+  if previous > 2251799813685247 or current > MAX or start > MAX then
+    return at + 6, BEYOND
+  end
+  start, previous, current = rolled(start, previous, current, length, now)
+  previous, current = charge(previous, current, cost, action)
+  if current > 2251799813685247 then
+    return at + 6, BEYOND
+  end
+  local state = previous + current > 0 and string.format('%.0f:%.0f:%.0f', start, previous, current)
+  local full = start + 2 * length - now
+  local latest = now + tonumber(args[at + 4])
+  latest = latest > MAX and MAX or latest
+  if action == 'T' then
+    local passes = judge(start, previous, current, length, latest, limit)
+    if not (passes and args[at + 5] == '1') then
+      return at + 6, REFUSED, counts and state or nil, full
+    end
+  end
+  return at + 6, PASSES, state, full
+end

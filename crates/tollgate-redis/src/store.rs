@@ -1,0 +1,37 @@
+//! The store.
+
+use std::sync::Arc;
+
+use tollgate::{Call, Clock, Store, StoreError, Verdicts};
+
+use crate::fleet::Fleet;
+use crate::strict::Strict;
+use crate::{ConnectError, Options};
+
+/// Counters in Redis or Valkey, shared by all who connect with the same prefix. Clones share
+/// connections.
+#[derive(Clone, Debug)]
+pub struct RedisStore(Arc<Strict>);
+
+impl RedisStore {
+    /// Connects. A server that is down is no error: calls fail until it is there.
+    pub async fn connect(options: Options) -> Result<RedisStore, ConnectError> {
+        let fleet = Fleet::open(&options).await?;
+        Ok(RedisStore(Arc::new(Strict::new(fleet, &options.prefix, None))))
+    }
+
+    /// The same with a time of the test's own instead of the server's.
+    pub async fn connect_at(
+        options: Options,
+        clock: impl Into<Clock>,
+    ) -> Result<RedisStore, ConnectError> {
+        let fleet = Fleet::open(&options).await?;
+        Ok(RedisStore(Arc::new(Strict::new(fleet, &options.prefix, Some(clock.into())))))
+    }
+}
+
+impl Store for RedisStore {
+    async fn run(&self, call: Call<'_>) -> Result<Verdicts, StoreError> {
+        Ok(self.0.run(call).await?.verdicts)
+    }
+}

@@ -1,0 +1,137 @@
+//! States as text: what is in Redis, and what the Lua reads and writes.
+
+use std::io::Write;
+
+use tollgate::state::State;
+use tollgate::{Engine, Limit, Time};
+use tollgate_core::{
+    ConcurrencyState, FixedWindowState, Lease, SlidingLogState, SlidingWindowState, WarmUpState,
+};
+
+use super::units::Units;
+
+/// Digits of the sum in front of a list.
+const SUM: usize = 24;
+/// Digits of a number in a list.
+const DIGITS: usize = 20;
+
+/// The state as text; none if it is not kept at the store.
+pub(crate) fn written(state: &State, limit: &Limit) -> Option<Vec<u8>> {
+    let mut text = Vec::new();
+    // Writing to memory does not fail.
+    let _ = match (state, limit.engine()) {
+        (State::Meter(state), Engine::Meter(meter)) => match Units::of(meter) {
+            Some(units) => match units.written(state.parts()) {
+                (us, 0) => write!(text, "{us}"),
+                (us, part) => write!(text, "{us}:{part}"),
+            },
+            None => {
+                let (ns, frac) = state.parts();
+                write!(text, "{ns}:{frac}")
+            }
+        },
+        (State::FixedWindow(state), _) => {
+            let (end, used) = state.parts();
+            write!(text, "{}:{used}", micros(end))
+        }
+        (State::SlidingWindow(state), _) => {
+            let (start, previous, current) = state.parts();
+            write!(text, "{}:{previous}:{current}", micros(start))
+        }
+        (State::SlidingSlots(state) | State::SlidingLog(state), _) => {
+            let sum: u128 = state.entries().map(|(_, cost)| u128::from(cost)).sum();
+            let _ = write!(text, "{sum:0SUM$}");
+            state
+                .entries()
+                .try_for_each(|(at, cost)| write!(text, "{:0DIGITS$}{cost:0DIGITS$}", micros(at)))
+        }
+        (State::WarmUp(state), _) => {
+            let (stored, next_free) = state.parts();
+            write!(text, "{}:{}:{}:{}", stored.0, stored.1, next_free.0, next_free.1)
+        }
+        (State::Leases(state), _) => {
+            let sum: u128 = state.leases().map(|lease| u128::from(lease.cost)).sum();
+            let _ = write!(text, "{sum:0SUM$}");
+            state.leases().try_for_each(|Lease { id, cost, expires }| {
+                write!(text, "{:0DIGITS$}{cost:0DIGITS$}{id:0DIGITS$}", micros(expires))
+            })
+        }
+        _ => return None,
+    };
+    Some(text)
+}
+
+/// The state of that text; none if it is no such state.
+pub(crate) fn read(text: &[u8], limit: &Limit) -> Option<State> {
+    let text = std::str::from_utf8(text).ok()?;
+    Some(match limit.engine() {
+        Engine::Meter(meter) => {
+            let (us, part) = text.split_once(':').unwrap_or((text, "0"));
+            let (us, part) = (us.parse().ok()?, part.parse().ok()?);
+            State::Meter(match Units::of(meter) {
+                Some(units) => units.state(us, part),
+                None => tollgate_core::MeterState::from_parts(us, part),
+            })
+        }
+        Engine::FixedWindow(_) => {
+            let [end, used] = numbers(text)?;
+            State::FixedWindow(FixedWindowState::from_parts(time(end), used))
+        }
+        Engine::SlidingWindow(_) => {
+            let [start, previous, current] = numbers(text)?;
+            State::SlidingWindow(SlidingWindowState::from_parts(time(start), previous, current))
+        }
+        Engine::SlidingSlots(_) => State::SlidingSlots(Box::new(log(text)?)),
+        Engine::SlidingLog(_) => State::SlidingLog(Box::new(log(text)?)),
+        Engine::WarmUp(_) => {
+            let [stored, stored_frac, free, free_frac] = numbers(text)?;
+            State::WarmUp(WarmUpState::from_parts((stored, stored_frac), (free, free_frac)))
+        }
+        Engine::Concurrent(_) => {
+            let leases = list::<3>(text)?;
+            let lease = |[expires, cost, id]: [u64; 3]| Lease { id, cost, expires: time(expires) };
+            State::Leases(Box::new(leases.map(lease).collect::<ConcurrencyState>()))
+        }
+        Engine::Adaptive(_) | Engine::Unlimited => return None,
+    })
+}
+
+fn log(text: &str) -> Option<SlidingLogState> {
+    Some(list::<2>(text)?.map(|[at, cost]| (time(at), cost)).collect())
+}
+
+/// Numbers with a colon between them.
+fn numbers<const N: usize>(text: &str) -> Option<[u64; N]> {
+    let mut numbers = [0; N];
+    let mut texts = text.split(':');
+    for number in &mut numbers {
+        *number = texts.next()?.parse().ok()?;
+    }
+    texts.next().is_none().then_some(numbers)
+}
+
+/// A sum, then rows of numbers of fixed width.
+fn list<const N: usize>(text: &str) -> Option<impl Iterator<Item = [u64; N]> + '_> {
+    let rows = text.get(SUM..)?.as_bytes();
+    let digits = rows.iter().all(u8::is_ascii_digit);
+    if !digits || !rows.len().is_multiple_of(N * DIGITS) {
+        return None;
+    }
+    let number = |digits: &[u8]| {
+        digits.iter().fold(0_u64, |n, d| n.wrapping_mul(10).wrapping_add((d - b'0').into()))
+    };
+    Some(rows.chunks_exact(N * DIGITS).map(move |row| {
+        let mut cells = row.chunks_exact(DIGITS);
+        std::array::from_fn(|_| cells.next().map_or(0, number))
+    }))
+}
+
+/// Microseconds of a moment. What Redis counts lies on whole ones.
+pub(crate) fn micros(time: Time) -> u64 {
+    time.as_nanos().div_ceil(1_000)
+}
+
+/// The moment of so many microseconds.
+pub(crate) fn time(micros: u64) -> Time {
+    Time::from_nanos(micros.saturating_mul(1_000))
+}
