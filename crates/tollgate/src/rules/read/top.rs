@@ -4,9 +4,9 @@ use jiff::tz::TimeZone;
 
 use super::Reader;
 use super::scalar::shown;
+use crate::Consistency;
 use crate::limit::grammar;
 use crate::rules::diagnostic::Diagnostic;
-use crate::Consistency;
 use crate::rules::policy::{MissingKey, OnError, Unmatched};
 use crate::rules::source::At;
 use crate::rules::written::{Defaults, Document};
