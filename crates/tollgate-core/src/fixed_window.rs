@@ -258,8 +258,9 @@ impl FixedWindow {
     fn paid_off(&self, state: &FixedWindowState, allowance: u64) -> Time {
         match state.used.saturating_sub(allowance) {
             0 => Time::EPOCH,
+            _ if self.counts_denied => state.end,
             _ if state.used >= self.most_used() => Time::MAX, // Saturated: who knows how much.
-            owed if owed <= self.limit || self.counts_denied => state.end,
+            owed if owed <= self.limit => state.end,
             owed => self.window.end_later(state.end, (owed - 1) / self.limit),
         }
     }

@@ -144,13 +144,13 @@ impl WarmUp {
     }
 
     /// The time `n` permits take once warm.
-    fn time_of(&self, n: u64) -> Exact {
+    fn warm_time_of(&self, n: u64) -> Exact {
         let Exact { ns, frac } = Exact::of(n, self.period, self.rate);
         Exact { ns, frac: frac * (self.scale / self.rate) }
     }
 
     /// The idle time that saves `n` permits; beyond the whole warm-up any more will do.
-    fn idle_for(&self, n: u64) -> Exact {
+    fn idle_time_of(&self, n: u64) -> Exact {
         let one = u128::from(self.period) * (2 * (u128::from(self.cold_factor) + 1));
         let all = Exact::whole(self.warm_up).units(self.scale);
         Exact::from_units(u128::from(n).min(all / one + 1) * one, self.scale)
@@ -196,7 +196,7 @@ impl Algorithm for WarmUp {
     fn charge(&self, state: &mut WarmUpState, now: Time, cost: i64) {
         self.resync(state, now);
         let (permits, before) = (cost.unsigned_abs(), self.chill(state.stored));
-        let (time, idle) = (self.time_of(permits), self.idle_for(permits));
+        let (time, idle) = (self.warm_time_of(permits), self.idle_time_of(permits));
         if cost >= 0 {
             state.stored = state.stored.minus(idle, self.scale);
             let chill = Exact::whole(before - self.chill(state.stored));

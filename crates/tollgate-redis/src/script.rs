@@ -10,17 +10,19 @@ const COMMON: &str = include_str!("lua/common.lua");
 const TOGETHER: &str = include_str!("lua/together.lua");
 
 /// A family of algorithms, and the kinds of checks it serves.
-struct Family {
+pub(crate) struct Family {
+    pub(crate) name: &'static str,
     kinds: &'static str,
     text: &'static str,
 }
 
-const FAMILIES: [Family; 5] = [
-    Family { kinds: "mM", text: include_str!("lua/meter.lua") },
-    Family { kinds: "fc", text: include_str!("lua/fixed_window.lua") },
-    Family { kinds: "w", text: include_str!("lua/sliding_window.lua") },
-    Family { kinds: "l", text: include_str!("lua/sliding_log.lua") },
-    Family { kinds: "p", text: include_str!("lua/concurrency.lua") },
+pub(crate) const FAMILIES: [Family; 6] = [
+    Family { name: "meter", kinds: "mM", text: include_str!("lua/meter.lua") },
+    Family { name: "fixed_window", kinds: "fc", text: include_str!("lua/fixed_window.lua") },
+    Family { name: "sliding_window", kinds: "w", text: include_str!("lua/sliding_window.lua") },
+    Family { name: "sliding_log", kinds: "l", text: include_str!("lua/sliding_log.lua") },
+    Family { name: "warm_up", kinds: "u", text: include_str!("lua/warm_up.lua") },
+    Family { name: "concurrency", kinds: "p", text: include_str!("lua/concurrency.lua") },
 ];
 
 /// Which families a call needs, one bit each.
@@ -58,7 +60,7 @@ pub(crate) struct Library {
 pub(crate) static LIBRARY: LazyLock<Library> = LazyLock::new(|| Library::new(&sources(u8::MAX)));
 
 /// The text of those families.
-fn sources(families: Families) -> String {
+pub(crate) fn sources(families: Families) -> String {
     let wanted = FAMILIES.iter().enumerate().filter(|(i, _)| families >> i & 1 == 1);
     let texts = wanted.map(|(_, family)| format!("do\n{}end\n", family.text));
     format!("{COMMON}{}{TOGETHER}", texts.collect::<String>())

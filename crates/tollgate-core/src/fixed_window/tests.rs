@@ -237,3 +237,30 @@ fn parts_are_a_round_trip() {
     assert_eq!((end, used), (at(10), 13));
     assert_eq!(FixedWindowState::from_parts(end, used), state);
 }
+
+/// A period that ends once and for all.
+#[derive(Debug)]
+struct Ends(Time);
+
+impl Calendar for Ends {
+    fn period_end(&self, now: Time) -> Time {
+        if now < self.0 { self.0 } else { Time::MAX }
+    }
+
+    fn longest(&self) -> Span {
+        Span::MAX
+    }
+}
+
+/// Hammering a calendar that counts refusals once put its reset off for ever.
+#[test]
+fn counted_refusals_never_outlast_their_period() {
+    let end = Time::from_nanos(100);
+    let day = FixedWindow::new(3, Window::Calendar(Arc::new(Ends(end)))).unwrap().count_denied();
+    let mut state = day.fresh(Time::EPOCH);
+    for _ in 0..4 {
+        day.decide(&mut state, Time::EPOCH, 1 << 40);
+    }
+    assert_eq!(day.peek(&state, Time::EPOCH).reset_after, end.since(Time::EPOCH));
+    assert_eq!(day.full_at(&state), end);
+}

@@ -1,6 +1,7 @@
 //! A warm-up in numbers, for a mirror of it in another language.
 
 use crate::WarmUp;
+use crate::exact::Exact;
 
 /// What a [`WarmUp`] is made of.
 ///
@@ -29,5 +30,17 @@ impl WarmUp {
     pub fn parts(&self) -> WarmUpParts {
         let WarmUp { rate, period, warm_up, cold_factor, scale } = *self;
         WarmUpParts { rate, period, warm_up, cold_factor, scale }
+    }
+
+    /// The time `permits` take once warm: whole nanoseconds, and parts of the next one.
+    pub fn time_of(&self, permits: u64) -> (u64, u64) {
+        let Exact { ns, frac } = self.warm_time_of(permits);
+        (ns, frac)
+    }
+
+    /// The idle time that saves `permits`.
+    pub fn idle_for(&self, permits: u64) -> (u64, u64) {
+        let Exact { ns, frac } = self.idle_time_of(permits);
+        (ns, frac)
     }
 }

@@ -92,6 +92,7 @@ algorithms.c = function(text, now, args, at, action)
   if used > MAX or ends > MAX then
     return at + 7, BEYOND
   end
+  used = used > limit * 1000 and limit * 1000 or used
   local state = used > 0 and write(ends, used)
   if used > limit then
     if action ~= 'T' or args[at + 5] ~= '0' then

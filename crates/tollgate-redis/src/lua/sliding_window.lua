@@ -49,6 +49,9 @@ algorithms.w = function(text, now, args, at, action)
     return at + 6, BEYOND
   end
   start, previous, current = rolled(start, previous, current, length, now)
+  if estimate(start, previous, current, length, now) == 0 then
+    previous = 0 -- As good as new.
+  end
   previous, current = charge(previous, current, cost, action)
   if current > 2251799813685247 then
     return at + 6, BEYOND

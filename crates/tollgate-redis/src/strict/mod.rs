@@ -5,6 +5,8 @@
 //! `swap.rs`. Limits that adapt, and those that limit nothing, are kept in this process: a node
 //! learns from what it sends itself.
 
+#[cfg(test)]
+mod differential;
 mod key;
 mod part;
 mod reply;

@@ -1,6 +1,7 @@
 //! States as text: what is in Redis, and what the Lua reads and writes.
 
 use std::io::Write;
+use std::str::FromStr;
 
 use tollgate::state::State;
 use tollgate::{Engine, Limit, Time};
@@ -45,9 +46,15 @@ pub(crate) fn written(state: &State, limit: &Limit) -> Option<Vec<u8>> {
                 .entries()
                 .try_for_each(|(at, cost)| write!(text, "{:0DIGITS$}{cost:0DIGITS$}", micros(at)))
         }
-        (State::WarmUp(state), _) => {
+        (State::WarmUp(state), Engine::WarmUp(limit)) => {
+            let scale = u128::from(limit.scale());
+            // Whole microseconds, and parts of the next one.
+            let parts = |(ns, frac): (u64, u64)| {
+                (ns / 1_000, u128::from(ns % 1_000) * scale + u128::from(frac))
+            };
             let (stored, next_free) = state.parts();
-            write!(text, "{}:{}:{}:{}", stored.0, stored.1, next_free.0, next_free.1)
+            let ((stored, stored_part), (free, free_part)) = (parts(stored), parts(next_free));
+            write!(text, "{stored}:{stored_part}:{free}:{free_part}")
         }
         (State::Leases(state), _) => {
             let sum: u128 = state.leases().map(|lease| u128::from(lease.cost)).sum();
@@ -83,9 +90,15 @@ pub(crate) fn read(text: &[u8], limit: &Limit) -> Option<State> {
         }
         Engine::SlidingSlots(_) => State::SlidingSlots(Box::new(log(text)?)),
         Engine::SlidingLog(_) => State::SlidingLog(Box::new(log(text)?)),
-        Engine::WarmUp(_) => {
-            let [stored, stored_frac, free, free_frac] = numbers(text)?;
-            State::WarmUp(WarmUpState::from_parts((stored, stored_frac), (free, free_frac)))
+        Engine::WarmUp(limit) => {
+            let scale = u128::from(limit.scale());
+            let nanos = |us: u128, part: u128| {
+                let ns = u64::try_from(us * 1_000 + part / scale).unwrap_or(u64::MAX);
+                (ns, (part % scale) as u64)
+            };
+            let [stored, stored_part, free, free_part] = numbers::<u128, 4>(text)?;
+            let (stored, free) = (nanos(stored, stored_part), nanos(free, free_part));
+            State::WarmUp(WarmUpState::from_parts(stored, free))
         }
         Engine::Concurrent(_) => {
             let leases = list::<3>(text)?;
@@ -101,8 +114,8 @@ fn log(text: &str) -> Option<SlidingLogState> {
 }
 
 /// Numbers with a colon between them.
-fn numbers<const N: usize>(text: &str) -> Option<[u64; N]> {
-    let mut numbers = [0; N];
+fn numbers<T: FromStr + Copy + Default, const N: usize>(text: &str) -> Option<[T; N]> {
+    let mut numbers = [T::default(); N];
     let mut texts = text.split(':');
     for number in &mut numbers {
         *number = texts.next()?.parse().ok()?;

@@ -3,7 +3,8 @@
 
 use tollgate::{Action, Check, Engine, Span, StoreError, Time};
 use tollgate_core::{
-    Algorithm, Calendar, Concurrency, FixedWindow, Meter, SlidingLog, SlidingWindow, Window,
+    Algorithm, Calendar, Concurrency, FixedWindow, Meter, SlidingLog, SlidingWindow, WarmUp,
+    WarmUpParts, Window,
 };
 
 use super::text::micros;
@@ -52,6 +53,9 @@ impl Teller<'_> {
         match (self.action, limit) {
             (Action::Reset, _) => return Ok(self.kind(b'd')),
             (Action::Release { .. }, Engine::Concurrent(_)) => {}
+            (Action::Refund, Engine::Concurrent(_)) if check.cost == 0 => {
+                return Ok(self.kind(b'n'));
+            }
             // What was spent on a rate stays spent, but a key that starts with less than all
             // begins when it is first named.
             (Action::Release { .. }, Engine::Meter(meter)) if !meter.is_full_on_arrival() => {}
@@ -69,7 +73,8 @@ impl Teller<'_> {
             Engine::SlidingSlots(slots) => self.sliding_log(slots.log(), check, cost),
             Engine::SlidingLog(log) => self.sliding_log(log, check, cost),
             Engine::Concurrent(places) => self.concurrency(places, check, cost),
-            Engine::WarmUp(_) | Engine::Adaptive(_) | Engine::Unlimited => Some(Told::TooLarge),
+            Engine::WarmUp(warm_up) => self.warm_up(warm_up, check, cost),
+            Engine::Adaptive(_) | Engine::Unlimited => Some(Told::TooLarge),
         };
         told.ok_or_else(|| {
             StoreError::new(format!(
@@ -198,6 +203,36 @@ impl Teller<'_> {
         Some(told)
     }
 
+    fn warm_up(&mut self, limit: &WarmUp, check: &Check<'_>, cost: u64) -> Option<Told> {
+        if self.is_take() && !limit.can_hold(check.cost) {
+            return Some(self.kind(b'x'));
+        }
+        let WarmUpParts { rate, warm_up, cold_factor, scale, .. } = limit.parts();
+        let factor = u128::from(cold_factor);
+        let whole_warm_up = whole(warm_up)?;
+        // A nanosecond's worth of warming up at that rate; the engine shifts larger numbers.
+        let quarter = u128::from(warm_up) * u128::from(rate);
+        let per_micro = u128::from(scale) * 1_000;
+        if quarter >= 1 << 63 || per_micro > u128::from(MAX / 2) || warm_up > MAX {
+            return Some(Told::TooLarge);
+        }
+        let in_micros = |units: u128| [units / per_micro, units % per_micro].map(clamped);
+        let written = |(ns, frac): (u64, u64)| {
+            in_micros(u128::from(ns) * u128::from(scale) + u128::from(frac))
+        };
+        let (time, idle) = (written(limit.time_of(cost)), written(limit.idle_for(cost)));
+        if time[0] > MAX / 2 {
+            return Some(Told::TooLarge);
+        }
+        let (warm, cold) = (in_micros((factor + 1) * quarter), in_micros(4 * quarter));
+        let coldest = u128::from(warm_up) * (factor - 1) / (factor + 1);
+        let wait = self.wait(check, false);
+        let told = self.kind(b'u');
+        self.numbers(&[clamped(per_micro), scale, time[0], time[1], idle[0], idle[1]]);
+        self.numbers(&[whole_warm_up, warm[0], warm[1], cold[0], cold[1], clamped(coldest), wait]);
+        Some(told)
+    }
+
     fn concurrency(&mut self, places: &Concurrency, check: &Check<'_>, cost: u64) -> Option<Told> {
         let (limit, lease) = (places.capacity(), whole(places.lease().as_nanos())?);
         let passes = check.cost <= limit;
@@ -218,6 +253,11 @@ impl Teller<'_> {
     fn numbers(&mut self, numbers: &[u64]) {
         numbers.iter().for_each(|number| self.words.number(*number));
     }
+}
+
+/// The number, or the largest of its kind.
+fn clamped(number: u128) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
 }
 
 /// Whole microseconds, or none.
