@@ -3,13 +3,14 @@
 //! Logic that other projects keep in shell and YAML is kept here, where it is typed, tested and the
 //! same on every machine. A CI service only calls `.ci/run`, which calls `cargo xtask ci`.
 //!
-//! One noun a file: `test`, `ci`, `tidy`, `bench` and `fuzz` are commands; `tools`, `components` and
+//! One noun a file: `test`, `ci`, `tidy`, `bench`, `faults` and `fuzz` are commands; `tools`, `components` and
 //! `peers` install what they need and `sh` runs it. No dependencies, so that a fresh checkout starts
 //! at once.
 
 mod bench;
 mod ci;
 mod components;
+mod faults;
 mod fuzz;
 mod peers;
 mod sh;
@@ -33,6 +34,7 @@ usage: cargo xtask <command>
   bench instructions    instruction counts, under valgrind
   bench doors [name]    the server beside its peers: resp, http, grpc, load, idle
   components            install what tests run against: Redis, Envoy, nginx, clients of other languages
+  faults [name]         what the Redis store does when real servers misbehave, in figures
   fuzz [target]         arbitrary inputs for the parsers; `--seconds N` for each of them
   help                  this text
 ";
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::run(),
         ["bench", rest @ ..] => bench::run(rest),
         ["components"] => components::ensure(),
+        ["faults", rest @ ..] => faults::run(rest),
         ["fuzz", rest @ ..] => fuzz::run(rest),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");

@@ -62,7 +62,7 @@ pub(crate) static LIBRARY: LazyLock<Library> = LazyLock::new(|| Library::new(&so
 /// The text of those families.
 pub(crate) fn sources(families: Families) -> String {
     let wanted = FAMILIES.iter().enumerate().filter(|(i, _)| families >> i & 1 == 1);
-    let texts = wanted.map(|(_, family)| format!("do\n{}end\n", family.text));
+    let texts = wanted.map(|(_, family)| format!("do -- {}\n{}end\n", family.name, family.text));
     format!("{COMMON}{}{TOGETHER}", texts.collect::<String>())
 }
 
