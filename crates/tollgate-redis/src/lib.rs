@@ -12,6 +12,7 @@ mod strict;
 mod trouble;
 mod words;
 
+pub use fleet::{GroupHealth, Health, ServerTrouble};
 pub use options::Options;
 pub use store::RedisStore;
 pub use trouble::ConnectError;

@@ -42,6 +42,8 @@ const TASKS: [&str; 3] = ["run", "read", "swap"];
 pub(crate) struct Script {
     /// The name of the function.
     pub(crate) function: String,
+    /// The text of the library it is in, as `FUNCTION LOAD` takes it.
+    pub(crate) library: &'static str,
     /// The text of the script, where there are no functions.
     pub(crate) text: String,
     /// The hash by which the server knows the script.
@@ -50,14 +52,13 @@ pub(crate) struct Script {
 
 /// The library with all functions.
 #[derive(Debug)]
-pub(crate) struct Library {
-    /// Its text, as `FUNCTION LOAD` takes it.
-    pub(crate) text: String,
+struct Library {
+    text: String,
     version: String,
 }
 
 /// The one library there is.
-pub(crate) static LIBRARY: LazyLock<Library> = LazyLock::new(|| Library::new(&sources(u8::MAX)));
+static LIBRARY: LazyLock<Library> = LazyLock::new(|| Library::new(&sources(u8::MAX)));
 
 /// The text of those families.
 pub(crate) fn sources(families: Families) -> String {
@@ -83,7 +84,8 @@ impl Script {
     fn new(task: &str, families: Families) -> Script {
         let text = format!("{}return {task}(KEYS, ARGV)\n", sources(families));
         let sha1 = sha1_smol::Sha1::from(&text).digest().to_string();
-        Script { function: format!("tollgate_{}_{task}", LIBRARY.version), text, sha1 }
+        let function = format!("tollgate_{}_{task}", LIBRARY.version);
+        Script { function, library: &LIBRARY.text, text, sha1 }
     }
 
     /// Decides checks of those families.

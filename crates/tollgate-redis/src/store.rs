@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tollgate::{Call, Clock, Store, StoreError, Verdicts};
 
-use crate::fleet::Fleet;
+use crate::fleet::{Fleet, Health};
 use crate::strict::Strict;
 use crate::{ConnectError, Options};
 
@@ -27,6 +27,28 @@ impl RedisStore {
     ) -> Result<RedisStore, ConnectError> {
         let fleet = Fleet::open(&options).await?;
         Ok(RedisStore(Arc::new(Strict::new(fleet, &options.prefix, Some(clock.into())))))
+    }
+
+    /// How the servers are.
+    pub fn health(&self) -> Health {
+        self.0.fleet().health()
+    }
+
+    /// How they are once something has changed, for better or worse: to log it once.
+    ///
+    /// ```no_run
+    /// # async fn follow(store: tollgate_redis::RedisStore) {
+    /// let mut health = store.health();
+    /// loop {
+    ///     health = store.health_after(&health).await;
+    ///     for trouble in health.groups.iter().flat_map(|group| &group.troubles) {
+    ///         eprintln!("{}", trouble.why);
+    ///     }
+    /// }
+    /// # }
+    /// ```
+    pub async fn health_after(&self, before: &Health) -> Health {
+        self.0.fleet().health_after(before).await
     }
 }
 

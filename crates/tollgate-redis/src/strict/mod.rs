@@ -68,7 +68,7 @@ struct Decided {
 
 impl Strict {
     pub(crate) fn new(fleet: Fleet, prefix: &str, manual: Option<Clock>) -> Strict {
-        let clock = manual.clone().unwrap_or_default();
+        let clock = manual.clone().unwrap_or_else(|| fleet.clock_here().clone());
         let here = MemoryStore::new().clock(clock.clone());
         Strict { fleet, prefix: prefix.into(), clock, manual: manual.is_some(), here }
     }

@@ -1,0 +1,79 @@
+//! Scripts get to every kind of server, and get there again when they were forgotten.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tollgate_rig::{Flavour, Redis, Setup};
+
+use super::*;
+
+#[tokio::test]
+async fn functions_where_there_are_any_and_hashes_where_not() {
+    for (flavour, command) in [
+        (Flavour::Redis7, "cmdstat_fcall"),
+        (Flavour::Valkey, "cmdstat_fcall"),
+        (Flavour::Redis62, "cmdstat_evalsha"),
+    ] {
+        let redis = Redis::of(flavour);
+        let fleet = open(&patient(&redis.url())).await;
+        for count in 1..=3 {
+            assert_eq!(fleet.count("a").await.unwrap(), count, "{flavour:?}");
+        }
+        assert!(redis.info(command).is_some(), "{flavour:?} was not called by {command}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_server_forgets_is_loaded_again() {
+    for (flavour, flush) in [(Flavour::Redis7, "FUNCTION"), (Flavour::Redis62, "SCRIPT")] {
+        let redis = Arc::new(Redis::of(flavour));
+        let fleet = open(&patient(&redis.url())).await;
+        let over = Arc::new(AtomicBool::new(false));
+        let flushing = std::thread::spawn({
+            let (redis, over) = (redis.clone(), over.clone());
+            move || {
+                let mut flushed = 0;
+                while !over.load(Ordering::Relaxed) {
+                    redis.command(&[flush, "FLUSH"]).unwrap();
+                    flushed += 1;
+                    std::thread::park_timeout(Duration::from_millis(5));
+                }
+                flushed
+            }
+        });
+        let (done, troubles) = hammer(&fleet, 8, 250, "a").await;
+        over.store(true, Ordering::Relaxed);
+        assert!(flushing.join().unwrap() > 3);
+        assert!(troubles.is_empty(), "{flavour:?}: {} of 2000: {:?}", troubles.len(), troubles[0]);
+        assert_eq!(redis.command(&["GET", &key("a")]).unwrap().text(), done.to_string());
+    }
+}
+
+#[tokio::test]
+async fn a_user_who_may_not_use_functions_uses_hashes() {
+    let users = "user ann on >secret ~test:* +@all -fcall -function\n";
+    let redis = Setup::new(Flavour::Redis7).users(users).start();
+    let fleet = open(&patient(&format!("redis://ann:secret@127.0.0.1:{}", redis.port()))).await;
+    assert_eq!(fleet.count("a").await.unwrap(), 1);
+    assert!(redis.info("cmdstat_evalsha").is_some());
+}
+
+#[tokio::test]
+async fn a_user_who_may_call_but_not_load_functions_uses_hashes() {
+    let users = "user ann on >secret ~test:* +@all -function\n";
+    let redis = Setup::new(Flavour::Redis7).users(users).start();
+    let fleet = open(&patient(&format!("redis://ann:secret@127.0.0.1:{}", redis.port()))).await;
+    assert_eq!(fleet.count("a").await.unwrap(), 1);
+    assert!(redis.info("cmdstat_evalsha").is_some());
+}
+
+#[tokio::test]
+async fn callers_share_connections() {
+    let redis = Redis::start();
+    let fleet = open(&patient(&redis.url())).await;
+    let (done, troubles) = hammer(&fleet, 64, 20, "a").await;
+    assert_eq!((done, troubles.len()), (64 * 20, 0));
+    // The one who asks this is connected as well.
+    let clients = redis.command(&["CLIENT", "LIST"]).unwrap().text();
+    assert_eq!(clients.lines().filter(|line| line.contains("cmd=fcall")).count(), 2, "{clients}");
+}

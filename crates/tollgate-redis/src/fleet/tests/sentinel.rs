@@ -1,0 +1,53 @@
+//! Masters that are found by their sentinels.
+
+use tollgate_rig::{Redis, Sentinels};
+
+use super::*;
+
+fn url(sentinels: &Sentinels) -> String {
+    let hosts: Vec<String> =
+        sentinels.sentinels().iter().map(|each| format!("127.0.0.1:{}", each.port())).collect();
+    format!("redis+sentinel://{}/{}", hosts.join(","), sentinels.name())
+}
+
+#[tokio::test]
+async fn the_new_master_is_found_when_the_old_one_is_killed() {
+    let sentinels = Sentinels::start();
+    let fleet = open(&patient(&url(&sentinels))).await;
+    assert_eq!(fleet.count("a").await.unwrap(), 1);
+    sentinels.sentinels()[0].kill();
+    let killed = sentinels.kill_primary();
+    let why = fleet.await_trouble().await;
+    assert!(why.contains("cannot be reached"), "{why}");
+    assert_eq!(kind(&fleet.count("a").await), "resting");
+    let took = fleet.count_until_well("a").await;
+    eprintln!("counting again {took:?} after the master was killed");
+    assert_ne!(sentinels.primary().port(), killed.port());
+}
+
+#[tokio::test]
+async fn a_master_that_steps_down_is_left() {
+    let sentinels = Sentinels::start();
+    let fleet = open(&patient(&url(&sentinels))).await;
+    assert_eq!(fleet.count("a").await.unwrap(), 1);
+    let old = sentinels.primary();
+    sentinels.sentinels()[1].command(&["SENTINEL", "FAILOVER", sentinels.name()]).unwrap();
+    let new: &Redis = sentinels.await_primary(old);
+    let counted = || new.command(&["GET", &key("a")]).unwrap().text();
+    let (named, before) = (Instant::now(), counted());
+    while counted() == before {
+        assert!(named.elapsed() < PATIENCE, "nothing is counted at the new master");
+        fleet.count_until_well("a").await;
+        sleep(Duration::from_millis(20)).await;
+    }
+    eprintln!("counting there {:?} after the new master was named", named.elapsed());
+}
+
+#[tokio::test]
+async fn a_name_that_no_sentinel_knows_is_told() {
+    let sentinels = Sentinels::start();
+    let wrong = url(&sentinels).replace(sentinels.name(), "othermaster");
+    let fleet = open(&patient(&wrong)).await;
+    let why = fleet.await_trouble().await;
+    assert!(why.contains("knows no master called \"othermaster\""), "{why}");
+}
