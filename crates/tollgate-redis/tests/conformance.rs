@@ -1,25 +1,36 @@
-//! The conformance suite of the engine, on real servers.
+//! The conformance suite of the engine, unchanged, on real servers: with functions and without, of
+//! both names, alone and as a cluster.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use tollgate::testing::{ManualClock, conformance};
 use tollgate::{Span, Time};
 use tollgate_redis::{Options, RedisStore};
+use tollgate_rig::{Cluster, Flavour, Redis};
 
-struct Redis {
+/// A server whose counters go by a clock of the test's own.
+struct Harness {
     url: String,
     clock: ManualClock,
-    stores: std::cell::Cell<u32>,
+    stores: Cell<u32>,
 }
 
-impl conformance::Harness for Redis {
+impl Harness {
+    fn new(url: String) -> Harness {
+        Harness { url, clock: ManualClock::new(), stores: Cell::new(0) }
+    }
+}
+
+impl conformance::Harness for Harness {
     type Store = RedisStore;
 
+    /// Empty, because nobody has used its prefix.
     async fn store(&self) -> RedisStore {
         self.stores.set(self.stores.get() + 1);
         let options: Options = self.url.parse().unwrap();
-        let options = options.prefix(&format!("test{}", self.stores.get())).unwrap();
-        let options = options.timeout(Duration::from_secs(10)).unwrap();
+        let options = options.prefix(&format!("store{}", self.stores.get())).unwrap();
+        let options = options.timeout(Duration::from_secs(20)).unwrap();
         RedisStore::connect_at(options, &self.clock).await.unwrap()
     }
 
@@ -36,20 +47,37 @@ impl conformance::Harness for Redis {
     }
 }
 
-#[tokio::test]
-async fn suite() {
-    let url = std::env::var("TOLLGATE_TEST_REDIS").unwrap();
-    let harness = Redis { url, clock: ManualClock::new(), stores: Default::default() };
-    for case in conformance::cases() {
-        eprintln!("{case}");
-        conformance::run_case(&harness, case).await;
-    }
+async fn conforms(url: String) {
+    let harness = Harness::new(url);
+    conformance::run(&harness).await;
 }
 
 #[tokio::test]
-async fn random() {
-    let url = std::env::var("TOLLGATE_TEST_REDIS").unwrap();
-    let harness = Redis { url, clock: ManualClock::new(), stores: std::cell::Cell::new(1000) };
-    let steps = std::env::var("STEPS").ok().and_then(|s| s.parse().ok()).unwrap_or(5000);
-    conformance::random_steps(&harness, 1, steps).await;
+async fn redis_7_conforms() {
+    conforms(Redis::of(Flavour::Redis7).url()).await;
+}
+
+#[tokio::test]
+async fn redis_6_conforms_without_functions() {
+    conforms(Redis::of(Flavour::Redis62).url()).await;
+}
+
+#[tokio::test]
+async fn valkey_9_conforms() {
+    conforms(Redis::of(Flavour::Valkey).url()).await;
+}
+
+#[tokio::test]
+async fn a_cluster_conforms() {
+    let cluster = Cluster::start(3, 0);
+    let addresses: Vec<String> =
+        cluster.nodes().iter().map(|node| format!("127.0.0.1:{}", node.port())).collect();
+    conforms(format!("redis+cluster://{}", addresses.join(","))).await;
+}
+
+/// Every kind of limit, several at a time, all actions, numbers beyond what Lua can count.
+#[tokio::test]
+async fn random_requests_are_answered_as_the_model_does() {
+    let redis = Redis::start();
+    conformance::random_steps(&Harness::new(redis.url()), 11, 10_000).await;
 }
