@@ -107,7 +107,7 @@ fn advice(reply: &str) -> &'static str {
         "BUSY" => ": a script keeps it busy; SCRIPT KILL or FUNCTION KILL ends that",
         "CLUSTERDOWN" => ": the cluster misses nodes; see CLUSTER INFO",
         "MOVED" | "ASK" => ": it belongs to a cluster; write redis+cluster://…",
-        "NOPROTO" => ": it is too old",
+        "ERR" if reply.contains("ACL failure") => advice("NOPERM"),
         _ => "",
     }
 }

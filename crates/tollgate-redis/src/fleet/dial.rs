@@ -176,7 +176,7 @@ impl Dialer {
             }
         }
         if wanted.write.is_some()
-            && let reply @ (Reply::NoWrites(_) | Reply::Unwell(_)) = next()
+            && let reply @ (Reply::NoWrites(_) | Reply::Unwell(_) | Reply::ClusterDown(_)) = next()
         {
             return Err(Trouble::refused(server, reply.words()));
         }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use smallvec::smallvec;
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
+use tollgate::{Span, Time};
 
 use super::dial::{Dialer, Examination};
 use super::link::Link;
@@ -81,6 +82,7 @@ struct Keeper {
 impl Keeper {
     async fn keep(self) {
         let server = &*self.server;
+        let mut relapses = Relapses::default();
         loop {
             let condition = server.condition.load_full();
             match &*condition {
@@ -103,8 +105,14 @@ impl Keeper {
                     }
                 },
                 Condition::Resting(resting) => {
+                    if let Some(pause) = relapses.pause(resting) {
+                        sleep(jittered(pause)).await;
+                    }
                     match self.probe(self.examination(&resting.because)).await {
-                        Ok((address, link)) => self.is_well(&condition, address, link),
+                        Ok((address, link)) => {
+                            relapses.well_at = Some(server.clock.now());
+                            self.is_well(&condition, address, link);
+                        }
                         Err(trouble) => {
                             self.rests_on(&condition, resting.since, trouble);
                             sleep(jittered(PROBE_EVERY)).await;
@@ -188,9 +196,31 @@ impl Keeper {
         self.server.change(condition, Condition::Well { address, links });
     }
 
-    fn rests_on(&self, condition: &Arc<Condition>, since: tollgate::Time, trouble: Trouble) {
+    fn rests_on(&self, condition: &Arc<Condition>, since: Time, trouble: Trouble) {
         let because = Arc::new(trouble);
         self.server.change(condition, Condition::Resting(Resting { since, because }));
+    }
+}
+
+/// Servers that seem well when looked at, and are not.
+#[derive(Default)]
+struct Relapses {
+    well_at: Option<Time>,
+    count: u32,
+}
+
+impl Relapses {
+    /// How long to leave a server alone before it is looked at. One that relapses is left alone
+    /// for longer each time; a connection that breaks is no relapse.
+    fn pause(&mut self, resting: &Resting) -> Option<Duration> {
+        let well_at = self.well_at.take()?;
+        let soon = resting.since.since(well_at) < Span::from_secs(1);
+        if !soon || matches!(*resting.because, Trouble::Unreachable { .. }) {
+            self.count = 0;
+            return None;
+        }
+        self.count = (self.count + 1).min(4);
+        Some(PROBE_EVERY * 2u32.pow(self.count - 1))
     }
 }
 
@@ -198,4 +228,35 @@ impl Keeper {
 pub(super) fn jittered(duration: Duration) -> Duration {
     let random = RandomState::new().hash_one(0u8) % 201;
     duration * (900 + random as u32) / 1000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_relapses_is_left_alone_for_longer_each_time() {
+        let server: Arc<str> = "cache:6379".into();
+        let late = Trouble::TimedOut { server: server.clone(), after: PROBE_EVERY };
+        let broken = Trouble::unreachable(&server, "it hung up");
+        let resting = |ms: u64, because: &Trouble| Resting {
+            since: Time::EPOCH + Span::from_millis(ms),
+            because: Arc::new(because.clone()),
+        };
+        let mut relapses = Relapses::default();
+        let mut pause = |well_ms: Option<u64>, resting: Resting| {
+            if let Some(ms) = well_ms {
+                relapses.well_at = Some(Time::EPOCH + Span::from_millis(ms));
+            }
+            relapses.pause(&resting).map(|pause| pause.as_millis())
+        };
+        assert_eq!(pause(None, resting(0, &late)), None);
+        assert_eq!(pause(Some(0), resting(2_000, &late)), None);
+        for expected in [100, 200, 400, 800, 800] {
+            assert_eq!(pause(Some(10), resting(60, &late)), Some(expected));
+            assert_eq!(pause(None, resting(60, &late)), None);
+        }
+        assert_eq!(pause(Some(10), resting(60, &broken)), None);
+        assert_eq!(pause(Some(10), resting(60, &late)), Some(100));
+    }
 }

@@ -160,12 +160,15 @@ impl Server {
         Ok(self.condition.load_full())
     }
 
-    fn pick<'a>(&self, condition: &'a Condition) -> Result<&'a Arc<Link>, Trouble> {
-        match condition {
+    fn pick<'a>(&self, condition: &'a Arc<Condition>) -> Result<&'a Arc<Link>, Trouble> {
+        match &**condition {
             Condition::Well { links, .. } => {
                 let turn = self.turn.fetch_add(1, Ordering::Relaxed);
                 let mut from_here = (0..links.len()).map(|i| &links[(turn + i) % links.len()]);
-                from_here.find(|link| !link.is_lost()).ok_or_else(|| self.hung_up())
+                from_here.find(|link| !link.is_lost()).ok_or_else(|| {
+                    self.rest_from(condition, self.hung_up());
+                    Trouble::Resting { because: Arc::new(self.hung_up()) }
+                })
             }
             Condition::Resting(resting) => {
                 Err(Trouble::Resting { because: resting.because.clone() })

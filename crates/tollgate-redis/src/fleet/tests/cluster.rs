@@ -130,3 +130,27 @@ async fn a_cluster_that_is_not_there_is_looked_for() {
     let took = fleet.count_until_well("a").await;
     eprintln!("counting again {took:?} after the cluster was whole");
 }
+
+#[tokio::test]
+async fn a_cluster_that_misses_a_master_is_left_alone_until_it_is_back() {
+    let cluster = Cluster::start(3, 0);
+    let fleet = open(&patient(&url(&cluster))).await;
+    for tag in TAGS {
+        fleet.count(tag).await.unwrap();
+    }
+    let lost = cluster.owner_of(cluster.slot_of(&key("a")));
+    let elsewhere = |tag: &&str| cluster.owner_of(cluster.slot_of(&key(tag))) != lost;
+    let other = *TAGS.iter().find(|tag| elsewhere(tag)).unwrap();
+    cluster.node(lost).kill();
+    // The others go on until they notice, and then serve nobody.
+    let started = Instant::now();
+    while kind(&fleet.count(other).await) != "resting" {
+        assert!(started.elapsed() < PATIENCE);
+        sleep(Duration::from_millis(2)).await;
+    }
+    cluster.node(lost).restart();
+    for tag in TAGS {
+        fleet.count_until_well(tag).await;
+    }
+    fleet.recover().await;
+}

@@ -3,6 +3,7 @@
 mod access;
 mod cluster;
 mod faults;
+mod groups;
 mod roads;
 mod sentinel;
 
@@ -127,7 +128,10 @@ async fn hammer(
                 for _ in 0..each {
                     match fleet.count(tag).await {
                         Ok(_) => done += 1,
-                        Err(trouble) => troubles.push(trouble),
+                        Err(trouble) => {
+                            troubles.push(trouble);
+                            fleet.recover().await;
+                        }
                     }
                 }
                 (done, troubles)
