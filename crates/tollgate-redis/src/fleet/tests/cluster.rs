@@ -95,6 +95,37 @@ async fn keys_of_a_slot_that_is_half_way_are_asked_where_they_are() {
     assert_eq!(counted(&cluster, "a"), 6);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_that_are_apart_are_waited_for() {
+    let cluster = Cluster::start(3, 0);
+    let fleet = open(&patient(&url(&cluster))).await;
+    let (keys, place) = (words(&["{a}1", "{a}2"]), fleet.place(b"a"));
+    let run = async move || fleet.run(place, &both(), &keys, &words(&[])).await;
+    assert_eq!(run().await.unwrap(), Value::Int(2));
+    let to = (cluster.owner_of(place.slot) + 1) % 3;
+    cluster.begin_move(place.slot, to);
+    cluster.migrate("{a}1", to);
+    let waiting = tokio::spawn(async move { run().await });
+    let refused = || {
+        let nodes = cluster.nodes().iter();
+        nodes.filter_map(|node| node.info("errorstat_TRYAGAIN")).count() > 0
+    };
+    tollgate_rig::until("somebody is told to try again", refused);
+    assert!(!waiting.is_finished());
+    cluster.finish_move(place.slot, to);
+    assert_eq!(waiting.await.unwrap().unwrap(), Value::Int(4));
+}
+
+/// Counts up two keys, and says what they are together.
+fn both() -> Script {
+    let text = "return redis.call('INCR', KEYS[1]) + redis.call('INCR', KEYS[2])\n";
+    let library = "#!lua name=fleet_both\n\
+         redis.register_function('fleet_test_both', function(keys)\n\
+         return redis.call('INCR', keys[1]) + redis.call('INCR', keys[2]) end)\n";
+    let sha1 = Sha1::from(text).digest().to_string();
+    Script { function: "fleet_test_both".into(), library, text: text.into(), sha1 }
+}
+
 #[tokio::test]
 async fn a_replica_takes_the_place_of_a_master_that_was_killed() {
     let cluster = Cluster::start(3, 1);

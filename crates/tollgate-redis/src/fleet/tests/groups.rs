@@ -11,8 +11,11 @@ fn has(redis: &Redis, tag: &str) -> bool {
 #[tokio::test]
 async fn every_key_is_in_one_group_and_trouble_of_one_is_not_that_of_the_others() {
     let servers = [Redis::start(), Redis::start(), Redis::start()];
-    let named: Vec<String> =
-        servers.iter().zip(["x", "y", "z"]).map(|(s, name)| format!("{}?name={name}", s.url())).collect();
+    let named: Vec<String> = servers
+        .iter()
+        .zip(["x", "y", "z"])
+        .map(|(s, name)| format!("{}?name={name}", s.url()))
+        .collect();
     let fleet = open(&patient(&named.join(" "))).await;
     let tags: Vec<String> = (0..60).map(|i| format!("user:{i}")).collect();
     for tag in &tags {
