@@ -18,7 +18,10 @@ pub(crate) fn run(args: &[&str]) -> Result {
         tools::ensure("valgrind", Installer::Apt("valgrind"))?;
     }
     if doors {
-        peers::ensure()?;
+        peers::of_doors()?;
+    }
+    if args.first() == Some(&"redis") {
+        peers::of_redis()?;
     }
     // Built apart, so that what follows on the terminal is the benchmark and nothing else; and one
     // apart from the other, because together they would share features that neither has alone.

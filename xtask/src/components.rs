@@ -67,7 +67,11 @@ pub(crate) fn ensure() -> Result {
 }
 
 /// Installs a group anew if it is not what its stamp says.
-fn group(folder: &Path, packages: &[&str], install: fn(&Path, &[&str]) -> Result) -> Result {
+pub(crate) fn group(
+    folder: &Path,
+    packages: &[&str],
+    install: fn(&Path, &[&str]) -> Result,
+) -> Result {
     let (stamp, wanted) = (folder.join("stamp"), packages.join("\n"));
     if fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) {
         return Ok(());
@@ -80,7 +84,7 @@ fn group(folder: &Path, packages: &[&str], install: fn(&Path, &[&str]) -> Result
     Ok(fs::write(stamp, wanted)?)
 }
 
-fn pip(folder: &Path, packages: &[&str]) -> Result {
+pub(crate) fn pip(folder: &Path, packages: &[&str]) -> Result {
     let venv = || sh::run(sh::command("python3", &["-m", "venv"]).arg(folder));
     if venv().is_err() {
         // Debian has it in a package of its own.
@@ -91,7 +95,7 @@ fn pip(folder: &Path, packages: &[&str]) -> Result {
     sh::run(sh::command(folder.join("bin/python"), &install).args(packages))
 }
 
-fn npm(folder: &Path, packages: &[&str]) -> Result {
+pub(crate) fn npm(folder: &Path, packages: &[&str]) -> Result {
     fs::write(folder.join("package.json"), "{ \"private\": true }\n")?;
     let install = ["install", "--silent", "--no-audit", "--no-fund", "--prefix"];
     sh::run(sh::command("npm", &install).arg(folder).args(packages))

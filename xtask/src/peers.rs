@@ -1,14 +1,14 @@
-//! The servers `bench doors` measures against, and the generators that load them.
+//! What only benchmarks measure against, and the generators that load it.
 //!
 //! Generators and Redis are Debian's; throttlecrab-server and redis-cell are built from crates.io,
-//! once, into `target/peers`. limitador-server is in no registry: who has one names its program in
-//! `TOLLGATE_LIMITADOR_SERVER`.
+//! once, into `target/peers`, where limiters of other languages go as well. limitador-server is in no
+//! registry: who has one names its program in `TOLLGATE_LIMITADOR_SERVER`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::tools::{self, Installer};
-use crate::{Result, sh};
+use crate::{Result, components, sh};
 
 /// Where the benchmark looks for them.
 pub(crate) const FOLDER: &str = "TOLLGATE_PEERS";
@@ -35,13 +35,17 @@ edition = \"2024\"
 redis-cell = \"=0.2.2\"
 ";
 
+/// Limiters that keep their counters in Redis, with the clients they want.
+const PYTHON: &[&str] = &["limits[redis]==5.8.0"];
+const NODE: &[&str] = &["rate-limiter-flexible@11.4.0", "ioredis@6.0.0"];
+
 /// The folder of what was built.
 pub(crate) fn folder() -> PathBuf {
     std::env::var_os(FOLDER).map_or_else(|| sh::root().join("target/peers"), PathBuf::from)
 }
 
-/// Installs and builds what is missing.
-pub(crate) fn ensure() -> Result {
+/// Installs and builds what is missing for `bench doors`.
+pub(crate) fn of_doors() -> Result {
     for (program, package) in DEBIAN {
         tools::ensure(program, Installer::Apt(package))?;
     }
@@ -51,6 +55,19 @@ pub(crate) fn ensure() -> Result {
         let install = ["install", "throttlecrab-server", "--version", "^0.4", "--locked", "--root"];
         sh::run(sh::cargo(&install).arg(&folder).arg("--target-dir").arg(folder.join("build")))?;
     }
+    redis_cell(&folder)
+}
+
+/// Installs and builds what is missing for `bench redis`.
+pub(crate) fn of_redis() -> Result {
+    for (program, package) in [("redis-server", "redis-server"), ("node", "nodejs"), ("npm", "npm")]
+    {
+        tools::ensure(program, Installer::Apt(package))?;
+    }
+    let folder = folder();
+    fs::create_dir_all(&folder)?;
+    components::group(&folder.join("python"), PYTHON, components::pip)?;
+    components::group(&folder.join("node"), NODE, components::npm)?;
     redis_cell(&folder)
 }
 

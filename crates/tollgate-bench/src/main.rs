@@ -8,16 +8,20 @@
 //! Compare ratios within one run, never times across machines.
 
 mod batch;
+mod cores;
 mod doors;
 mod engine;
 mod figures;
+mod in_redis;
 mod instructions;
 mod measure;
 mod memory;
 mod options;
+mod places;
 mod report;
 mod rules;
 mod scaling;
+mod sections;
 mod subjects;
 mod targets;
 mod workload;
@@ -49,6 +53,7 @@ fn run(options: &Options) -> Result<ExitCode, String> {
         _ if !options.words.is_empty() => {
             return Err(format!("unexpected `{}`\n{USAGE}", options.words[0]));
         }
+        "redis" => in_redis::run(options)?,
         "engine" => {
             head(options);
             let figures = engine::measure(options);

@@ -77,3 +77,9 @@ pub(crate) fn count(n: usize) -> String {
         _ => n.to_string(),
     }
 }
+
+/// A number per second to three digits: `87.6 k`.
+pub(crate) fn rate(per_second: f64) -> String {
+    let unit = 10_f64.powf(per_second.max(1.0).log10().floor() - 2.0);
+    count(((per_second / unit).round() * unit).round() as usize)
+}

@@ -10,7 +10,6 @@ use std::time::Duration;
 use serde_json::json;
 use socket2::{Domain, Socket, Type};
 
-use super::Section;
 use super::ask::{Ask, Door, ask};
 use super::lineup::Kind;
 use super::server::Server;
@@ -18,6 +17,7 @@ use super::talk::{Reply, Talk};
 use super::traffic::{Heard, Pace, Traffic};
 use crate::options::Options;
 use crate::report::{Table, count};
+use crate::sections::Section;
 use crate::targets::Target;
 
 /// Files that are not idle connections.

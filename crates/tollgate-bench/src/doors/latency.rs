@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::Section;
 use super::ask::{Ask, Door, ask};
 use super::lineup::Kind;
 use super::server::Server;
 use super::traffic::{Heard, Pace, Traffic};
 use crate::measure::{median, try_interleave};
 use crate::options::Options;
-use crate::report::Table;
+use crate::report::{self, Table};
+use crate::sections::Section;
 use crate::targets::Target;
 
 const LOAD: f64 = 0.7;
@@ -86,13 +86,13 @@ pub(crate) fn run(door: Door, servers: &[Server], options: &Options) -> Result<S
 }
 
 fn section(door: Door, rate: f64, entries: &[Entry]) -> Section {
-    let together = format!("at {}/s", super::rate(rate));
+    let together = format!("at {}/s", report::rate(rate));
     let mut table = Table::new(["", "most/s", together.as_str(), "at 70 % of its own"]);
     for entry in entries {
         let shown = |rounds: &[[f64; 3]]| middle(rounds).map(|us| format!("{us:.0}")).join(" · ");
         table.row([
             entry.server.kind.name().to_owned(),
-            super::rate(entry.per_second),
+            report::rate(entry.per_second),
             shown(&entry.together),
             shown(&entry.own),
         ]);

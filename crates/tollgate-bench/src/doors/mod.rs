@@ -16,26 +16,11 @@ mod side_by_side;
 mod talk;
 mod traffic;
 
-use serde_json::{Value, json};
-
+use crate::cores;
 use crate::options::Options;
-use crate::report::{self, Table};
-use crate::targets::{self, Target};
+use crate::report;
+use crate::sections::Told;
 use ask::Door;
-
-/// What one measurement has to say.
-struct Section {
-    title: String,
-    table: Table,
-    targets: Vec<Target>,
-    figures: Value,
-}
-
-/// A number per second to three digits: `87.6 k`.
-fn rate(per_second: f64) -> String {
-    let unit = 10_f64.powf(per_second.max(1.0).log10().floor() - 2.0);
-    report::count(((per_second / unit).round() * unit).round() as usize)
-}
 
 const LOAD: &str = "load";
 const IDLE: &str = "idle";
@@ -58,8 +43,8 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
             report::count(ask::KEYS as usize)
         );
     }
-    let files = server::settle_in(options.idle as u64 + 2 * idle::RESERVE)?;
-    let mut told = Told { json: options.json, figures: Vec::new(), targets: Vec::new() };
+    let files = cores::settle_in(options.idle as u64 + 2 * idle::RESERVE)?;
+    let mut told = Told::new(options);
     for door in Door::ALL {
         if wanted(door.name()) {
             let servers = lineup::start(door)?;
@@ -75,33 +60,4 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     }
     told.end();
     Ok(())
-}
-
-/// What was told so far; to people at once, to machines at the end.
-struct Told {
-    json: bool,
-    figures: Vec<Value>,
-    targets: Vec<Target>,
-}
-
-impl Told {
-    fn tell(&mut self, section: Section) {
-        if !self.json {
-            println!("\n{}", section.title);
-            section.table.print();
-        }
-        self.figures.push(section.figures);
-        self.targets.extend(section.targets);
-    }
-
-    fn end(self) {
-        if !self.json {
-            println!("\nTargets (CPU: median over rounds of the ratio within a round)");
-            targets::table(&self.targets);
-            return;
-        }
-        let target = |target: &Target| json!({ "target": target.what, "measured": target.measured, "at_most": target.most });
-        let targets: Vec<Value> = self.targets.iter().map(target).collect();
-        println!("{:#}", json!({ "figures": self.figures, "targets": targets }));
-    }
 }

@@ -11,10 +11,7 @@ use tempfile::TempDir;
 
 use super::ask::Door;
 use super::lineup::Kind;
-
-/// Servers run here, whoever loads them on [`LOADER_CORE`].
-const SERVER_CORE: &str = "0";
-const LOADER_CORE: &str = "1";
+use crate::cores;
 
 /// How long a server may take to listen.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -59,7 +56,7 @@ impl Server {
         let log = File::create(&log_file).map_err(failed)?;
         let process = Command::new("prlimit")
             .arg(format!("--nofile={files}:{files}"))
-            .args(["taskset", "--cpu-list", SERVER_CORE])
+            .args(["taskset", "--cpu-list", &cores::SERVER.to_string()])
             .args(words)
             .current_dir(folder.path())
             // Settings of the person who measures are not the server's.
@@ -151,25 +148,4 @@ impl Cpu {
     pub(crate) fn total(self) -> f64 {
         self.user + self.system
     }
-}
-
-/// Moves this process, and so every load generator it starts, away from the servers' core, and lets
-/// it have as many files as it wants or may. How many that is.
-pub(crate) fn settle_in(files: u64) -> Result<u64, String> {
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    if cores < 2 {
-        return Err("needs two cores: one for servers, one for load".to_owned());
-    }
-    let process = std::process::id().to_string();
-    let run = |program: &str, args: &[&str]| {
-        let output = Command::new(program).args(args).output();
-        output.is_ok_and(|output| output.status.success())
-    };
-    if !run("taskset", &["--all-tasks", "--cpu-list", "--pid", LOADER_CORE, &process]) {
-        return Err(format!("taskset could not move this process to core {LOADER_CORE}"));
-    }
-    run("prlimit", &["--pid", &process, &format!("--nofile={files}:{files}")]);
-    let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
-    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
-    Ok(line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(1024))
 }

@@ -10,10 +10,10 @@ use super::lineup::Kind;
 use super::loaders::{self, Shape};
 use super::server::{Cpu, Server};
 use super::traffic::{Pace, Traffic};
-use super::{Section, rate};
 use crate::measure::{median, try_interleave};
 use crate::options::Options;
-use crate::report::Table;
+use crate::report::{Table, rate};
+use crate::sections::Section;
 use crate::targets::Target;
 
 /// What one press of a server showed.
