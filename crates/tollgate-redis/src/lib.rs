@@ -1,7 +1,36 @@
 //! Shares the counters of tollgate through Redis or Valkey.
 //!
-//! Every decision is one round trip: the states are charged and judged where they are, in Lua that
-//! mirrors the engine, by the server's clock.
+//! ```no_run
+//! use tollgate::{Limit, Limiter};
+//! use tollgate_redis::RedisStore;
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let store = RedisStore::connect("redis://localhost".parse()?).await?;
+//! let mail = Limiter::builder().limit("10/s".parse::<Limit>()?).store(store).name("mail").build_keyed();
+//! let verdicts = mail.decide("ann", 1).await?;
+//! if !verdicts[0].allowed {
+//!     println!("retry in {:?}", verdicts[0].retry_after());
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! **One round trip.** All limits of a request that share a place (a slot of a cluster, or a server)
+//! are decided there together, all or none, by the server's clock. The Lua in `lua/` mirrors the
+//! algorithms of the engine, file by file; it charges and judges, and answers with the states as
+//! they were. The verdicts are then worded by the engine itself, so that they are those of the
+//! memory store to the microsecond. Requests that touch several places are asked at once, and if one
+//! refuses, the others are given back what they were charged.
+//!
+//! **Never twice.** A command is sent again only after a reply that proves it was not executed, and
+//! carries the time until which its caller waits: a server that wakes up after that does nothing.
+//!
+//! **Sick servers.** A server that does not answer costs one time-out; from then on it is left alone
+//! until a probe finds it well, and calls fail at once. What a failed call means is the caller's
+//! choice: `on_error` of a rule.
+//!
+//! Rejected: the state as a hash or a sorted set, as most recipes keep it. One string, read and
+//! written once, costs the server less, and expires in the same command that writes it.
 
 mod fleet;
 mod options;

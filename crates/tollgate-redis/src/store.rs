@@ -56,4 +56,8 @@ impl Store for RedisStore {
     async fn run(&self, call: Call<'_>) -> Result<Verdicts, StoreError> {
         Ok(self.0.run(call).await?.verdicts)
     }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
 }

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use crate::{Clock, KeyedLimiter, Limit, Limiter, MemoryStore};
+use crate::{Clock, KeyedLimiter, Limit, Limiter, MemoryStore, Store};
 
 /// A limiter in the making.
 ///
@@ -107,7 +107,7 @@ impl Builder {
     /// # Ok::<(), tollgate::limit::ParseLimitError>(())
     /// ```
     pub fn store<S>(self, store: S) -> Builder<Stored<S>> {
-        Builder { limits: self.limits, store: Stored(store) }
+        Builder { limits: self.limits, store: Stored { store, name: None } }
     }
 
     /// A limiter with one budget.
@@ -163,17 +163,38 @@ impl InProcess {
 /// let builder: Builder<Stored<MemoryStore>> = Limiter::builder().store(MemoryStore::new());
 /// ```
 #[derive(Clone, Debug)]
-pub struct Stored<S>(S);
+pub struct Stored<S> {
+    store: S,
+    name: Option<Box<str>>,
+}
 
-impl<S> Builder<Stored<S>> {
+impl<S: Store> Builder<Stored<S>> {
+    /// Names the limiter: whoever builds one of that name and those limits, in any process, on the
+    /// same store, counts with it. Without a name a limiter in this process counts on its own, and
+    /// one on a store that processes share counts with all that have the same limits.
+    ///
+    /// ```
+    /// # use tollgate::{KeyedLimiter, Limiter, Store};
+    /// fn mail(store: impl Store) -> Result<KeyedLimiter<impl Store>, tollgate::limit::ParseLimitError> {
+    ///     Ok(Limiter::builder().limit("10/s".parse()?).store(store).name("mail").build_keyed())
+    /// }
+    /// ```
+    pub fn name(mut self, name: impl Into<Box<str>>) -> Builder<Stored<S>> {
+        self.store.name = Some(name.into());
+        self
+    }
+
     /// A limiter with a budget for each key.
     pub fn build_keyed(self) -> KeyedLimiter<S> {
-        KeyedLimiter::with(self.limits, self.store.0)
+        let Stored { store, name } = self.store;
+        // Without a name, the limits are what several processes agree on.
+        let name = name.or_else(|| store.is_shared().then(Box::default));
+        KeyedLimiter::with(self.limits, store, name)
     }
 
     /// A limiter that decides requests by rules. Their schedules follow the system's clock.
     #[cfg(feature = "rules")]
     pub fn build_rules(self, rules: crate::Rules) -> crate::rules::RuleLimiter<S> {
-        crate::rules::RuleLimiter::new(rules, self.store.0, Clock::system())
+        crate::rules::RuleLimiter::new(rules, self.store.store, Clock::system())
     }
 }

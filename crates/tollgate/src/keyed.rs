@@ -12,7 +12,7 @@ use crate::counters::{self, Counters, OwnedCounters, new_lease};
 use crate::denied::answer;
 use crate::express::Express;
 use crate::hold::DEFAULT_HOLD;
-use crate::limits::Limits;
+use crate::limits::{Family, Limits};
 use crate::store::{Action, Call, Store};
 use crate::store_error::StoreError;
 use crate::sync::{AtomicBool, Ordering};
@@ -57,8 +57,9 @@ impl<S> Clone for KeyedLimiter<S> {
 static LIMITERS: AtomicU64 = AtomicU64::new(0);
 
 impl<S> Shared<S> {
-    fn new(limits: SmallVec<[Limit; 2]>, store: S) -> Shared<S> {
-        let family = LIMITERS.fetch_add(1, Ordering::Relaxed);
+    fn new(limits: SmallVec<[Limit; 2]>, store: S, name: Option<Box<str>>) -> Shared<S> {
+        let numbered = || Family::Numbered(LIMITERS.fetch_add(1, Ordering::Relaxed));
+        let family = name.map_or_else(numbered, Family::Named);
         Shared {
             store,
             first: Limits::new(family, limits),
@@ -70,8 +71,12 @@ impl<S> Shared<S> {
 }
 
 impl<S> KeyedLimiter<S> {
-    pub(crate) fn with(limits: SmallVec<[Limit; 2]>, store: S) -> KeyedLimiter<S> {
-        KeyedLimiter(Arc::new(Shared::new(limits, store)))
+    pub(crate) fn with(
+        limits: SmallVec<[Limit; 2]>,
+        store: S,
+        name: Option<Box<str>>,
+    ) -> KeyedLimiter<S> {
+        KeyedLimiter(Arc::new(Shared::new(limits, store, name)))
     }
 
     /// The store that decides.
@@ -100,19 +105,37 @@ impl<S: Store> KeyedLimiter<S> {
     /// }
     /// ```
     pub async fn decide(&self, key: impl Into<Key<'_>>, cost: u64) -> Result<Verdicts, StoreError> {
+        self.act(Action::Take { max_wait: Span::ZERO }, key, cost).await
+    }
+
+    /// Does something else to the counters of `key`: peek, spend, refund, reset, wait in line.
+    ///
+    /// ```
+    /// # use tollgate::{Action, KeyedLimiter, Store, StoreError};
+    /// async fn left(api: &KeyedLimiter<impl Store>, user: &str) -> Result<u64, StoreError> {
+    ///     Ok(api.act(Action::Peek, user, 0).await?[0].remaining)
+    /// }
+    /// ```
+    pub async fn act(
+        &self,
+        action: Action,
+        key: impl Into<Key<'_>>,
+        cost: u64,
+    ) -> Result<Verdicts, StoreError> {
         let limits = match self.0.changed.load(Ordering::Acquire) {
             true => self.0.current.load_full(),
             false => None,
         };
         let limits = limits.as_deref().unwrap_or(&self.0.first);
-        self.0.store.decide(&limits.checks(key.into(), cost, new_lease())).await
+        let checks = limits.checks(key.into(), cost, new_lease());
+        self.0.store.run(Call { action, checks: &checks }).await
     }
 }
 
 impl KeyedLimiter {
     /// A limiter with a store of its own.
     pub(crate) fn in_process(limits: SmallVec<[Limit; 2]>, store: MemoryStore) -> KeyedLimiter {
-        let mut shared = Shared::new(limits, store);
+        let mut shared = Shared::new(limits, store, None);
         shared.express = Express::new(&shared.first, &shared.store);
         KeyedLimiter(Arc::new(shared))
     }

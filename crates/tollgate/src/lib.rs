@@ -156,6 +156,7 @@ mod counters;
 mod denied;
 mod express;
 mod hold;
+mod identity;
 mod key;
 mod keyed;
 pub mod limit;

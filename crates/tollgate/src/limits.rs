@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 use tollgate_core::{Carry, Time};
 
 use crate::store::{Bucket, Check, Former};
-use crate::{Key, Limit};
+use crate::{Key, Limit, identity};
 
 /// How many changes back a key that was not seen since is still found.
 const MAX_FORMER: usize = 4;
@@ -13,23 +13,50 @@ const MAX_FORMER: usize = 4;
 /// the old limits are never mistaken for those of the new.
 #[derive(Clone, Debug)]
 pub(crate) struct Limits {
-    /// The number of the limiter.
-    family: u64,
+    family: Family,
     /// How often the limits were changed.
     generation: u64,
     limits: SmallVec<[Limit; 2]>,
+    buckets: SmallVec<[Bucket; 2]>,
     formers: SmallVec<[Option<Former>; 2]>,
 }
 
+/// Which limiter the counters belong to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Family {
+    /// One of this process, by its number.
+    Numbered(u64),
+    /// One that several processes know by a name.
+    Named(Box<str>),
+}
+
+impl Family {
+    /// The buckets of some limits: 32 bits of a number, 24 of the change and 8 of the position; or
+    /// what every process makes of a name and a limit.
+    fn buckets(&self, generation: u64, limits: &[Limit]) -> SmallVec<[Bucket; 2]> {
+        let bucket = |(index, limit): (usize, &Limit)| match self {
+            Family::Numbered(number) => {
+                let generation = (generation & 0xff_ffff) << 8;
+                Bucket::new(number << 32 | generation | (index as u64 & 0xff))
+            }
+            Family::Named(name) => {
+                identity::bucket(&["limiter", name, &index.to_string(), &limit.to_string()])
+            }
+        };
+        limits.iter().enumerate().map(bucket).collect()
+    }
+}
+
 impl Limits {
-    pub(crate) fn new(family: u64, limits: SmallVec<[Limit; 2]>) -> Limits {
+    pub(crate) fn new(family: Family, limits: SmallVec<[Limit; 2]>) -> Limits {
         let formers = limits.iter().map(|_| None).collect();
-        Limits { family, generation: 0, limits, formers }
+        let buckets = family.buckets(0, &limits);
+        Limits { family, generation: 0, limits, buckets, formers }
     }
 
     /// Whether these are the same limits of the same limiter.
     pub(crate) fn is_same(&self, other: &Limits) -> bool {
-        (self.family, self.generation) == (other.family, other.generation)
+        (&self.family, self.generation) == (&other.family, other.generation)
     }
 
     #[inline]
@@ -37,9 +64,9 @@ impl Limits {
         &self.limits
     }
 
-    /// A bucket number no other limiter, change or position has: 32, 24 and 8 bits of each.
+    /// A bucket number no other limiter, change or position has.
     pub(crate) fn bucket(&self, index: usize) -> Bucket {
-        Bucket::new(self.family << 32 | (self.generation & 0xff_ffff) << 8 | (index as u64 & 0xff))
+        self.buckets[index]
     }
 
     #[inline]
@@ -51,7 +78,7 @@ impl Limits {
     ) -> SmallVec<[Check<'a>; 2]> {
         let mut checks = SmallVec::new();
         for (i, (limit, former)) in self.limits.iter().zip(&self.formers).enumerate() {
-            let check = Check::new(self.bucket(i), key, limit, cost);
+            let check = Check::new(self.buckets[i], key, limit, cost);
             checks.push(Check { lease, former: former.as_ref(), ..check });
         }
         checks
@@ -65,12 +92,10 @@ impl Limits {
             let former = older.map(Box::new);
             Some(Former { bucket: self.bucket(i), limit, carry, until: now, former })
         };
-        Limits {
-            family: self.family,
-            generation: self.generation + 1,
-            formers: (0..limits.len()).map(former).collect(),
-            limits,
-        }
+        let (family, generation) = (self.family.clone(), self.generation + 1);
+        let formers = (0..limits.len()).map(former).collect();
+        let buckets = family.buckets(generation, &limits);
+        Limits { family, generation, limits, buckets, formers }
     }
 }
 

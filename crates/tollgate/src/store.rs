@@ -262,6 +262,11 @@ pub trait Store: Send + Sync {
         1
     }
 
+    /// Whether other processes count here as well, so that buckets need names all of them know.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
     /// Charges all checks, or none.
     fn decide(
         &self,

@@ -96,7 +96,11 @@ impl<'a> Part<'a> {
             true => ours,
             false => self.strict.fleet.clock(self.place).latest(ours).unwrap_or(ours),
         };
-        for _ in 0..ATTEMPTS {
+        let patience = Span::from(self.strict.fleet.timeout());
+        for attempt in 0..ATTEMPTS {
+            if attempt > 0 && self.strict.clock.now().since(ours) >= patience {
+                break;
+            }
             let mut words = Words::default();
             self.times(&mut words);
             words.push(letter(self.call.action).as_bytes());

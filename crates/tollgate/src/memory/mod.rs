@@ -301,6 +301,14 @@ impl<S: Store> Store for std::sync::Arc<S> {
     ) -> impl Future<Output = Result<Option<Verdicts>, StoreError>> + Send {
         S::run_while(self, call, current)
     }
+
+    fn nodes(&self) -> u64 {
+        S::nodes(self)
+    }
+
+    fn is_shared(&self) -> bool {
+        S::is_shared(self)
+    }
 }
 
 impl Store for MemoryStore {

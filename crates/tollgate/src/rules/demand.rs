@@ -8,10 +8,10 @@ use tollgate_core::Time;
 use super::compiled::{Bound, CostOf, Domain, Gives, KeyPart, Rule, RuleLimit};
 use super::expr::On;
 use super::facts::Facts;
-use super::identity::stable_hash;
 use super::key::{KeyBytes, KeyWriter};
 use super::matcher::Hit;
 use super::policy::{MissingKey, Mode, Then};
+use crate::identity::stable_hash;
 use crate::{Check, Former, Key};
 
 /// What a domain's rules make of a request.

@@ -6,12 +6,12 @@ use std::time::Duration;
 use super::super::compiled::{Bound, Distinct, Rule, RuleLimit};
 use super::super::diagnostic::{Diagnostic, Diagnostics};
 use super::super::expr::Expr;
-use super::super::identity;
 use super::super::source::{At, Place};
 use super::super::written::{self, Document, Written};
 use super::rule::Compiler;
 use super::unknown;
 use crate::Limit;
+use crate::identity;
 
 /// Binds a limit of a rule to its bucket.
 ///

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::Unit;
 use super::fields::{Fields, Kind, REPLACES, text};
+use crate::identity;
 use crate::limit::{AlgorithmName, InvalidLimit};
 use crate::rules::diagnostic::{Diagnostic, Diagnostics};
-use crate::rules::identity;
 use crate::rules::source::{At, Place};
 use crate::rules::suggest;
 use crate::rules::yaml::Node;
