@@ -157,6 +157,8 @@ mod denied;
 mod express;
 mod hold;
 mod identity;
+#[cfg(feature = "rules")]
+mod join;
 mod key;
 mod keyed;
 pub mod limit;

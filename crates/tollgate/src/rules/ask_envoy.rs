@@ -8,12 +8,14 @@ use super::Request;
 use super::adjust::Adjustment;
 use super::decide::Charging;
 use super::decision::{Decision, LimitState, Named, Reason};
-use super::envoy::{Code, Plan, RateLimitAnswer, RateLimitRequest, Tree, request_of, status_of};
+use super::envoy::{
+    Code, Plan, PlannedCall, RateLimitAnswer, RateLimitRequest, Tree, request_of, status_of,
+};
 use super::limiter::{RuleLimiter, Shared};
 use crate::counters::ready;
 use crate::store::{Action, Store};
 use crate::store_error::StoreError;
-use crate::{MemoryStore, Verdicts};
+use crate::{MemoryStore, Verdicts, join};
 
 impl<S: Store> RuleLimiter<S> {
     /// Answers a request of Envoy's rate limit protocol, wherever the store is. In a domain written
@@ -87,6 +89,14 @@ impl RuleLimiter<MemoryStore> {
 
 async fn run<S: Store>(limiter: &Shared<S>, plan: &Plan<'_>) -> Result<Verdicts, StoreError> {
     let mut verdicts = Verdicts::new();
+    if limiter.store.is_shared() {
+        let calls: SmallVec<[PlannedCall<'_>; 4]> = plan.calls().collect();
+        // Every descriptor is counted on its own: they need not wait for each other.
+        for answer in join::all(calls.iter().map(|call| limiter.store.run(call.as_call()))).await {
+            verdicts.extend(answer?);
+        }
+        return Ok(verdicts);
+    }
     for call in plan.calls() {
         verdicts.extend(limiter.store.run(call.as_call()).await?);
     }
