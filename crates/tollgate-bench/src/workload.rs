@@ -41,12 +41,15 @@ pub(crate) fn is_drained(index: usize) -> bool {
     index % 10 != 2
 }
 
+/// What every key begins with.
+pub(crate) const KEY_START: &str = "user:";
+
 /// Spells key `index` into `out`: 16 to 31 bytes, as names of users tend to be.
 pub(crate) fn spell(index: usize, out: &mut String) {
     use std::fmt::Write;
     const TAIL: &str = "@eu-west-1.shop";
     out.clear();
-    write!(out, "user:{index:011}").expect("writing to a string");
+    write!(out, "{KEY_START}{index:011}").expect("writing to a string");
     out.push_str(&TAIL[..scatter(index as u64) as usize % (TAIL.len() + 1)]);
 }
 

@@ -1,5 +1,7 @@
 //! Who takes part, and in which case.
 
+use tollgate::Consistency;
+
 use super::bench::{Bench, Keys};
 use super::drive::{Amount, IN_FLIGHT, drive};
 use super::limit::{Daily, TIGHT, WIDE};
@@ -7,11 +9,12 @@ use super::program::Program;
 use super::sample::{Asked, Sample, commands_during};
 use super::subject::{Script, Subject};
 use crate::measure::median;
+use crate::workload::KEY_START;
 
 /// Who decides.
 enum Who {
     /// Driven by this process.
-    Here(Subject),
+    Here([Subject; 1]),
     /// A program of its own.
     There(Program),
 }
@@ -38,7 +41,7 @@ pub(crate) fn line_up(bench: &Bench) -> Result<Vec<Entry>, String> {
     for denied in [false, true] {
         let limit = if denied { TIGHT } else { WIDE };
         for (name, subject) in bench.runtime.block_on(subjects(bench, limit))? {
-            entries.push(Entry::new(name, denied, limit, Who::Here(subject)));
+            entries.push(Entry::new(name, denied, limit, Who::Here([subject])));
         }
         for (name, program) in PROGRAMS {
             if program.is_installed() {
@@ -59,8 +62,8 @@ async fn subjects(bench: &Bench, limit: Daily) -> Result<Vec<(&'static str, Subj
     let mut subjects = vec![
         (BARE, Subject::bare(url, Script::TokenBucket, limit).await?),
         ("bare EVALSHA, GCRA", Subject::bare(url, Script::Gcra, limit).await?),
-        (ONE, Subject::tollgate(url, &prefix("one"), &[limit]).await?),
-        (THREE, Subject::tollgate(url, &prefix("three"), &three).await?),
+        (ONE, Subject::tollgate(url, &prefix("one"), &[limit], Consistency::Strict).await?),
+        (THREE, Subject::tollgate(url, &prefix("three"), &three, Consistency::Strict).await?),
     ];
     if bench.has_redis_cell {
         subjects.push(("redis-cell", Subject::redis_cell(url, limit).await?));
@@ -95,7 +98,7 @@ impl Entry {
     /// Asks about every key once, so that all of them are there; then counts commands.
     pub(crate) fn warm(&mut self, bench: &Bench) -> Result<(), String> {
         self.ask(bench, &bench.keys, Amount::Keys)?;
-        let commands = commands_during(&bench.redis, || {
+        let commands = commands_during(&bench.redis, KEY_START, || {
             let asked = self.ask(bench, &bench.some, Amount::Keys)?;
             self.judge(&asked)
         })?;

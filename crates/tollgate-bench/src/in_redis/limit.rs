@@ -18,6 +18,11 @@ impl Daily {
         format!("{}/day", self.0)
     }
 
+    /// The most that may pass in so many seconds, from the first on.
+    pub(crate) fn most_in(self, seconds: f64) -> f64 {
+        (self.0 as f64 * (1.0 + seconds / DAY_SECONDS as f64)).floor()
+    }
+
     /// For `token_bucket.lua`: capacity, tokens a millisecond.
     pub(crate) fn token_bucket(self) -> [String; 2] {
         let per_ms = self.0 as f64 / (DAY_SECONDS as f64 * 1e3);

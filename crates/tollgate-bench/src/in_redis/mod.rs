@@ -7,6 +7,7 @@
 mod bench;
 mod drive;
 mod entry;
+mod hot;
 mod limit;
 mod links;
 mod program;
@@ -37,6 +38,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     let bench = bench::Bench::start()?;
     let mut told = Told::new(options);
     told.tell(side_by_side::run(&bench, options)?);
+    told.tell(hot::run(&bench)?);
     told.end();
     Ok(())
 }

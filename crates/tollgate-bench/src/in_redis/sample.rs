@@ -70,10 +70,11 @@ fn commands_us(redis: &Redis) -> Result<f64, String> {
     Ok(spent.sum())
 }
 
-/// How many commands clients send while `ask` runs, as Redis sees them arrive; what scripts and
-/// modules call themselves does not count.
+/// How many commands with `word` in them clients send while `ask` runs, as Redis sees them arrive;
+/// what scripts and modules call themselves does not count.
 pub(crate) fn commands_during(
     redis: &Redis,
+    word: &str,
     ask: impl FnOnce() -> Result<(), String>,
 ) -> Result<u64, String> {
     let failed = |error: std::io::Error| error.to_string();
@@ -91,6 +92,6 @@ pub(crate) fn commands_during(
             return Ok(count);
         }
         let inner = ["lua]", "?:0]"].iter().any(|by| line.contains(&format!(" {by} ")));
-        count += u64::from(!inner);
+        count += u64::from(!inner && line.contains(word));
     }
 }

@@ -1,11 +1,16 @@
 //! Limiters that this process drives itself, all through the same client library.
 
+use std::time::Duration;
+
 use redis::{Value, cmd};
-use tollgate::{Bucket, Check, Limit, Store};
+use tollgate::{Bucket, Check, Consistency, Limit, Store};
 use tollgate_redis::{Options, RedisStore};
 
 use super::limit::Daily;
 use super::links::{CONNECTIONS, Links};
+
+/// Long enough for a machine that others work on: this is not about time-outs.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A script that Redis keeps and runs by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +26,7 @@ pub(crate) enum Subject {
     /// `CL.THROTTLE`.
     RedisCell { links: Links, args: Vec<String> },
     /// Ours: several limits on one key are one call.
-    Tollgate { store: Box<RedisStore>, limits: Vec<(Bucket, Limit)> },
+    Tollgate { store: Box<RedisStore>, limits: Vec<(Bucket, Limit)>, consistency: Consistency },
 }
 
 impl Subject {
@@ -48,16 +53,19 @@ impl Subject {
         url: &str,
         prefix: &str,
         limits: &[Daily],
+        consistency: Consistency,
     ) -> Result<Subject, String> {
         let options = url.parse::<Options>().and_then(|options| options.prefix(prefix));
-        let options = options.and_then(|options| options.connections(CONNECTIONS));
+        let options =
+            options.and_then(|options| options.connections(CONNECTIONS)?.timeout(PATIENCE));
         let store = RedisStore::connect(options.map_err(|error| error.to_string())?).await;
         let store = Box::new(store.map_err(|error| error.to_string())?);
         let limits = limits.iter().zip(0..).map(|(limit, number)| {
             let limit = limit.text().parse::<Limit>().map_err(|error| error.to_string())?;
             Ok((Bucket::new(number), limit))
         });
-        Ok(Subject::Tollgate { store, limits: limits.collect::<Result<_, String>>()? })
+        let limits = limits.collect::<Result<_, String>>()?;
+        Ok(Subject::Tollgate { store, limits, consistency })
     }
 
     /// One decision.
@@ -73,9 +81,11 @@ impl Subject {
                 command.arg(format!("cell:{}:{key}", args[1])).arg(args);
                 first(&links.send(command.arg(1)).await?).map(|limited| limited == 0)
             }
-            Subject::Tollgate { store, limits } => {
-                let checks =
-                    limits.iter().map(|(bucket, limit)| Check::new(*bucket, key, limit, 1));
+            Subject::Tollgate { store, limits, consistency } => {
+                let checks = limits.iter().map(|(bucket, limit)| Check {
+                    consistency: *consistency,
+                    ..Check::new(*bucket, key, limit, 1)
+                });
                 let checks: Vec<Check> = checks.collect();
                 let verdicts = store.decide(&checks).await.map_err(|error| error.to_string())?;
                 Ok(verdicts.iter().all(|verdict| verdict.allowed))
