@@ -29,6 +29,13 @@ impl Words {
         self.end();
     }
 
+    /// Adds to the last word.
+    pub(crate) fn extend(&mut self, more: &[u8]) {
+        self.ends.pop();
+        self.bytes.extend_from_slice(more);
+        self.end();
+    }
+
     fn end(&mut self) {
         self.ends.push(u32::try_from(self.bytes.len()).expect("keys and states are bounded"));
     }

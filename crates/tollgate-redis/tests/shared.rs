@@ -189,7 +189,7 @@ async fn every_key_has_an_end() {
         let limit = limit(text);
         for cost in [1, 1, 7, 1 << 53] {
             for action in [Action::Take { max_wait: Span::MAX }, Action::Spend] {
-                let check = Check::new(Bucket::new(bucket), "ann", &limit, cost);
+                let check = Check::new(Bucket::new(bucket), text, &limit, cost);
                 store.run(Call { action, checks: &[check] }).await.unwrap();
             }
         }

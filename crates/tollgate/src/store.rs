@@ -98,6 +98,9 @@ pub struct Check<'a> {
     pub former: Option<&'a Former>,
     /// How closely nodes that share the counter must agree. A store of one node is always strict.
     pub consistency: Consistency,
+    /// Whether a store that keeps the counters of a key together keeps this one apart: for limits
+    /// that come and go, so that what is kept of a key has a bound.
+    pub apart: bool,
 }
 
 impl<'a> Check<'a> {
@@ -112,6 +115,7 @@ impl<'a> Check<'a> {
             patience: Span::MAX,
             former: None,
             consistency: Consistency::Strict,
+            apart: false,
         }
     }
 }

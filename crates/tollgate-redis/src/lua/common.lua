@@ -4,9 +4,9 @@
 local PASSES, REFUSED, LATE, BEYOND, STALE = 1, 0, 2, 3, 4
 local MAX = 9007199254740991
 
--- kind -> function(text, now, args, at, action): where the next check's arguments begin, one of
--- the codes above, what is to be written (none: nothing) with how long it matters, and what is to be
--- written although it passes if another check of the request does not.
+-- kind -> function(state, now, numbers, action): one of the codes above, what is to be written (none:
+-- nothing) with how long it matters, and what is to be written although it passes if another check of
+-- the request does not. Numbers are doubles one after the other, as `struct` reads them.
 local algorithms = {}
 
 -- floor(a * b / c), exact for b <= c and numbers below 2^51.

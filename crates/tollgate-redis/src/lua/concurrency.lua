@@ -3,14 +3,13 @@
 
 local HEADER, LEASE = 24, 60
 
--- limit, length of a lease, cost, id, whether it could ever pass
-algorithms.p = function(text, now, args, at, action)
-  local limit, length, cost = tonumber(args[at]), tonumber(args[at + 1]), tonumber(args[at + 2])
-  local id = args[at + 3]
+-- limit, length of a lease, cost, whether it could ever pass, id
+algorithms.p = function(text, now, numbers, action)
+  local limit, length, cost, can, id = struct.unpack('<ddddc20', numbers)
   local total = text and tonumber(string.sub(text, 1, HEADER)) or 0
   local leases = text and string.sub(text, HEADER + 1) or ''
   if total + cost > MAX then
-    return at + 5, BEYOND
+    return BEYOND
   end
   local changed = false
   local function forget_expired()
@@ -50,7 +49,7 @@ algorithms.p = function(text, now, args, at, action)
   end
   local function acquire()
     local replaced = take()
-    local allowed = total + cost <= limit and args[at + 4] == '1'
+    local allowed = total + cost <= limit and can == 1
     if allowed and cost > 0 then
       insert(string.format('%020.0f%020.0f', now + length, cost) .. id)
       changed = true
@@ -67,9 +66,9 @@ algorithms.p = function(text, now, args, at, action)
     changed = take() ~= nil or changed
   end
   if not changed then
-    return at + 5, allowed and PASSES or REFUSED
+    return allowed and PASSES or REFUSED
   end
   local state = #leases > 0 and string.format('%024.0f', total) .. leases
   local full = #leases > 0 and tonumber(string.sub(leases, -LEASE, -41)) - now or 0
-  return at + 5, allowed and PASSES or REFUSED, state, full
+  return allowed and PASSES or REFUSED, state, full
 end

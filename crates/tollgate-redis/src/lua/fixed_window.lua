@@ -22,12 +22,12 @@ end
 
 -- limit, length, phase (-1: the first hit opens a window), whether refusals count, cost, wait,
 -- whether it could ever pass
-algorithms.f = function(text, now, args, at, action)
-  local limit, length, phase = tonumber(args[at]), tonumber(args[at + 1]), tonumber(args[at + 2])
-  local counts, cost = args[at + 3] == '1', tonumber(args[at + 4])
+algorithms.f = function(text, now, numbers, action)
+  local limit, length, phase, counts, cost, wait, can = struct.unpack('<ddddddd', numbers)
+  counts = counts == 1
   local ends, used = read(text)
   if ends > MAX or used > MAX then
-    return at + 7, BEYOND
+    return BEYOND
   end
   -- Windows that have ended have paid off what they could.
   local function rolled()
@@ -58,55 +58,55 @@ algorithms.f = function(text, now, args, at, action)
     return ends + math.floor((owed - 1) / limit) * length
   end
   local function judge()
-    return paid_off(limit) - now <= tonumber(args[at + 5])
+    return paid_off(limit) - now <= wait
   end
   rolled()
   used = charge(used, cost, action)
   local full = paid_off(0)
   if used > MAX or full > MAX then
-    return at + 7, BEYOND
+    return BEYOND
   end
   local state = used > 0 and write(ends, used)
-  if action == 'T' and not (judge() and args[at + 6] == '1') then
-    return at + 7, REFUSED, counts and state or nil, full - now
+  if action == 'T' and not (judge() and can == 1) then
+    return REFUSED, counts and state or nil, full - now
   end
-  return at + 7, PASSES, state, full - now
+  return PASSES, state, full - now
 end
 
 -- calendar: limit, from when to when its period lasts, whether refusals count, cost, wait, whether
 -- it could ever pass
-algorithms.c = function(text, now, args, at, action)
-  local limit, from, to = tonumber(args[at]), tonumber(args[at + 1]), tonumber(args[at + 2])
-  local counts, cost = args[at + 3] == '1', tonumber(args[at + 4])
+algorithms.c = function(text, now, numbers, action)
+  local limit, from, to, counts, cost, wait, can = struct.unpack('<ddddddd', numbers)
+  counts = counts == 1
   if now < from or now >= to then
-    return at + 7, STALE
+    return STALE
   end
   local ends, used = read(text)
   if now >= ends or used == 0 then
     if used > limit and not counts then
-      return at + 7, BEYOND
+      return BEYOND
     end
     ends, used = to, 0
   end
   used = charge(used, cost, action)
   if used > MAX or ends > MAX then
-    return at + 7, BEYOND
+    return BEYOND
   end
   used = used > limit * 1000 and limit * 1000 or used
   local state = used > 0 and write(ends, used)
   if used > limit then
-    if action ~= 'T' or args[at + 5] ~= '0' then
+    if action ~= 'T' or wait > 0 then
       -- Only who knows the calendar can tell when that is paid off.
       if not counts then
-        return at + 7, BEYOND
+        return BEYOND
       end
     end
     if action == 'T' then
-      return at + 7, REFUSED, counts and state or nil, ends - now
+      return REFUSED, counts and state or nil, ends - now
     end
   end
-  if action == 'T' and args[at + 6] ~= '1' then
-    return at + 7, REFUSED, counts and state or nil, ends - now
+  if action == 'T' and can ~= 1 then
+    return REFUSED, counts and state or nil, ends - now
   end
-  return at + 7, PASSES, state, ends - now
+  return PASSES, state, ends - now
 end

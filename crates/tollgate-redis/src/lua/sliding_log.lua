@@ -9,13 +9,13 @@ local function entry(text, from)
 end
 
 -- limit, window, gap, slot, whether refusals count, cost, wait, whether it could ever pass
-algorithms.l = function(text, now, args, at, action)
-  local limit, window, gap = tonumber(args[at]), tonumber(args[at + 1]), tonumber(args[at + 2])
-  local slot, counts, cost = tonumber(args[at + 3]), args[at + 4] == '1', tonumber(args[at + 5])
+algorithms.l = function(text, now, numbers, action)
+  local limit, window, gap, slot, counts, cost, patience, can = struct.unpack('<dddddddd', numbers)
+  counts = counts == 1
   local total = text and tonumber(string.sub(text, 1, HEADER)) or 0
   local first, last = HEADER, text and #text or HEADER
   if total > MAX or total + cost > MAX then
-    return at + 8, BEYOND
+    return BEYOND
   end
   -- What the last entry says, apart from the text: it is what changes.
   local newest_at, newest_cost
@@ -123,7 +123,7 @@ algorithms.l = function(text, now, args, at, action)
     end
   end
   local function judge(wait)
-    return wait <= tonumber(args[at + 6]) and args[at + 7] == '1'
+    return wait <= patience and can == 1
   end
   local function state()
     if not newest_at then
@@ -136,19 +136,19 @@ algorithms.l = function(text, now, args, at, action)
   forget()
   if action ~= 'T' then
     charge(now)
-    return at + 8, PASSES, state()
+    return PASSES, state()
   end
   local wait = passes_in()
   if now + wait > MAX then
-    return at + 8, BEYOND
+    return BEYOND
   end
   if judge(wait) then
     charge(now + wait)
-    return at + 8, PASSES, state()
+    return PASSES, state()
   end
   if counts then
     charge(now)
-    return at + 8, REFUSED, state()
+    return REFUSED, state()
   end
-  return at + 8, REFUSED
+  return REFUSED
 end

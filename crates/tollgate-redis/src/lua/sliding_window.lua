@@ -41,12 +41,12 @@ local function judge(start, previous, current, length, now, limit)
 end
 
 -- limit, length, whether refusals count, cost, wait, whether it could ever pass
-algorithms.w = function(text, now, args, at, action)
-  local limit, length = tonumber(args[at]), tonumber(args[at + 1])
-  local counts, cost = args[at + 2] == '1', tonumber(args[at + 3])
+algorithms.w = function(text, now, numbers, action)
+  local limit, length, counts, cost, wait, can = struct.unpack('<dddddd', numbers)
+  counts = counts == 1
   local start, previous, current = read(text)
   if previous > 2251799813685247 or current > MAX or start > MAX then
-    return at + 6, BEYOND
+    return BEYOND
   end
   start, previous, current = rolled(start, previous, current, length, now)
   if estimate(start, previous, current, length, now) == 0 then
@@ -54,17 +54,17 @@ algorithms.w = function(text, now, args, at, action)
   end
   previous, current = charge(previous, current, cost, action)
   if current > 2251799813685247 then
-    return at + 6, BEYOND
+    return BEYOND
   end
   local state = previous + current > 0 and string.format('%.0f:%.0f:%.0f', start, previous, current)
   local full = start + 2 * length - now
-  local latest = now + tonumber(args[at + 4])
+  local latest = now + wait
   latest = latest > MAX and MAX or latest
   if action == 'T' then
     local passes = judge(start, previous, current, length, latest, limit)
-    if not (passes and args[at + 5] == '1') then
-      return at + 6, REFUSED, counts and state or nil, full
+    if not (passes and can == 1) then
+      return REFUSED, counts and state or nil, full
     end
   end
-  return at + 6, PASSES, state, full
+  return PASSES, state, full
 end

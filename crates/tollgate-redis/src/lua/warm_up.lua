@@ -111,21 +111,18 @@ end
 
 -- parts of a microsecond and of a nanosecond, time of the cost, idle time it saves, warm-up, how much
 -- saved time is as good as warm, how much more is cold, what the coldest costs in nanoseconds, wait
-algorithms.u = function(text, now, args, at, action)
-  local n = {}
-  for i = 0, 12 do
-    n[i] = tonumber(args[at + i])
-  end
-  local scale, per_nano, warm_up, coldest = n[0], n[1], n[6], n[11]
+algorithms.u = function(text, now, numbers, action)
+  local scale, per_nano, t_us, t_part, idle_us, idle_part, warm_up, warm_us, warm_part, cold_us,
+    cold_part, coldest, wait = struct.unpack('<ddddddddddddd', numbers)
   local stored_us, stored_part, free_us, free_part = warm_up, 0, now, 0
   if text then
-    local numbers = {}
+    local parts = {}
     for number in string.gmatch(text, '%d+') do
-      numbers[#numbers + 1] = tonumber(number)
+      parts[#parts + 1] = tonumber(number)
     end
-    stored_us, stored_part, free_us, free_part = unpack(numbers)
+    stored_us, stored_part, free_us, free_part = unpack(parts)
     if free_us > MAX then
-      return at + 13, BEYOND
+      return BEYOND
     end
   end
   local function cap()
@@ -135,22 +132,22 @@ algorithms.u = function(text, now, args, at, action)
   end
   -- What going from what is stored to warm costs on top of the stable intervals, in nanoseconds.
   local function chill()
-    if not is_later(stored_us, stored_part, n[7], n[8]) then
+    if not is_later(stored_us, stored_part, warm_us, warm_part) then
       return 0
     end
-    local us, part = minus(stored_us, stored_part, n[7], n[8], scale)
-    if not is_later(n[9], n[10], us, part) then
+    local us, part = minus(stored_us, stored_part, warm_us, warm_part, scale)
+    if not is_later(cold_us, cold_part, us, part) then
       return coldest
     end
     local above = multiply(wide(us), wide(scale), wide(part))
-    local share = share_of(above, multiply(wide(n[9]), wide(scale), wide(n[10])))
+    local share = share_of(above, multiply(wide(cold_us), wide(scale), wide(cold_part)))
     return narrow(shift_62(multiply(shift_62(multiply(share, share)), wide(coldest))))
   end
   -- Time that went by unused is saved up.
   local function resync()
     if is_later(now, 0, free_us, free_part) then
-      local idle_us, idle_part = minus(now, 0, free_us, free_part, scale)
-      stored_us, stored_part = plus(stored_us, stored_part, idle_us, idle_part, scale)
+      local unused_us, unused_part = minus(now, 0, free_us, free_part, scale)
+      stored_us, stored_part = plus(stored_us, stored_part, unused_us, unused_part, scale)
       cap()
       free_us, free_part = now, 0
     end
@@ -158,38 +155,38 @@ algorithms.u = function(text, now, args, at, action)
   local function charge()
     local before = chill()
     if action == 'R' then
-      stored_us, stored_part = plus(stored_us, stored_part, n[4], n[5], scale)
+      stored_us, stored_part = plus(stored_us, stored_part, idle_us, idle_part, scale)
       cap()
       local back = chill() - before
-      local us, part = plus(n[2], n[3], math.floor(back / 1000), back % 1000 * per_nano, scale)
+      local us, part = plus(t_us, t_part, math.floor(back / 1000), back % 1000 * per_nano, scale)
       free_us, free_part = minus(free_us, free_part, us, part, scale)
       if is_later(now, 0, free_us, free_part) then
         free_us, free_part = now, 0
       end
       return
     end
-    stored_us, stored_part = minus(stored_us, stored_part, n[4], n[5], scale)
+    stored_us, stored_part = minus(stored_us, stored_part, idle_us, idle_part, scale)
     local more = before - chill()
-    free_us, free_part = plus(free_us, free_part, n[2], n[3], scale)
+    free_us, free_part = plus(free_us, free_part, t_us, t_part, scale)
     free_us, free_part =
       plus(free_us, free_part, math.floor(more / 1000), more % 1000 * per_nano, scale)
   end
   local function judge()
-    local latest = now + n[12]
+    local latest = now + wait
     return not is_later(free_us, free_part, latest > MAX and MAX or latest, 0)
   end
   resync()
   if action == 'T' and not judge() then
-    return at + 13, REFUSED
+    return REFUSED
   end
   charge()
   if free_us > MAX then
-    return at + 13, BEYOND
+    return BEYOND
   end
   local matters = free_us - now + warm_up - stored_us + 1
   local state = string.format('%.0f:%.0f:%.0f:%.0f', stored_us, stored_part, free_us, free_part)
   if free_us == now and free_part == 0 and stored_us == warm_up then
     state = false
   end
-  return at + 13, PASSES, state, matters
+  return PASSES, state, matters
 end

@@ -1,10 +1,10 @@
-//! The key of a counter in Redis.
+//! The key of a hash in Redis, in which the counters of one of our keys are.
 //!
-//! `<prefix>:{<tag>}<kind><bucket>[<rest>]`: the tag, which decides on the slot, is the first of the
+//! `<prefix>:{<tag>}<kind>[<bucket>][<rest>]`: the tag, which decides on the slot, is the first of the
 //! values the key consists of (up to the first `|`, see `tollgate::rules::encode_key`), so that
 //! limits on `org`, on `[org, team]` and on `[org, team, user]` can be decided together. The kind
-//! says how the tag is written, the bucket is 16 hexadecimal digits, the rest is as it came: two
-//! counters never have one key.
+//! says how the tag is written (and, in capitals, that 16 hexadecimal digits of a bucket follow, whose
+//! counter is kept apart); the rest is as it came. Two of our keys never have one key in Redis.
 
 use std::borrow::Cow;
 use std::io::Write;
@@ -53,15 +53,21 @@ pub(crate) fn tag(key: Key<'_>) -> Cow<'_, [u8]> {
     Parts::of(key).tag
 }
 
-/// Writes the key of a counter.
-pub(crate) fn write(prefix: &str, bucket: Bucket, key: Key<'_>, out: &mut Vec<u8>) {
+/// Writes the key of the hash; of one for a single bucket, if that is `apart`.
+pub(crate) fn write(prefix: &str, key: Key<'_>, apart: Option<Bucket>, out: &mut Vec<u8>) {
     let Parts { tag, kind, rest } = Parts::of(key);
     out.extend_from_slice(prefix.as_bytes());
     out.extend_from_slice(b":{");
     out.extend_from_slice(&tag);
-    out.extend_from_slice(&[b'}', kind]);
-    // Writing to memory does not fail.
-    let _ = write!(out, "{:016x}", bucket.number());
+    out.push(b'}');
+    match apart {
+        None => out.push(kind),
+        Some(bucket) => {
+            out.push(kind.to_ascii_uppercase());
+            // Writing to memory does not fail.
+            let _ = write!(out, "{:016x}", bucket.number());
+        }
+    }
     out.extend_from_slice(rest);
 }
 
@@ -71,19 +77,23 @@ mod tests {
 
     fn key<'k>(key: impl Into<Key<'k>>) -> String {
         let mut out = Vec::new();
-        write("tollgate", Bucket::new(0xbeef), key.into(), &mut out);
+        write("tollgate", key.into(), None, &mut out);
         String::from_utf8(out).unwrap()
     }
 
     #[test]
     fn keys_read_well() {
-        assert_eq!(key("acme"), "tollgate:{acme}t000000000000beef");
-        assert_eq!(key("acme|eu|ann"), "tollgate:{acme}t000000000000beef|eu|ann");
-        assert_eq!(key(42_u64), "tollgate:{42}n000000000000beef");
-        assert_eq!(
-            key(std::net::IpAddr::from([1, 2, 3, 4])),
-            "tollgate:{1.2.3.4}i000000000000beef"
-        );
+        assert_eq!(key("acme"), "tollgate:{acme}t");
+        assert_eq!(key("acme|eu|ann"), "tollgate:{acme}t|eu|ann");
+        assert_eq!(key(42_u64), "tollgate:{42}n");
+        assert_eq!(key(std::net::IpAddr::from([1, 2, 3, 4])), "tollgate:{1.2.3.4}i");
+    }
+
+    #[test]
+    fn a_counter_may_be_apart() {
+        let mut out = Vec::new();
+        write("tollgate", "acme|ann".into(), Some(Bucket::new(0xbeef)), &mut out);
+        assert_eq!(out, b"tollgate:{acme}T000000000000beef|ann");
     }
 
     #[test]

@@ -8,6 +8,7 @@
 #[cfg(test)]
 mod differential;
 mod key;
+mod layout;
 mod part;
 mod reply;
 mod swap;

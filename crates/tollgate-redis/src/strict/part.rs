@@ -2,11 +2,12 @@
 
 use smallvec::SmallVec;
 use tollgate::state::{self, formers};
-use tollgate::{Action, Call, Check, Span, StoreError, StoreErrorKind, Time};
+use tollgate::{Action, Call, Check, Span, StoreError, StoreErrorKind};
 
+use super::layout::{Layout, Slot};
 use super::reply::{Code, Reply, in_micros};
 use super::told::{Teller, Told, letter};
-use super::{Outcome, States, Strict, key, names_one_twice, text};
+use super::{Outcome, States, Strict, names_one_twice, text};
 use crate::fleet::Place;
 use crate::script::Script;
 use crate::words::Words;
@@ -41,21 +42,9 @@ impl<'a> Part<'a> {
         Ok(outcome)
     }
 
-    /// The keys of the checks, and after them those of the limits before theirs.
-    pub(super) fn keys(&self, with_formers: bool) -> Words {
-        let mut keys = Words::default();
-        let prefix = &self.strict.prefix;
-        for check in self.call.checks {
-            keys.write(|out| key::write(prefix, check.bucket, check.key, out));
-        }
-        if with_formers {
-            for check in self.call.checks {
-                for former in formers(check) {
-                    keys.write(|out| key::write(prefix, former.bucket, check.key, out));
-                }
-            }
-        }
-        keys
+    /// The hashes and fields of the checks.
+    pub(super) fn layout(&self, with_formers: bool) -> Layout {
+        Layout::new(&self.strict.prefix, self.call.checks, with_formers)
     }
 
     /// The time as the Lua takes it: the server's own, until the caller no longer waits.
@@ -90,7 +79,7 @@ impl<'a> Part<'a> {
     }
 
     async fn decide(&self) -> Result<Outcome, StoreError> {
-        let keys = self.keys(false);
+        let layout = self.layout(false);
         let ours = self.strict.clock.now();
         let mut around = match self.strict.manual {
             true => ours,
@@ -105,16 +94,20 @@ impl<'a> Part<'a> {
             self.times(&mut words);
             words.push(letter(self.call.action).as_bytes());
             let mut families = 0;
-            let mut teller = Teller { words: &mut words, action: self.call.action, around };
-            for check in self.call.checks {
-                match teller.tell(check)? {
-                    Told::Yes(more) => families |= more,
-                    Told::TooLarge => return self.swap().await,
+            for slots in &layout.hashes {
+                words.number(slots.len() as u64);
+                for slot in slots {
+                    words.field(slot.bucket);
+                    let mut teller = Teller::new(&mut words, self.call.action, around);
+                    match teller.tell(&self.call.checks[slot.check])? {
+                        Told::Yes(more) => families |= more,
+                        Told::TooLarge => return self.swap().await,
+                    }
                 }
             }
-            let reply = self.ask(Script::run(families), &keys, &words).await?;
+            let reply = self.ask(Script::run(families), &layout.keys, &words).await?;
             match reply.code {
-                Code::Passes | Code::Refused => return self.worded(reply),
+                Code::Passes | Code::Refused => return self.worded(&layout, reply),
                 Code::Beyond => return self.swap().await,
                 Code::Stale => around = reply.now,
                 Code::Late => {}
@@ -124,37 +117,48 @@ impl<'a> Part<'a> {
     }
 
     async fn look(&self) -> Result<Outcome, StoreError> {
-        let mut words = Words::default();
-        self.times(&mut words);
-        let reply = self.ask(Script::read(), &self.keys(true), &words).await?;
-        let mut states = self.states(&reply);
+        let layout = self.layout(true);
+        let reply = self.read(&layout).await?;
+        let mut states = self.states(&layout, &reply);
         let verdicts = state::run(self.call, &mut states, reply.now);
         Ok(Outcome { verdicts, states, now: reply.now })
     }
 
+    /// The states as they are.
+    pub(super) async fn read(&self, layout: &Layout) -> Result<Reply, StoreError> {
+        let mut words = Words::default();
+        self.times(&mut words);
+        for slots in &layout.hashes {
+            words.number(slots.len() as u64);
+            slots.iter().for_each(|slot| words.field(slot.bucket));
+        }
+        self.ask(Script::read(), &layout.keys, &words).await
+    }
+
     /// The states of an answer, with what is to be carried over from the limits before.
-    pub(super) fn states(&self, reply: &Reply) -> States {
-        let checks = self.call.checks;
-        let text = |i: usize| reply.texts.get(i).and_then(Option::as_deref);
-        let mut older = checks.len();
-        let states = checks.iter().enumerate().map(|(i, check)| {
-            let live = |state: &state::State| state::is_live(state, check.limit, reply.now);
-            let state = text(i).and_then(|text| text::read(text, check.limit)).filter(live);
-            let before = older;
-            older += formers(check).count();
-            if state.is_some() || reply.texts.len() <= before {
-                return state;
+    pub(super) fn states(&self, layout: &Layout, reply: &Reply) -> States {
+        let text = |wanted: Slot| {
+            let at = layout.slots().position(|slot| slot == wanted)?;
+            reply.texts.get(at).and_then(Option::as_deref)
+        };
+        let state = |(check, of): (usize, &Check<'_>)| {
+            let live = |state: &state::State| state::is_live(state, of.limit, reply.now);
+            let own = text(Slot { check, ago: 0, bucket: of.bucket });
+            let own = own.and_then(|text| text::read(text, of.limit)).filter(live);
+            if own.is_some() || of.former.is_none() {
+                return own;
             }
-            let remembered = formers(check).zip(before..);
-            let remembered = remembered.map(|(former, i)| text::read(text(i)?, &former.limit));
-            state::carried(check, remembered.collect(), reply.now)
-        });
-        states.collect()
+            let remembered = formers(of).zip(1..).map(|(former, ago)| {
+                text::read(text(Slot { check, ago, bucket: former.bucket })?, &former.limit)
+            });
+            state::carried(of, remembered.collect(), reply.now)
+        };
+        self.call.checks.iter().enumerate().map(state).collect()
     }
 
     /// The verdicts on what the Lua has done.
-    fn worded(&self, reply: Reply) -> Result<Outcome, StoreError> {
-        let mut states = self.states(&reply);
+    fn worded(&self, layout: &Layout, reply: Reply) -> Result<Outcome, StoreError> {
+        let mut states = self.states(layout, &reply);
         let verdicts = state::run(self.call, &mut states, reply.now);
         let passes = verdicts.iter().all(|verdict| verdict.allowed);
         let is_take = matches!(self.call.action, Action::Take { .. });
@@ -178,9 +182,4 @@ fn floor(span: Span) -> Span {
 
 fn in_whole_micros<'a>(check: &Check<'a>) -> Check<'a> {
     Check { patience: floor(check.patience), ..*check }
-}
-
-/// How long a state matters, in microseconds.
-pub(super) fn matters(full_at: Time, now: Time) -> u64 {
-    full_at.since(now).as_micros_ceil()
 }

@@ -2,10 +2,11 @@
 //! meanwhile; otherwise once more. Two round trips, and more under contention, so it is for what is
 //! rare: numbers beyond 2^53, a limit that was just changed, one counter named twice.
 
-use tollgate::state::{self, formers};
-use tollgate::{StoreError, Time};
+use tollgate::StoreError;
+use tollgate::state;
 
-use super::part::{Part, matters, too_late};
+use super::layout::Layout;
+use super::part::{Part, too_late};
 use super::reply::{Code, Reply};
 use super::{Outcome, States, text};
 use crate::script::Script;
@@ -16,20 +17,18 @@ const ATTEMPTS: usize = 100;
 
 impl Part<'_> {
     pub(super) async fn swap(&self) -> Result<Outcome, StoreError> {
-        let keys = self.keys(true);
-        let mut words = Words::default();
-        self.times(&mut words);
-        let mut reply = self.ask(Script::read(), &keys, &words).await?;
+        let layout = self.layout(true);
+        let mut reply = self.read(&layout).await?;
         for _ in 0..ATTEMPTS {
             let now = reply.now;
-            let mut states = self.states(&reply);
+            let mut states = self.states(&layout, &reply);
             let verdicts = state::run(self.call, &mut states, now);
             let mut words = Words::default();
             self.times(&mut words);
-            if !self.changes(&reply, &states, now, &mut words) {
+            if !self.changes(&layout, &reply, &states, &mut words) {
                 return Ok(Outcome { verdicts, states, now });
             }
-            let answer = self.ask(Script::swap(), &keys, &words).await?;
+            let answer = self.ask(Script::swap(), &layout.keys, &words).await?;
             match answer.code {
                 Code::Passes => return Ok(Outcome { verdicts, states, now }),
                 Code::Late => return Err(too_late()),
@@ -39,30 +38,32 @@ impl Part<'_> {
         Err(StoreError::new("too many others change the same counter: try again"))
     }
 
-    /// Writes down what each key was and shall be; false if that is the same for all.
-    fn changes(&self, reply: &Reply, states: &States, now: Time, words: &mut Words) -> bool {
+    /// Writes down what each field was and shall be; false if that is the same for all.
+    fn changes(&self, layout: &Layout, reply: &Reply, states: &States, words: &mut Words) -> bool {
         let checks = self.call.checks;
         let is_same = |a: usize, b: usize| {
             (checks[a].bucket, checks[a].key) == (checks[b].bucket, checks[b].key)
         };
         let mut changed = false;
-        let mut put = |i: usize, shall_be: Option<Vec<u8>>, matters: u64| {
-            let was = reply.texts.get(i).and_then(Option::as_deref);
-            changed |= was != shall_be.as_deref();
-            words.push(was.unwrap_or(b"-"));
-            words.push(shall_be.as_deref().unwrap_or(b"-"));
-            words.number(matters);
-        };
-        for (i, check) in checks.iter().enumerate() {
-            // Of checks on the same counter the last one knows.
-            let last = (i..checks.len()).rfind(|j| is_same(i, *j)).unwrap_or(i);
-            let state = states[last].as_ref();
-            let matters = state.map_or(0, |state| matters(state.full_at(check.limit), now));
-            put(i, state.and_then(|state| text::written(state, check.limit)), matters);
+        let mut texts = reply.texts.iter();
+        for slots in &layout.hashes {
+            words.number(slots.len() as u64);
+            for slot in slots {
+                let check = &checks[slot.check];
+                // Of checks on the same counter the last one knows; what was carried over is gone
+                // from where it was.
+                let last = (0..checks.len()).rfind(|other| is_same(slot.check, *other));
+                let state = last.filter(|_| slot.ago == 0).and_then(|last| states[last].as_ref());
+                let was = texts.next().and_then(Option::as_deref);
+                let shall_be = state.and_then(|state| text::written(state, check.limit));
+                let full_at = state.map_or(reply.now, |state| state.full_at(check.limit));
+                changed |= was != shall_be.as_deref();
+                words.field(slot.bucket);
+                words.push(was.unwrap_or(b"-"));
+                words.push(shall_be.as_deref().unwrap_or(b"-"));
+                words.number(full_at.since(reply.now).as_micros_ceil());
+            }
         }
-        // What was carried over is gone from where it was.
-        let older = checks.iter().flat_map(formers).count();
-        (checks.len()..checks.len() + older).for_each(|i| put(i, None, 0));
         changed
     }
 }

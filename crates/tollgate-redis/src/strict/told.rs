@@ -1,6 +1,7 @@
 //! What the Lua is told of a check: its kind, and the numbers that kind takes, in the order in
 //! which `lua/*.lua` reads them.
 
+use smallvec::SmallVec;
 use tollgate::{Action, Check, Engine, Span, StoreError, Time};
 use tollgate_core::{
     Algorithm, Calendar, Concurrency, FixedWindow, Meter, SlidingLog, SlidingWindow, WarmUp,
@@ -30,10 +31,12 @@ pub(super) enum Told {
 
 /// Tells of checks.
 pub(super) struct Teller<'w> {
-    pub(super) words: &'w mut Words,
-    pub(super) action: Action,
+    words: &'w mut Words,
+    action: Action,
     /// About what time it is at the server.
-    pub(super) around: Time,
+    around: Time,
+    /// Whether the check at hand may have its counter elsewhere yet.
+    elsewhere: bool,
 }
 
 /// The letter of an action that changes something.
@@ -46,9 +49,13 @@ pub(super) fn letter(action: Action) -> &'static str {
     }
 }
 
-impl Teller<'_> {
+impl<'w> Teller<'w> {
+    pub(super) fn new(words: &'w mut Words, action: Action, around: Time) -> Teller<'w> {
+        Teller { words, action, around, elsewhere: false }
+    }
+
     pub(super) fn tell(&mut self, check: &Check<'_>) -> Result<Told, StoreError> {
-        self.words.push(if check.former.is_some() { b"F" } else { b"-" });
+        self.elsewhere = check.former.is_some();
         let limit = check.limit.engine();
         match (self.action, limit) {
             (Action::Reset, _) => return Ok(self.kind(b'd')),
@@ -84,8 +91,15 @@ impl Teller<'_> {
         })
     }
 
+    /// A kind that takes no numbers.
     fn kind(&mut self, kind: u8) -> Told {
-        self.words.push(&[kind]);
+        self.told(kind, &[])
+    }
+
+    fn told(&mut self, kind: u8, numbers: &[f64]) -> Told {
+        let kind_and_former = [kind, b'F'];
+        self.words.push(&kind_and_former[..1 + usize::from(self.elsewhere)]);
+        self.words.write(|out| numbers.iter().for_each(|n| out.extend(n.to_le_bytes())));
         Told::Yes(families_of(kind))
     }
 
@@ -118,28 +132,23 @@ impl Teller<'_> {
         }
         let wait = self.wait(check, false);
         if meter.as_plain().is_some() {
-            let told = self.kind(b'm');
             let bound = (depth.0 + wait).min(MAX);
-            self.numbers(&[units.scale, time.0, time.1, bound, depth.1]);
-            return Some(told);
+            let numbers = [units.scale, time.0, time.1, bound, depth.1].map(double);
+            return Some(self.told(b'm', &numbers));
         }
         let (interval, offset) = match parts.interval {
             None => (0, 0),
             Some((interval, offset)) => (whole(interval)?, whole(offset)?),
         };
         let owed = units.written(parts.owed_at_start);
-        let told = self.kind(b'M');
-        self.numbers(&[units.scale, time.0, time.1, depth.0, depth.1, wait, interval, offset]);
-        self.numbers(&[owed.0, owed.1]);
-        match parts.smooth.map(|smooth| units.written(smooth)) {
-            Some((us, part)) => self.numbers(&[us.min(MAX), part]),
-            None => {
-                self.words.push(b"-1");
-                self.numbers(&[0]);
-            }
-        }
-        self.numbers(&[parts.pays_later.into()]);
-        Some(told)
+        let smooth = parts.smooth.map(|smooth| units.written(smooth));
+        let smooth = smooth.map_or([-1.0, 0.0], |(us, part)| [us.min(MAX), part].map(double));
+        let numbers = [units.scale, time.0, time.1, depth.0, depth.1, wait, interval, offset];
+        let mut all = SmallVec::<[f64; 13]>::from_slice(&numbers.map(double));
+        all.extend([owed.0, owed.1].map(double));
+        all.extend(smooth);
+        all.push(double(parts.pays_later.into()));
+        Some(self.told(b'M', &all))
     }
 
     fn fixed_window(&mut self, window: &FixedWindow, check: &Check<'_>, cost: u64) -> Option<Told> {
@@ -147,30 +156,20 @@ impl Teller<'_> {
         if limit > MAX || cost > MAX {
             return Some(Told::TooLarge);
         }
-        let told = match window.window() {
+        let (kind, [first, second]) = match window.window() {
             Window::Aligned { length, phase } => {
-                let (length, phase) = (whole(length.as_nanos())?, whole(phase.as_nanos())?);
-                let told = self.kind(b'f');
-                self.numbers(&[limit, length, phase]);
-                told
+                (b'f', [whole(length.as_nanos())?, whole(phase.as_nanos())?].map(double))
             }
-            Window::FirstHit { length } => {
-                let length = whole(length.as_nanos())?;
-                let told = self.kind(b'f');
-                self.numbers(&[limit, length]);
-                self.words.push(b"-1");
-                told
-            }
+            Window::FirstHit { length } => (b'f', [double(whole(length.as_nanos())?), -1.0]),
             Window::Calendar(calendar) => {
                 let (from, to) = period(&**calendar, self.around);
-                let told = self.kind(b'c');
-                self.numbers(&[limit, micros(from), micros(to).min(MAX)]);
-                told
+                (b'c', [micros(from), micros(to).min(MAX)].map(double))
             }
         };
         let passes = window.can_hold(check.cost);
-        self.numbers(&[counts.into(), cost, self.wait(check, counts), passes.into()]);
-        Some(told)
+        let rest = [counts.into(), cost, self.wait(check, counts), passes.into()].map(double);
+        let [counts, cost, wait, passes] = rest;
+        Some(self.told(kind, &[double(limit), first, second, counts, cost, wait, passes]))
     }
 
     fn sliding_window(
@@ -185,9 +184,8 @@ impl Teller<'_> {
             return Some(Told::TooLarge);
         }
         let (wait, passes) = (self.wait(check, counts), window.can_hold(check.cost));
-        let told = self.kind(b'w');
-        self.numbers(&[limit, length, counts.into(), cost, wait, passes.into()]);
-        Some(told)
+        let numbers = [limit, length, counts.into(), cost, wait, passes.into()];
+        Some(self.told(b'w', &numbers.map(double)))
     }
 
     fn sliding_log(&mut self, log: &SlidingLog, check: &Check<'_>, cost: u64) -> Option<Told> {
@@ -198,9 +196,8 @@ impl Teller<'_> {
             return Some(Told::TooLarge);
         }
         let (wait, passes) = (self.wait(check, counts), log.can_hold(check.cost));
-        let told = self.kind(b'l');
-        self.numbers(&[limit, window, gap, slot, counts.into(), cost, wait, passes.into()]);
-        Some(told)
+        let numbers = [limit, window, gap, slot, counts.into(), cost, wait, passes.into()];
+        Some(self.told(b'l', &numbers.map(double)))
     }
 
     fn warm_up(&mut self, limit: &WarmUp, check: &Check<'_>, cost: u64) -> Option<Told> {
@@ -227,10 +224,17 @@ impl Teller<'_> {
         let (warm, cold) = (in_micros((factor + 1) * quarter), in_micros(4 * quarter));
         let coldest = u128::from(warm_up) * (factor - 1) / (factor + 1);
         let wait = self.wait(check, false);
-        let told = self.kind(b'u');
-        self.numbers(&[clamped(per_micro), scale, time[0], time[1], idle[0], idle[1]]);
-        self.numbers(&[whole_warm_up, warm[0], warm[1], cold[0], cold[1], clamped(coldest), wait]);
-        Some(told)
+        let ([t_us, t_part], [idle_us, idle_part]) = (time, idle);
+        let ([warm_us, warm_part], [cold_us, cold_part]) = (warm, cold);
+        let (per_micro, coldest) = (clamped(per_micro), clamped(coldest));
+        let times = [t_us, t_part, idle_us, idle_part].map(double);
+        let bounds = [warm_us, warm_part, cold_us, cold_part].map(double);
+        let mut numbers = SmallVec::<[f64; 13]>::from_slice(&[double(per_micro), double(scale)]);
+        numbers.extend(times);
+        numbers.push(double(whole_warm_up));
+        numbers.extend(bounds);
+        numbers.extend([coldest, wait].map(double));
+        Some(self.told(b'u', &numbers))
     }
 
     fn concurrency(&mut self, places: &Concurrency, check: &Check<'_>, cost: u64) -> Option<Told> {
@@ -242,17 +246,17 @@ impl Teller<'_> {
         if limit > MAX || lease > MAX / 4 {
             return Some(Told::TooLarge);
         }
-        let told = self.kind(b'p');
         // Giving up a place gives up all of it.
-        self.numbers(&[limit, lease, if self.is_take() { cost } else { 0 }]);
-        self.words.push(format!("{:020}", check.lease).as_bytes());
-        self.numbers(&[passes.into()]);
+        let cost = if self.is_take() { cost } else { 0 };
+        let told = self.told(b'p', &[limit, lease, cost, passes.into()].map(double));
+        self.words.extend(format!("{:020}", check.lease).as_bytes());
         Some(told)
     }
+}
 
-    fn numbers(&mut self, numbers: &[u64]) {
-        numbers.iter().for_each(|number| self.words.number(*number));
-    }
+/// As Lua has it: exact, since none is larger than that allows.
+fn double(number: u64) -> f64 {
+    number as f64
 }
 
 /// The number, or the largest of its kind.

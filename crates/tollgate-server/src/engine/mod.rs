@@ -177,7 +177,7 @@ impl Engine {
         lease: u64,
     ) -> Result<Verdict, StoreError> {
         let check = Check::new(brought.bucket, Key::Bytes(key), &brought.limit, cost);
-        let check = Check { lease, ..check };
+        let check = Check { lease, apart: true, ..check };
         let verdicts = self.heed(self.store().run(Call { action, checks: &[check] }).await)?;
         Ok(verdicts[0])
     }

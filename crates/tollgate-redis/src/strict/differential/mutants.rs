@@ -18,8 +18,8 @@ pub(super) const MUTANTS: &[(&str, &str, &str)] = &[
         "us < bound_us or (us == bound_us and part < bound_part)",
     ),
     ("meter", "if us < since then\n    us, part = since, 0\n  end\n  if action", "if action"),
-    ("meter", "and (wait == 0 or n[10] < 0 or conforms(n[10], n[11]))", ""),
-    ("meter", "begun = n[8] + n[9] > 0 and write(us, part) or nil", "begun = nil"),
+    ("meter", "and (wait == 0 or smooth_us < 0 or conforms(smooth_us, smooth_part))", ""),
+    ("meter", "begun = owed_us + owed_part > 0 and write(us, part) or nil", "begun = nil"),
     ("fixed_window", "if now < ends and used > 0 then", "if now <= ends and used > 0 then"),
     (
         "fixed_window",

@@ -6,8 +6,9 @@ use tollgate::state::{self, State};
 use tollgate::{Action, Bucket, Call, Check, Limit, Span, Time};
 use tollgate_rig::Reply;
 
+use crate::strict::layout::Layout;
+use crate::strict::text;
 use crate::strict::told::{Teller, Told, letter};
-use crate::strict::{key, text};
 use crate::words::Words;
 
 const KEYS: [&str; 3] = ["ann", "bob|eu", "cid"];
@@ -129,17 +130,26 @@ impl Sequence {
     }
 
     fn told(&self, action: Action, asked: Vec<(usize, usize, u64, u64, Span)>) -> Option<Step> {
-        let (mut keys, mut args) = (Words::default(), Words::default());
+        let mut args = Words::default();
         args.number(text::micros(self.now));
         args.number(0);
         args.push(letter(action).as_bytes());
-        let mut teller = Teller { words: &mut args, action, around: self.now };
-        for check in self.checks(&asked) {
-            keys.write(|out| key::write("t", check.bucket, check.key, out));
-            if teller.tell(&check).unwrap() == Told::TooLarge {
-                return None;
+        let checks = self.checks(&asked);
+        let layout = Layout::new("t", &checks, false);
+        for slots in &layout.hashes {
+            args.number(slots.len() as u64);
+            for slot in slots {
+                args.field(slot.bucket);
+                let mut teller = Teller::new(&mut args, action, self.now);
+                if teller.tell(&checks[slot.check]).unwrap() == Told::TooLarge {
+                    return None;
+                }
             }
         }
+        // Answers come in the order of the layout.
+        let order: Vec<usize> = layout.slots().map(|slot| slot.check).collect();
+        let asked = order.into_iter().map(|i| asked[i]).collect();
+        let keys = layout.keys;
         Some(Step { action, now: self.now, asked, keys, args })
     }
 
