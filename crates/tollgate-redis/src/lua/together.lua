@@ -21,7 +21,7 @@ local function put(key, fields, matters, gone, ends, now, args)
     local ms = matters / 1000
     local extends = now / 1000 + ms > ends
     if extends then
-      ms = math.floor(ms * 1.25) + 1000
+      ms = math.floor(ms * 2) + 1000
       fields[#fields + 1] = 'e'
       fields[#fields + 1] = math.floor(now / 1000) + ms
     end
