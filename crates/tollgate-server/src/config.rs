@@ -54,6 +54,8 @@ pub struct Config {
     pub drain: DrainOptions,
     /// What is told about decisions.
     pub telemetry: TelemetryOptions,
+    /// Where counters are kept.
+    pub store: StoreChoice,
     /// How many keys the memory store holds; 16 M unless set.
     pub max_keys: Option<u64>,
     /// The clock that decides; the system's unless set.
@@ -81,10 +83,22 @@ impl Default for Config {
             bounds: Bounds::default(),
             drain: DrainOptions::default(),
             telemetry: TelemetryOptions::default(),
+            store: StoreChoice::default(),
             max_keys: None,
             clock: None,
         }
     }
+}
+
+/// Where counters are kept.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub enum StoreChoice {
+    /// In this process.
+    #[default]
+    Memory,
+    /// In Redis or Valkey, shared by all servers that use the same addresses and prefix.
+    Redis(tollgate_redis::Options),
 }
 
 /// Which headers tell clients about their limits.
