@@ -125,6 +125,21 @@ impl Options {
         Options { tls: TlsFiles { client, ..self.tls }, ..self }
     }
 
+    /// The password of every group whose address has none.
+    ///
+    /// ```
+    /// use tollgate_redis::Options;
+    /// let options: Options = "redis://tollgate@cache.example".parse()?;
+    /// assert_eq!(options.password("s3cret").to_string(), "redis://tollgate:***@cache.example:6379");
+    /// # Ok::<(), tollgate_redis::ConnectError>(())
+    /// ```
+    pub fn password(mut self, password: &str) -> Options {
+        for group in &mut self.groups {
+            group.login.password.get_or_insert_with(|| password.to_owned());
+        }
+        self
+    }
+
     /// Whether any of the groups speaks TLS.
     pub(crate) fn any_tls(&self) -> bool {
         self.groups.iter().any(|group| group.tls)

@@ -12,6 +12,8 @@ use crate::net::{Address, Bind};
 use crate::rules_service::Tokens;
 use crate::sources::Origin;
 
+pub use tollgate_redis::{ConnectError, Options as RedisOptions};
+
 /// How a server is set up.
 ///
 /// ```
@@ -98,7 +100,7 @@ pub enum StoreChoice {
     #[default]
     Memory,
     /// In Redis or Valkey, shared by all servers that use the same addresses and prefix.
-    Redis(tollgate_redis::Options),
+    Redis(RedisOptions),
 }
 
 /// Which headers tell clients about their limits.
