@@ -12,7 +12,7 @@ use std::time::Duration;
 pub(crate) use address::Address;
 pub(crate) use group::{Group, Kind, Login};
 
-use crate::ConnectError;
+use crate::{ConnectError, fleet};
 
 /// Places are numbered in 16 bits, and nobody has a thousand groups.
 const MOST_GROUPS: usize = 1024;
@@ -138,6 +138,11 @@ impl Options {
             group.login.password.get_or_insert_with(|| password.to_owned());
         }
         self
+    }
+
+    /// Looks at the files of TLS as connecting would, and connects to nobody.
+    pub fn check(&self) -> Result<(), ConnectError> {
+        fleet::read_tls(self).map(drop)
     }
 
     /// Whether any of the groups speaks TLS.

@@ -68,7 +68,7 @@ fn every_kind_of_mistake_in_the_file_is_told_with_its_place() {
         ),
         (
             "store = [\"redis://one\", \"redis://user:guess-me@two/three\"]",
-            "tollgate.toml:1: store: redis://***@two/three: the database is \"three\": write a number, 0 for the first",
+            "tollgate.toml:1: store: redis://***@two/three: \"three\" is not a database: write a number such as 0",
         ),
         (
             "log_level = \"loud\"",

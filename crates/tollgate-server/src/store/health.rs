@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tollgate::rules::{OnError, Rules};
 use tollgate::{Store, Time};
+use tollgate_redis::ServerTrouble;
 
 use super::AnyStore;
 
@@ -11,24 +12,20 @@ use super::AnyStore;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Health {
     /// What is wrong, server by server.
-    pub(crate) troubles: Vec<Trouble>,
+    pub(crate) troubles: Vec<ServerTrouble>,
     /// How many servers of ours share it, this one included.
     pub(crate) nodes: u64,
     /// How many more than a limit may pass at the moment.
     pub(crate) overshoot_bound: u64,
 }
 
-/// A server that is left alone until it is well again.
-#[derive(Clone, Debug)]
-pub(crate) struct Trouble {
-    pub(crate) server: String,
-    pub(crate) since: Time,
-    pub(crate) why: String,
-}
-
 impl AnyStore {
     pub(crate) fn health(&self) -> Health {
-        Health { nodes: self.nodes(), ..Health::default() }
+        let troubles = match self {
+            AnyStore::Memory(_) => Vec::new(),
+            AnyStore::Redis(shared) => troubles(shared.store.health()),
+        };
+        Health { troubles, nodes: self.nodes(), overshoot_bound: 0 }
     }
 
     /// For `/readyz`, and for whoever shows it to people.
@@ -51,7 +48,7 @@ impl AnyStore {
             body["state"] = json!("resting");
             body["since"] = json!(text(first.since));
             body["error"] = json!(first.why);
-            let server = |trouble: &Trouble| {
+            let server = |trouble: &ServerTrouble| {
                 json!({
                     "server": trouble.server,
                     "since": text(trouble.since),
@@ -62,6 +59,11 @@ impl AnyStore {
         }
         body
     }
+}
+
+/// Every server in trouble, whichever group it is in.
+pub(super) fn troubles(health: tollgate_redis::Health) -> Vec<ServerTrouble> {
+    health.groups.into_iter().flat_map(|group| group.troubles).collect()
 }
 
 impl Health {

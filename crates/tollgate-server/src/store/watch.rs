@@ -2,74 +2,63 @@
 
 use std::time::Duration;
 
-use tokio::time::{MissedTickBehavior, interval};
-use tollgate::Time;
+use tollgate_redis::ServerTrouble;
 
-use super::health::{Modes, Trouble};
+use super::AnyStore;
+use super::health::{Modes, troubles};
+use crate::clock;
 use crate::engine::Engine;
 use crate::net::Drain;
 
-/// How often it looks.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
-
 /// Watches until the server closes.
 pub(crate) async fn watch(engine: Engine, drain: Drain) {
-    if engine.store().memory().is_some() {
-        return;
-    }
-    let mut ticks = interval(BETWEEN_LOOKS);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut seen = Seen::default();
+    let AnyStore::Redis(shared) = engine.store() else { return };
+    let mut said = Said::default();
+    let mut health = shared.store.health();
     loop {
-        tokio::select! {
-            _ = ticks.tick() => {
-                let modes = || Modes::of(&engine.limiter().rules()).to_string();
-                let without = engine.telemetry().without_store();
-                let now = engine.clock().now();
-                seen.look(&engine.store().health().troubles, without, now, modes);
-            }
+        let modes = Modes::of(&engine.limiter().rules());
+        said.look(troubles(health.clone()), engine.telemetry().without_store(), &modes);
+        health = tokio::select! {
+            health = shared.store.health_after(&health) => health,
             () = drain.closing() => return,
-        }
+        };
     }
 }
 
 /// What was said last.
 #[derive(Debug, Default)]
-struct Seen {
+struct Said {
     /// Servers in trouble.
     servers: Vec<String>,
-    /// When it began, and how many decisions had been made without the store by then.
-    since: Option<(Time, u64)>,
-    /// The same count when it was last looked at.
+    /// When that began, in milliseconds of this process, and how many decisions had been made
+    /// without the store by then.
+    since: Option<(u64, u64)>,
+    /// Decisions without the store when all was well.
     before: u64,
 }
 
-impl Seen {
-    fn look(&mut self, troubles: &[Trouble], without: u64, now: Time, modes: impl Fn() -> String) {
-        for trouble in troubles {
-            if !self.servers.contains(&trouble.server) {
-                let (server, why, rules) = (&trouble.server, &trouble.why, modes());
-                tracing::error!(
-                    server,
-                    "the store is in trouble: {why}; until it is well: {rules}"
-                );
-                // What failed before this look led to it.
-                self.since.get_or_insert((trouble.since, self.before));
-            }
+impl Said {
+    fn look(&mut self, troubles: Vec<ServerTrouble>, without_store: u64, modes: &Modes) {
+        let known = std::mem::take(&mut self.servers);
+        for ServerTrouble { server, why, .. } in
+            troubles.iter().filter(|trouble| !known.contains(&trouble.server))
+        {
+            self.since.get_or_insert_with(|| (clock::monotonic_ms(), self.before));
+            tracing::error!(server, "the store is in trouble: {why}; until it is well, {modes}");
         }
-        let well = |server: &&String| troubles.iter().all(|trouble| trouble.server != **server);
-        for server in self.servers.iter().filter(well) {
+        self.servers = troubles.into_iter().map(|trouble| trouble.server).collect();
+        for server in known.iter().filter(|server| !self.servers.contains(server)) {
             tracing::info!(server, "a server of the store is well again");
         }
-        self.servers = troubles.iter().map(|trouble| trouble.server.clone()).collect();
-        self.before = without;
-        if self.servers.is_empty()
-            && let Some((since, before)) = self.since.take()
-        {
-            let took = Duration::from(now.since(since));
-            let decisions = without.saturating_sub(before);
+        if !self.servers.is_empty() {
+            return;
+        }
+        self.before = without_store;
+        if let Some((since_ms, before)) = self.since.take() {
+            let after = Duration::from_millis(clock::monotonic_ms() - since_ms);
+            let decisions = without_store.saturating_sub(before);
             tracing::info!(
-                ?took,
+                ?after,
                 decisions,
                 "the store is well again; so many decisions were made without it"
             );

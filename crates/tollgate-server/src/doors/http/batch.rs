@@ -49,11 +49,7 @@ pub(super) async fn answer(engine: &Engine, body: &[u8]) -> Result<Reply, Proble
     Ok(json_reply(StatusCode::OK, json))
 }
 
-async fn decide<'s, 'a>(
-    engine: &Engine,
-    subject: &'s Subject<'a>,
-    cost: u64,
-) -> Decided<'s, 'a> {
+async fn decide<'s, 'a>(engine: &Engine, subject: &'s Subject<'a>, cost: u64) -> Decided<'s, 'a> {
     match subject {
         Subject::Rules(asked) => {
             Decided::ByRules(asked, engine.check(DOOR, &asked.request(cost), cost).await)
