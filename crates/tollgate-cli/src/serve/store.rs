@@ -52,10 +52,10 @@ pub(crate) struct StoreArgs {
     #[arg(long, env = "TOLLGATE_STORE_CA", value_name = "FILE")]
     store_ca: Option<PathBuf>,
     /// The certificate to show to the store, in PEM
-    #[arg(long, env = "TOLLGATE_STORE_CERT", value_name = "FILE", requires = "store_key")]
+    #[arg(long, env = "TOLLGATE_STORE_CERT", value_name = "FILE")]
     store_cert: Option<PathBuf>,
     /// The private key of that certificate
-    #[arg(long, env = "TOLLGATE_STORE_KEY", value_name = "FILE", requires = "store_cert")]
+    #[arg(long, env = "TOLLGATE_STORE_KEY", value_name = "FILE")]
     store_key: Option<PathBuf>,
 }
 
@@ -91,8 +91,11 @@ impl StoreArgs {
         if let Some(ca) = &self.store_ca {
             options = options.ca_file(ca);
         }
-        if let (Some(cert), Some(key)) = (&self.store_cert, &self.store_key) {
-            options = options.client_certificate(cert, key);
+        match (&self.store_cert, &self.store_key) {
+            (Some(cert), Some(key)) => options = options.client_certificate(cert, key),
+            (None, None) => {}
+            (Some(_), None) => bail!("--store-cert comes with --store-key: give both"),
+            (None, Some(_)) => bail!("--store-key comes with --store-cert: give both"),
         }
         Ok(StoreChoice::Redis(options))
     }
@@ -106,6 +109,7 @@ impl StoreArgs {
             ("store-timeout", self.store_timeout.is_some()),
             ("store-ca", self.store_ca.is_some()),
             ("store-cert", self.store_cert.is_some()),
+            ("store-key", self.store_key.is_some()),
         ]
         .into_iter()
         .find_map(|(flag, is_set)| is_set.then_some(flag))

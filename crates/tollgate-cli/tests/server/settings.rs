@@ -140,7 +140,10 @@ fn mistakes_that_are_not_of_one_key_are_told_too() {
             &["--store", "redis://a", "--store-password-file", "none"],
             "--store-password-file: cannot read none",
         ),
-        (&["--store", "redis://a", "--store-cert", "c.pem"], "--store-key <FILE>"),
+        (
+            &["--store", "redis://a", "--store-cert", "c.pem"],
+            "--store-cert comes with --store-key: give both",
+        ),
         (&["--threads", "0"], "'--threads <N>': write a whole number from 1"),
         (&["--http", "example"], "is no address; write 127.0.0.1:8080"),
     ] {
