@@ -104,6 +104,10 @@ impl Store for AnyStore {
             AnyStore::Redis(shared) => shared.store.nodes(),
         }
     }
+
+    fn is_shared(&self) -> bool {
+        self.memory().is_none()
+    }
 }
 
 impl Shared {
