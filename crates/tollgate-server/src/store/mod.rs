@@ -22,6 +22,7 @@ use crate::telemetry::Telemetry;
 pub(crate) type AnyLimiter = RuleLimiter<AnyStore>;
 
 /// Where counters are kept.
+#[expect(clippy::large_enum_variant, reason = "there is one, and memory is read in place")]
 #[derive(Debug)]
 pub(crate) enum AnyStore {
     /// In this process: decides without waiting.

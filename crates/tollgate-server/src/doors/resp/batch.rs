@@ -111,9 +111,10 @@ impl Batch {
         let mut checks = SmallVec::<[Check<'_>; MOST]>::new();
         checks.extend(self.checks(received));
         let mut forms = self.forms();
-        engine.limit_each(store, DoorName::Resp, &checks, |verdict| match forms.next() {
-            Some(form) => write(form, &verdict, replies),
-            None => {}
+        engine.limit_each(store, DoorName::Resp, &checks, |verdict| {
+            if let Some(form) = forms.next() {
+                write(form, &verdict, replies);
+            }
         });
     }
 
