@@ -72,8 +72,8 @@ rules:
     let line = server.log().lines().find(|line| line.contains(trouble)).unwrap().to_owned();
     for part in [
         "cannot be reached",
-        "1 rule: let requests through (on_error: allow)",
-        "1 rule: enforce this node's share of the limit (on_error: local)",
+        "1 rule lets requests through (on_error: allow)",
+        "1 rule enforces this node's share of the limit (on_error: local)",
     ] {
         assert!(line.contains(part), "{line}");
     }

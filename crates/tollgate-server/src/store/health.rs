@@ -114,15 +114,15 @@ impl Modes {
 impl std::fmt::Display for Modes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut said = Vec::new();
-        for (count, what) in [
-            (self.allow, "let requests through (on_error: allow)"),
-            (self.deny, "refuse them (on_error: deny)"),
-            (self.local, "enforce this node's share of the limit (on_error: local)"),
+        for (count, does, what) in [
+            (self.allow, "let", "requests through (on_error: allow)"),
+            (self.deny, "refuse", "requests (on_error: deny)"),
+            (self.local, "enforce", "this node's share of the limit (on_error: local)"),
         ] {
             match count {
                 0 => {}
-                1 => said.push(format!("1 rule: {what}")),
-                many => said.push(format!("{many} rules {what}")),
+                1 => said.push(format!("1 rule {does}s {what}")),
+                many => said.push(format!("{many} rules {does} {what}")),
             }
         }
         if self.envoy > 0 {
@@ -136,4 +136,34 @@ impl std::fmt::Display for Modes {
 fn text(time: Time) -> String {
     let time = Timestamp::from_nanosecond(i128::from(time.as_nanos()));
     time.map_or_else(|_| String::new(), |time| format!("{time:.3}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn modes(text: &str) -> Modes {
+        Modes::of(&text.parse().unwrap())
+    }
+
+    #[test]
+    fn only_where_nothing_passes_is_somebody_else_better() {
+        let rule =
+            |on_error: &str| format!("{{ name: {on_error}, limit: 1/s, on_error: {on_error} }}");
+        let rules = |all: &[&str]| {
+            let all: Vec<String> = all.iter().map(|on_error| rule(on_error)).collect();
+            modes(&format!("rules: [{}, {{ name: free, then: allow }}]", all.join(", ")))
+        };
+        assert!(rules(&["deny"]).all_deny());
+        assert!(!rules(&["deny", "local"]).all_deny());
+        assert!(!rules(&["allow"]).all_deny());
+        assert!(!modes("rules: [{ name: free, then: allow }]").all_deny());
+        let envoy = modes("domain: mail\ndescriptors: [{ key: to }]");
+        assert_eq!((envoy.envoy, envoy.all_deny()), (1, false));
+        assert_eq!(
+            rules(&["allow", "deny"]).to_string(),
+            "1 rule lets requests through (on_error: allow), 1 rule refuses requests (on_error: deny)"
+        );
+        assert_eq!(modes("rules: [{ name: free, then: allow }]").to_string(), "no rule needs it");
+    }
 }

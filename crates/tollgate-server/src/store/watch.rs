@@ -47,10 +47,10 @@ impl Said {
             tracing::error!(server, "the store is in trouble: {why}; until it is well, {modes}");
         }
         self.servers = troubles.into_iter().map(|trouble| trouble.server).collect();
-        for server in known.iter().filter(|server| !self.servers.contains(server)) {
-            tracing::info!(server, "a server of the store is well again");
-        }
         if !self.servers.is_empty() {
+            for server in known.iter().filter(|server| !self.servers.contains(server)) {
+                tracing::info!(server, "a server of the store is well again, others are not yet");
+            }
             return;
         }
         self.before = without_store;
