@@ -174,8 +174,7 @@ impl Engine {
         cost: u64,
         lease: u64,
     ) -> Result<Verdict, StoreError> {
-        let check = Check::new(brought.bucket, Key::Bytes(key), &brought.limit, cost);
-        let check = Check { lease, apart: true, ..check };
+        let check = Check { lease, ..brought.check(key, cost) };
         let verdicts = self.store().run(Call { action, checks: &[check] }).await?;
         Ok(verdicts[0])
     }

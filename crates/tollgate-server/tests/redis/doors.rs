@@ -76,6 +76,15 @@ fn a_pipeline_is_under_way_at_once_and_answered_in_order() {
         let said: Vec<i64> = reply.list().iter().filter_map(Reply::int).take(3).collect();
         assert_eq!(said, [0, 100, 100 - (number as i64 % 50 + 1)], "{number}");
     }
+    // Alone it is the same counter as in a pipeline, wherever it is asked.
+    let alone = client.command(&[&words(0)[..], &["1".to_owned()]].concat()).unwrap();
+    assert_eq!(alone.list()[2].int(), Some(98));
+    client.send(&words(0)).unwrap();
+    client.send(&["PING"]).unwrap();
+    assert_eq!(client.reply().unwrap().list()[2].int(), Some(97));
+    assert_eq!(client.reply().unwrap().text(), "PONG");
+    let mut other = server.resp();
+    assert_eq!(other.command(&words(0)).unwrap().list()[2].int(), Some(96));
     let info = client.command(&["INFO"]).unwrap().text();
     assert!(info.contains("# Keyspace") && !info.contains("db0"), "{info}");
 }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tollgate::{Check, Key, MemoryStore, Verdict};
+use tollgate::{Check, MemoryStore, Verdict};
 
 use super::fields;
 use super::reply::Replies;
@@ -137,8 +137,8 @@ impl Batch {
 
     fn checks<'c>(&'c self, received: &'c [u8]) -> impl Iterator<Item = Check<'c>> {
         self.asked.iter().map(|asked| {
-            let Brought { limit, bucket } = &*self.limits[usize::from(asked.limit.0)].brought;
-            Check::new(*bucket, Key::Bytes(asked.key.of(received)), limit, asked.cost)
+            let brought = &self.limits[usize::from(asked.limit.0)].brought;
+            brought.check(asked.key.of(received), asked.cost)
         })
     }
 
