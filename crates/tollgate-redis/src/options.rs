@@ -12,7 +12,7 @@ use std::time::Duration;
 pub(crate) use address::Address;
 pub(crate) use group::{Group, Kind, Login};
 
-use crate::ConnectError;
+use crate::{ConnectError, fleet};
 
 /// Places are numbered in 16 bits, and nobody has a thousand groups.
 const MOST_GROUPS: usize = 1024;
@@ -123,6 +123,26 @@ impl Options {
     pub fn client_certificate(self, file: impl AsRef<Path>, key: impl AsRef<Path>) -> Options {
         let client = Some((file.as_ref().to_owned(), key.as_ref().to_owned()));
         Options { tls: TlsFiles { client, ..self.tls }, ..self }
+    }
+
+    /// The password of every group whose address has none.
+    ///
+    /// ```
+    /// use tollgate_redis::Options;
+    /// let options: Options = "redis://tollgate@cache.example".parse()?;
+    /// assert_eq!(options.password("s3cret").to_string(), "redis://tollgate:***@cache.example:6379");
+    /// # Ok::<(), tollgate_redis::ConnectError>(())
+    /// ```
+    pub fn password(mut self, password: &str) -> Options {
+        for group in &mut self.groups {
+            group.login.password.get_or_insert_with(|| password.to_owned());
+        }
+        self
+    }
+
+    /// Looks at the files of TLS as connecting would, and connects to nobody.
+    pub fn check(&self) -> Result<(), ConnectError> {
+        fleet::read_tls(self).map(drop)
     }
 
     /// Whether any of the groups speaks TLS.

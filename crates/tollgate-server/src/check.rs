@@ -1,11 +1,11 @@
 //! Looking at what a server would be started with, without starting it.
 
-use crate::config::Config;
+use crate::config::{Config, StoreChoice};
 use crate::net::{BindError, Tls};
 use crate::server::{Server, StartError};
 
 impl Server {
-    /// Reads the rules and the certificates as [`Server::start`] would, and opens nothing. Blocks
+    /// Reads the rules, the certificates and what is needed to reach the store as [`Server::start`] would, and opens nothing. Blocks
     /// the thread.
     pub fn check(config: &Config) -> Result<(), StartError> {
         if let Some(origin) = &config.rules {
@@ -14,6 +14,9 @@ impl Server {
         let doors = [&config.http, &config.grpc, &config.resp, &config.admin];
         for tls in doors.into_iter().flatten().filter_map(|bind| bind.tls.as_ref()) {
             Tls::load(tls, &[]).map_err(BindError::from)?;
+        }
+        if let StoreChoice::Redis(options) = &config.store {
+            options.check().map_err(|error| StartError::Store(error.to_string()))?;
         }
         Ok(())
     }

@@ -12,6 +12,8 @@ use crate::net::{Address, Bind};
 use crate::rules_service::Tokens;
 use crate::sources::Origin;
 
+pub use tollgate_redis::{ConnectError, Options as RedisOptions};
+
 /// How a server is set up.
 ///
 /// ```
@@ -54,6 +56,8 @@ pub struct Config {
     pub drain: DrainOptions,
     /// What is told about decisions.
     pub telemetry: TelemetryOptions,
+    /// Where counters are kept.
+    pub store: StoreChoice,
     /// How many keys the memory store holds; 16 M unless set.
     pub max_keys: Option<u64>,
     /// The clock that decides; the system's unless set.
@@ -81,10 +85,22 @@ impl Default for Config {
             bounds: Bounds::default(),
             drain: DrainOptions::default(),
             telemetry: TelemetryOptions::default(),
+            store: StoreChoice::default(),
             max_keys: None,
             clock: None,
         }
     }
+}
+
+/// Where counters are kept.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub enum StoreChoice {
+    /// In this process.
+    #[default]
+    Memory,
+    /// In Redis or Valkey, shared by all servers that use the same addresses and prefix.
+    Redis(RedisOptions),
 }
 
 /// Which headers tell clients about their limits.

@@ -45,6 +45,7 @@ pub mod rules_service;
 pub mod secret;
 mod server;
 pub mod sources;
+mod store;
 mod telemetry;
 
 pub use config::Config;

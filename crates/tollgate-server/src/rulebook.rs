@@ -10,7 +10,7 @@ use std::sync::Arc;
 use axum::Router;
 use parking_lot::Mutex;
 use tokio::sync::watch;
-use tollgate::rules::{RuleLimiter, Rules};
+use tollgate::rules::Rules;
 use tollgate::{Clock, Limiter};
 
 use crate::access::Role;
@@ -20,6 +20,7 @@ use crate::rules_service::{Options, RulesService};
 use crate::secret::Secret;
 use crate::server::{SAMPLE_RULES, StartError};
 use crate::sources::{Follower, Target};
+use crate::store::{AnyLimiter, AnyStore};
 
 /// What the sample is called in the database.
 const SAMPLE_NAME: &str = "sample";
@@ -28,7 +29,7 @@ const SAMPLE_NAME: &str = "sample";
 #[derive(Debug)]
 pub(crate) struct Rulebook {
     service: Arc<RulesService>,
-    limiter: RuleLimiter,
+    limiter: AnyLimiter,
     elsewhere: Option<Elsewhere>,
     follower: Mutex<Option<Follower>>,
     stopping: watch::Sender<bool>,
@@ -61,16 +62,14 @@ impl Target for WithData {
 
 impl Rulebook {
     /// Reads the rules for the first time and follows them. Blocks the thread.
-    pub(crate) fn open(config: &Config, clock: &Clock) -> Result<Rulebook, StartError> {
+    pub(crate) fn open(
+        config: &Config,
+        clock: &Clock,
+        store: AnyStore,
+    ) -> Result<Rulebook, StartError> {
         let service = Arc::new(service(config, clock)?);
-        let build = |rules: Rules| {
-            let mut builder = Limiter::builder().clock(clock.clone());
-            if let Some(max_keys) = config.max_keys {
-                builder = builder.max_keys(max_keys);
-            }
-            builder.build_rules(rules)
-        };
-        let install_in = |limiter: &RuleLimiter| {
+        let builder = Limiter::builder().store(store).clock(clock.clone());
+        let install_in = |limiter: &AnyLimiter| {
             let limiter = limiter.clone();
             service.install_by(move |rules| limiter.replace(rules));
         };
@@ -78,13 +77,13 @@ impl Rulebook {
             if service.revision() == 0 {
                 service.import_files(vec![(SAMPLE_NAME.into(), SAMPLE_RULES.into())])?;
             }
-            let limiter = build(service.current().0.map_err(StartError::Stored)?);
+            let limiter = builder.build_rules(service.current().0.map_err(StartError::Stored)?);
             install_in(&limiter);
             return Ok(Rulebook::new(service, limiter, None, None));
         };
         let (name, data_too) = (origin.to_string(), origin.is_url());
         let opened = origin.keep_in_unless_told(config.data.as_ref()).open()?;
-        let limiter = build(opened.rules().clone());
+        let limiter = builder.build_rules(opened.rules().clone());
         let follower = if data_too {
             opened.follow(limiter.clone())
         } else {
@@ -98,7 +97,7 @@ impl Rulebook {
 
     fn new(
         service: Arc<RulesService>,
-        limiter: RuleLimiter,
+        limiter: AnyLimiter,
         elsewhere: Option<Elsewhere>,
         follower: Option<Follower>,
     ) -> Rulebook {
@@ -106,7 +105,7 @@ impl Rulebook {
         Rulebook { service, limiter, elsewhere, follower: Mutex::new(follower), stopping }
     }
 
-    pub(crate) fn limiter(&self) -> &RuleLimiter {
+    pub(crate) fn limiter(&self) -> &AnyLimiter {
         &self.limiter
     }
 

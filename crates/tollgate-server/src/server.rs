@@ -16,6 +16,7 @@ use crate::rulebook::Rulebook;
 use crate::rules_service::ServiceError;
 use crate::secret::Secret;
 use crate::sources::SourceError;
+use crate::store::{self, AnyStore};
 use crate::telemetry::{Counted, Telemetry};
 
 /// The rules of a server that was given none.
@@ -45,6 +46,9 @@ pub enum StartError {
         /// Why they cannot.
         why: String,
     },
+    /// The store cannot be used as it is set up.
+    #[error("the store cannot be used: {0}")]
+    Store(String),
     /// A door cannot be opened.
     #[error(transparent)]
     Bind(#[from] BindError),
@@ -102,13 +106,16 @@ impl Server {
     /// Reads the rules and opens the doors.
     pub async fn start(config: Config) -> Result<Server, StartError> {
         let clock = config.clock.clone().unwrap_or_else(Clock::system);
-        let reading = (config.clone(), clock.clone());
-        let rules = tokio::task::spawn_blocking(move || Rulebook::open(&reading.0, &reading.1));
-        let rules = Arc::new(rules.await.expect("reading rules does not panic")?);
         let telemetry = Telemetry::new(&config.telemetry)?;
+        let store = AnyStore::open(&config, &clock, &telemetry).await?;
+        let reading = (config.clone(), clock.clone());
+        let open = move || Rulebook::open(&reading.0, &reading.1, store);
+        let rules = tokio::task::spawn_blocking(open).await;
+        let rules = Arc::new(rules.expect("reading rules does not panic")?);
         let (drainer, drain) = Drainer::new();
         let connections = Connections::new(config.bounds.connections.unwrap_or_else(most_files));
         let engine = Engine::new(rules.limiter().clone(), clock, telemetry);
+        tokio::spawn(store::watch(engine.clone(), drain.clone()));
         let context = Context { config: Arc::new(config), engine, rules, drain, connections };
         let mut server = Server {
             context: context.clone(),

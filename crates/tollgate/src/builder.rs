@@ -107,7 +107,7 @@ impl Builder {
     /// # Ok::<(), tollgate::limit::ParseLimitError>(())
     /// ```
     pub fn store<S>(self, store: S) -> Builder<Stored<S>> {
-        Builder { limits: self.limits, store: Stored { store, name: None } }
+        Builder { limits: self.limits, store: Stored::new(store) }
     }
 
     /// A limiter with one budget.
@@ -166,6 +166,19 @@ impl InProcess {
 pub struct Stored<S> {
     store: S,
     name: Option<Box<str>>,
+    #[cfg(feature = "rules")]
+    clock: Clock,
+}
+
+impl<S> Stored<S> {
+    fn new(store: S) -> Stored<S> {
+        Stored {
+            store,
+            name: None,
+            #[cfg(feature = "rules")]
+            clock: Clock::system(),
+        }
+    }
 }
 
 impl<S: Store> Builder<Stored<S>> {
@@ -186,15 +199,32 @@ impl<S: Store> Builder<Stored<S>> {
 
     /// A limiter with a budget for each key.
     pub fn build_keyed(self) -> KeyedLimiter<S> {
-        let Stored { store, name } = self.store;
+        let Stored { store, name, .. } = self.store;
         // Without a name, the limits are what several processes agree on.
         let name = name.or_else(|| store.is_shared().then(Box::default));
         KeyedLimiter::with(self.limits, store, name)
     }
 
-    /// A limiter that decides requests by rules. Their schedules follow the system's clock.
+    /// Tells the time of schedules and bans by `clock`, the system's unless set; the store has its
+    /// own.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, MemoryStore, testing::ManualClock};
+    /// let clock = ManualClock::new();
+    /// let store = MemoryStore::new().clock(&clock);
+    /// let rules = "rules: [{ name: day, limit: 1/s, during: 08:00-20:00 }]".parse()?;
+    /// let limiter = Limiter::builder().store(store).clock(&clock).build_rules(rules);
+    /// # Ok::<(), tollgate::rules::Diagnostics>(())
+    /// ```
+    #[cfg(feature = "rules")]
+    pub fn clock(mut self, clock: impl Into<Clock>) -> Builder<Stored<S>> {
+        self.store.clock = clock.into();
+        self
+    }
+
+    /// A limiter that decides requests by rules.
     #[cfg(feature = "rules")]
     pub fn build_rules(self, rules: crate::Rules) -> crate::rules::RuleLimiter<S> {
-        crate::rules::RuleLimiter::new(rules, self.store.store, Clock::system())
+        crate::rules::RuleLimiter::new(rules, self.store.store, self.store.clock)
     }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use tollgate_server::Addresses;
+use tollgate_server::config::StoreChoice;
 use tollgate_server::net::Address;
 
 use super::args::ServeArgs;
@@ -22,6 +23,8 @@ pub(super) struct Announcement<'a> {
     pub(super) addresses: &'a Addresses,
     /// Whether doors speak TLS: HTTP, and the admin API's own.
     pub(super) tls: (bool, bool),
+    /// Where counters are kept.
+    pub(super) store: StoreChoice,
     /// The data folder.
     pub(super) data: PathBuf,
     /// The token for changes, if it was made at this start.
@@ -47,12 +50,21 @@ impl Announcement<'_> {
             "grpc": grpc,
             "resp": resp,
             "admin": admin.as_ref().map(|door| url(door, self.tls.1)),
+            "store": self.store(),
             "rules": self.args.rules,
             "data": self.data.display().to_string(),
             "admin_token": self.made,
             "version": env!("CARGO_PKG_VERSION"),
             "pid": std::process::id(),
         })
+    }
+
+    /// Where counters are kept, without passwords.
+    fn store(&self) -> String {
+        match &self.store {
+            StoreChoice::Redis(options) => options.to_string(),
+            _ => "memory".to_owned(),
+        }
     }
 
     fn text(&self, out: &mut impl Write, style: Style) -> io::Result<()> {
@@ -76,6 +88,9 @@ impl Announcement<'_> {
         }
         if let Some(admin) = admin {
             line("admin", url(admin, self.tls.1), "the admin API")?;
+        }
+        if let StoreChoice::Redis(_) = self.store {
+            line("store", self.store(), "counters are shared there")?;
         }
         let data = self.data.display();
         match &self.args.rules {

@@ -10,8 +10,9 @@ use tollgate_server::net::Address;
 use tollgate_server::secret::Secret;
 
 use super::logs::Level;
+use super::store::StoreArgs;
 use super::tls::TlsArgs;
-use super::values::{Door, Headers, LogFormat, StoreName, network};
+use super::values::{Door, Headers, LogFormat, network};
 use crate::quantity::{duration, number, patience, share, size, small};
 
 const SERVE_HELP: &str = "\
@@ -25,6 +26,7 @@ second one ends it at once.
 Examples:
   tollgate
   tollgate serve --rules rules/ --http 127.0.0.1:8080 --grpc off --resp off
+  tollgate serve --rules rules/ --store redis://cache.example:6379
   tollgate serve --http unix:/run/tollgate/http.sock
   tollgate serve --http 0.0.0.0:8443 --tls-cert cert.pem --tls-key key.pem --data-tokens tokens
   tollgate serve --check                      is everything right? starts nothing";
@@ -43,9 +45,8 @@ pub(crate) struct ServeArgs {
     /// The token to present where the rules come from a URL
     #[arg(long, env = "TOLLGATE_RULES_TOKEN", value_name = "TOKEN", hide_env_values = true)]
     pub(super) rules_token: Option<Secret>,
-    /// Where counters are kept: memory
-    #[arg(long, env = "TOLLGATE_STORE", value_name = "STORE")]
-    pub(super) store: Option<StoreName>,
+    #[command(flatten)]
+    pub(super) store: StoreArgs,
     /// The folder of the rules database and the tokens, made if need be; systemd's state
     /// directory, or tollgate-data
     #[arg(long, env = "TOLLGATE_DATA", value_name = "DIR")]

@@ -10,15 +10,14 @@ use tollgate_server::rules_service::Tokens;
 use tollgate_server::sources::Origin;
 
 use super::args::ServeArgs;
-use super::values::{Door, StoreName};
+use super::values::Door;
 use crate::data_folder;
 
 /// What the settings ask for. Reads the files of tokens.
 pub(super) fn config(args: &ServeArgs) -> anyhow::Result<Config> {
     let mut config = Config::default();
     let data = data(args);
-    // The only store there is: another one is a mistake here, not a surprise later.
-    let (Some(StoreName::Memory) | None) = args.store;
+    config.store = args.store.choice()?;
     config.max_keys = args.max_keys;
     config.rules = args.rules.as_deref().map(|rules| origin(args, rules, &data)).transpose()?;
     for (name, given, place) in [

@@ -93,12 +93,13 @@ fn argument(
         (false, DeValue::Boolean(false)) => return Ok(None),
         (false, _) => return Err(wrong("write true or false")),
         (true, DeValue::Array(values)) if flag.get_value_delimiter().is_some() => {
+            let between = flag.get_value_delimiter().map_or_else(String::new, String::from);
             let texts: Option<Vec<String>> = values.iter().map(|one| text(one.get_ref())).collect();
             let texts = texts.ok_or_else(|| wrong("its entries are texts, in quotes"))?;
             if texts.is_empty() {
                 return Ok(None);
             }
-            format!("--{name}={}", texts.join(","))
+            format!("--{name}={}", texts.join(&between))
         }
         (true, value) => match text(value) {
             Some(text) => format!("--{name}={text}"),

@@ -7,6 +7,7 @@ mod file;
 mod logs;
 mod notify;
 mod public;
+mod store;
 mod tls;
 mod values;
 
@@ -100,12 +101,14 @@ async fn serve(args: &ServeArgs, config: Config, mut logs: Logs) -> anyhow::Resu
     let warnings = public::warnings(&config);
     let secured = |bind: &Option<Bind>| bind.as_ref().is_some_and(|bind| bind.tls.is_some());
     let tls = (secured(&config.http), secured(&config.admin));
+    let store = config.store.clone();
     let server = Server::start(config).await?;
     for warning in warnings {
         tracing::warn!("{warning}");
     }
     let made = if first { made_token(&data) } else { None };
-    let announcement = Announcement { args, addresses: server.addresses(), tls, data, made };
+    let addresses = server.addresses();
+    let announcement = Announcement { args, addresses, tls, store, data, made };
     if let Err(error) = announcement.write() {
         tracing::warn!(%error, "nobody reads where it listens");
     }

@@ -44,27 +44,6 @@ impl FromStr for DoorFile {
     }
 }
 
-/// Where counters are kept.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum StoreName {
-    Memory,
-}
-
-impl FromStr for StoreName {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<StoreName, String> {
-        let scheme = text.split("://").next().unwrap_or(text);
-        match scheme {
-            "memory" => Ok(StoreName::Memory),
-            "redis" | "rediss" | "valkey" | "peers" | "dynamodb" => {
-                Err(format!("the store `{scheme}` comes in a later version; write memory"))
-            }
-            _ => Err(format!("there is no store `{scheme}`; write memory")),
-        }
-    }
-}
-
 /// A network, or one address.
 pub(crate) fn network(text: &str) -> Result<IpNet, String> {
     let one = || text.parse::<std::net::IpAddr>().map(IpNet::from);

@@ -7,6 +7,7 @@ mod drain;
 mod process;
 mod settings;
 mod start;
+mod store;
 #[path = "../support/mod.rs"]
 mod support;
 mod tls;

@@ -59,10 +59,17 @@ fn every_kind_of_mistake_in_the_file_is_told_with_its_place() {
             "tollgate.toml:1: trusted_proxies: \"example.com\" is no network; write 10.0.0.0/8 or 192.0.2.1",
         ),
         (
-            "store = \"redis://127.0.0.1\"",
-            "tollgate.toml:1: store: the store `redis` comes in a later version; write memory",
+            "store = \"peers\"",
+            "tollgate.toml:1: store: the store `peers` comes in a later version; write memory or redis://host:6379",
         ),
-        ("store = \"disk\"", "tollgate.toml:1: store: there is no store `disk`; write memory"),
+        (
+            "store = \"disk\"",
+            "tollgate.toml:1: store: there is no such store; write memory or redis://host:6379",
+        ),
+        (
+            "store = [\"redis://one\", \"redis://user:guess-me@two/three\"]",
+            "tollgate.toml:1: store: redis://***@two/three: \"three\" is not a database: write a number such as 0",
+        ),
         (
             "log_level = \"loud\"",
             "tollgate.toml:1: log_level: write error, warn, info, debug or trace, or as tollgate=debug,warn",
@@ -118,6 +125,25 @@ fn mistakes_that_are_not_of_one_key_are_told_too() {
         ),
         (&["--tls-cert", "c.pem", "--tls-key", "k.pem"], "c.pem: "),
         (&["--otlp", "127.0.0.1:4317"], "--otlp: 127.0.0.1:4317: "),
+        (&["--store", "memory", "--store", "redis://a"], "in memory or in Redis, not in both"),
+        (&["--store", "redis://a redis://a"], "--store: two groups are called"),
+        (&["--store-prefix", "shop"], "--store-prefix is about a store that is shared"),
+        (
+            &["--store", "redis://a", "--store-prefix", "a b"],
+            "--store-prefix: the prefix \"a b\" has a space in it: write letters",
+        ),
+        (
+            &["--store", "redis://a", "--store-timeout", "2min"],
+            "--store-timeout: the time-out is 120s: write one between 1 ms and 60 s",
+        ),
+        (
+            &["--store", "redis://a", "--store-password-file", "none"],
+            "--store-password-file: cannot read none",
+        ),
+        (
+            &["--store", "redis://a", "--store-cert", "c.pem"],
+            "--store-cert comes with --store-key: give both",
+        ),
         (&["--threads", "0"], "'--threads <N>': write a whole number from 1"),
         (&["--http", "example"], "is no address; write 127.0.0.1:8080"),
     ] {
@@ -127,6 +153,29 @@ fn mistakes_that_are_not_of_one_key_are_told_too() {
     }
     let (code, said) = check(folder.path(), &[("TOLLGATE_HTTP", "x")], &[]);
     assert!(code == 2 && said.contains("is no address"), "{said}");
+}
+
+/// A password may stand in anything that is said about a store.
+#[test]
+fn nobody_is_told_the_password_of_a_store() {
+    let folder = folder(&[("password", "guess-me\n")]);
+    let file = ["--store-password-file", "password"];
+    for (env, args) in [
+        (None, &["--store", "redis://user:guess-me@host:port"][..]),
+        (None, &["--store", "guess-me"]),
+        (None, &["--store", "redis//user:guess-me@host"]),
+        (None, &["--store", "disk://user:guess-me@host"]),
+        (Some(("TOLLGATE_STORE", "redis+cluster://:guess-me@host/7")), &[]),
+        (Some(("TOLLGATE_STORE", "redis://:guess-me@host")), &["--store-prefix", "{}"]),
+        (Some(("TOLLGATE_STORE_PASSWORD", "guess-me")), &["--store", "redis://a redis://a"]),
+        (Some(("TOLLGATE_STORE_PASSWORD", "guess-me")), &["--help"]),
+        (Some(("TOLLGATE_STORE", "redis://:guess-me@host")), &["--help"]),
+        (None, &["--store", "redis://a", "--store-prefix", "", file[0], file[1]]),
+    ] {
+        let (code, said) = check(folder.path(), env.as_slice(), args);
+        assert_eq!(code, if args == ["--help"] { 0 } else { 2 }, "{args:?}: {said}");
+        assert!(!said.contains("guess-me"), "{args:?}: {said}");
+    }
 }
 
 #[test]

@@ -24,6 +24,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio::sync::watch;
 use tokio::time::Instant;
+use tokio_rustls::TlsConnector;
 use tollgate::Clock;
 
 pub use health::{GroupHealth, Health, ServerTrouble};
@@ -63,7 +64,7 @@ impl Fleet {
     /// Connects. A server that is down is no error: it is looked for, and calls fail until it is
     /// there. What waiting cannot mend is.
     pub(crate) async fn open(options: &Options) -> Result<Fleet, ConnectError> {
-        let tls = options.any_tls().then(|| tls::connector(&options.tls)).transpose()?;
+        let tls = read_tls(options)?;
         let clock = Clock::system();
         let changes = watch::Sender::new(0);
         let open = |group| Group::new(group, options, tls.as_ref(), &clock, &changes);
@@ -134,6 +135,11 @@ impl Fleet {
         let _ = self.0.changes.subscribe().wait_for(changed).await;
         self.health()
     }
+}
+
+/// How to speak TLS, if any group does.
+pub(crate) fn read_tls(options: &Options) -> Result<Option<TlsConnector>, ConnectError> {
+    options.any_tls().then(|| tls::connector(&options.tls)).transpose()
 }
 
 #[cfg(test)]

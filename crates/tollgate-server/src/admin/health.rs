@@ -6,15 +6,20 @@ use axum::http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::server::Context;
+use crate::store::Modes;
 
 /// 200 with what is in force, 503 when nobody should be sent here. A source of rules in trouble is
-/// said and does not make the server unready: the old rules go on.
+/// said and does not make the server unready: the old rules go on. Nor does a store in trouble: all
+/// servers share it, and none would be left. Only where every rule refuses without it is somebody
+/// else not worse.
 pub(super) async fn ready(State(context): State<Context>) -> (StatusCode, Json<Value>) {
-    let rules = context.engine.limiter().rules();
+    let (rules, store) = (context.engine.limiter().rules(), context.engine.store());
     let why = if context.drain.is_leaving() {
         Some("leaving")
     } else if rules.domain_names().next().is_none() {
         Some("there are no rules")
+    } else if !store.health().is_well() && Modes::of(&rules).all_deny() {
+        Some("the store is in trouble, and every rule refuses without it")
     } else {
         None
     };
@@ -28,7 +33,7 @@ pub(super) async fn ready(State(context): State<Context>) -> (StatusCode, Json<V
     let mut body = json!({
         "ready": why.is_none(),
         "rules": detail,
-        "store": { "kind": "memory", "keys": context.engine.store().len() },
+        "store": store.to_json(),
     });
     if let Some(why) = why {
         body["why"] = json!(why);

@@ -13,14 +13,21 @@ pub(super) async fn metrics(
 ) -> ([(HeaderName, &'static str); 1], String) {
     let mut text = Exposition::default();
     context.engine.telemetry().report(&mut text);
-    let store = context.engine.store();
-    text.single("tollgate_keys", "gauge", "Keys that are held.", store.len());
+    let (store, health) = (context.engine.store(), context.engine.store().health());
+    let memory = store.memory();
+    text.metric("tollgate_keys", "gauge", "Keys that are held; not known of a shared store.");
+    memory.iter().for_each(|memory| text.sample("tollgate_keys", &[], memory.len()));
     let help = "Keys that gave way to others because the store was full.";
-    text.single("tollgate_evictions_total", "counter", help, store.evictions());
+    text.metric("tollgate_evictions_total", "counter", help);
+    memory.iter().for_each(|it| text.sample("tollgate_evictions_total", &[], it.evictions()));
+    let help = "Servers of the store that are left alone until they are well again.";
+    text.single("tollgate_store_resting", "gauge", help, health.troubles.len());
+    let help = "Nodes that share the store, this one included.";
+    text.single("tollgate_nodes", "gauge", help, health.nodes);
     let help = "Requests held back in this process; those of other programs are not seen.";
     text.metric("tollgate_queue_depth", "gauge", help);
-    let help = "How many more than a limit may pass: none, counters in this process are exact.";
-    text.single("tollgate_overshoot_bound", "gauge", help, 0);
+    let help = "How many more than a limit may pass: none, unless rules are synced.";
+    text.single("tollgate_overshoot_bound", "gauge", help, health.overshoot_bound);
     let rules = context.rules.status();
     let version = context.engine.limiter().replacements() + 1;
     let help = "How many sets of rules have been in force since the start.";

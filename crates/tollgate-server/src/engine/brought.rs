@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 use tollgate::limit::{InvalidLimit, ParseLimitError};
 use tollgate::rules::bucket;
-use tollgate::{Bucket, Engine, Limit};
+use tollgate::{Bucket, Check, Engine, Key, Limit};
 
 /// So many texts are remembered. They come from clients: more are read each time.
 const REMEMBERED: usize = 4096;
@@ -41,6 +41,13 @@ impl Brought {
     pub(crate) fn new(limit: Limit) -> Brought {
         let bucket = bucket(&["brought", &limit.to_string()]);
         Brought { limit, bucket }
+    }
+
+    /// The check of a key. Limits that callers bring along come and go, so their counters are kept
+    /// apart.
+    #[inline]
+    pub(crate) fn check<'c>(&'c self, key: &'c [u8], cost: u64) -> Check<'c> {
+        Check { apart: true, ..Check::new(self.bucket, Key::Bytes(key), &self.limit, cost) }
     }
 
     /// A new holder, where the limit is on concurrency: its place is free when its lease ends.

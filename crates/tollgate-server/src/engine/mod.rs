@@ -8,7 +8,7 @@ mod holds;
 use std::sync::Arc;
 
 use tollgate::rules::envoy::{RateLimitAnswer, RateLimitRequest};
-use tollgate::rules::{Adjustment, Decision, KeyAdjustment, Reason, RuleLimiter};
+use tollgate::rules::{Adjustment, Decision, KeyAdjustment, Reason};
 use tollgate::{
     Action, Call, Check, Clock, Key, Limit, MemoryStore, Request, Span, Store, StoreError, Verdict,
 };
@@ -17,6 +17,7 @@ pub(crate) use asked::Asked;
 pub(crate) use brought::{Brought, BroughtError};
 pub(crate) use holds::{HoldId, Outcome};
 
+use crate::store::{AnyLimiter, AnyStore, Shared};
 use crate::telemetry::{DoorName, Telemetry};
 use brought::Cache;
 use holds::Holds;
@@ -26,11 +27,11 @@ const DOMAINS_SHOWN: usize = 20;
 
 /// Decides for every door, and tells [`Telemetry`] about it. Clones share everything.
 #[derive(Clone, Debug)]
-pub(crate) struct Engine(Arc<Shared>);
+pub(crate) struct Engine(Arc<Inside>);
 
 #[derive(Debug)]
-struct Shared {
-    limiter: RuleLimiter,
+struct Inside {
+    limiter: AnyLimiter,
     clock: Clock,
     telemetry: Arc<Telemetry>,
     brought: Cache,
@@ -38,13 +39,13 @@ struct Shared {
 }
 
 impl Engine {
-    pub(crate) fn new(limiter: RuleLimiter, clock: Clock, telemetry: Arc<Telemetry>) -> Engine {
+    pub(crate) fn new(limiter: AnyLimiter, clock: Clock, telemetry: Arc<Telemetry>) -> Engine {
         let (brought, holds) = (Cache::default(), Holds::default());
-        Engine(Arc::new(Shared { limiter, clock, telemetry, brought, holds }))
+        Engine(Arc::new(Inside { limiter, clock, telemetry, brought, holds }))
     }
 
     /// Where the rules are.
-    pub(crate) fn limiter(&self) -> &RuleLimiter {
+    pub(crate) fn limiter(&self) -> &AnyLimiter {
         &self.0.limiter
     }
 
@@ -57,7 +58,7 @@ impl Engine {
     }
 
     /// Where the counters are.
-    pub(crate) fn store(&self) -> &MemoryStore {
+    pub(crate) fn store(&self) -> &AnyStore {
         self.0.limiter.store()
     }
 
@@ -94,7 +95,7 @@ impl Engine {
         request: &Request<'_>,
         adjustment: Adjustment,
     ) -> Result<Decision, StoreError> {
-        self.heed(self.0.limiter.adjust(request, adjustment).await)
+        self.0.limiter.adjust(request, adjustment).await
     }
 
     /// The same for one key of one rule, as decisions name them; none if there is no such rule.
@@ -105,12 +106,7 @@ impl Engine {
         key: &str,
         adjustment: KeyAdjustment,
     ) -> Result<Option<Decision>, StoreError> {
-        self.heed(self.0.limiter.adjust_key(domain, rule, key, adjustment).await)
-    }
-
-    /// Counts what the store did not answer.
-    fn heed<T>(&self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
-        answer.inspect_err(|error| self.0.telemetry.store_failed(error))
+        self.0.limiter.adjust_key(domain, rule, key, adjustment).await
     }
 
     /// A limit that callers bring along, from its text.
@@ -152,7 +148,9 @@ impl Engine {
         let span = self.0.clock.now().since(before);
         self.0.telemetry.limited(door, key, &verdict, cost);
         self.0.telemetry.took(door, 1, span);
-        self.0.telemetry.store_took(1, span);
+        if self.store().memory().is_some() {
+            self.0.telemetry.store_took(1, span);
+        }
         Ok(verdict)
     }
 
@@ -176,23 +174,23 @@ impl Engine {
         cost: u64,
         lease: u64,
     ) -> Result<Verdict, StoreError> {
-        let check = Check::new(brought.bucket, Key::Bytes(key), &brought.limit, cost);
-        let check = Check { lease, apart: true, ..check };
-        let verdicts = self.heed(self.store().run(Call { action, checks: &[check] }).await)?;
+        let check = Check { lease, ..brought.check(key, cost) };
+        let verdicts = self.store().run(Call { action, checks: &[check] }).await?;
         Ok(verdicts[0])
     }
 
-    /// Decides many independent requests at once, each by a limit its caller brought along. The
-    /// clock is read once, and waiting for memory overlaps. Answers in order.
+    /// Decides many independent requests at once in memory, each by a limit its caller brought
+    /// along. The clock is read once, and waiting for memory overlaps. Answers in order.
     pub(crate) fn limit_each(
         &self,
+        store: &MemoryStore,
         door: DoorName,
         checks: &[Check<'_>],
         mut answer: impl FnMut(Verdict),
     ) {
         let before = self.0.clock.now();
         let mut asked = checks.iter();
-        self.store().decide_each(checks, |verdict| {
+        store.decide_each(checks, |verdict| {
             if let Some(Check { key: Key::Bytes(key), cost, .. }) = asked.next() {
                 self.0.telemetry.limited(door, key, &verdict, *cost);
             }
@@ -203,13 +201,32 @@ impl Engine {
         self.0.telemetry.store_took(checks.len() as u64, span);
     }
 
+    /// The same in a store elsewhere, which is asked for all of them at the same time.
+    pub(crate) async fn limit_each_elsewhere(
+        &self,
+        store: &Shared,
+        door: DoorName,
+        checks: &[Check<'_>],
+    ) -> Vec<Result<Verdict, StoreError>> {
+        let before = self.0.clock.now();
+        let verdicts = store.decide_each(checks).await;
+        for (check, verdict) in checks.iter().zip(&verdicts) {
+            if let (Key::Bytes(key), Ok(verdict)) = (check.key, verdict) {
+                self.0.telemetry.limited(door, key, verdict, check.cost);
+            }
+        }
+        let span = self.0.clock.now().since(before);
+        self.0.telemetry.took(door, checks.len() as u64, span);
+        verdicts
+    }
+
     /// Answers Envoy.
     pub(crate) async fn envoy(
         &self,
         request: &RateLimitRequest<'_>,
     ) -> Result<RateLimitAnswer, StoreError> {
         let before = self.0.clock.now();
-        let answer = self.heed(self.0.limiter.ask_envoy(request).await)?;
+        let answer = self.0.limiter.ask_envoy(request).await?;
         self.0.telemetry.enveloped(DoorName::Grpc, request, &answer);
         self.0.telemetry.took(DoorName::Grpc, 1, self.0.clock.now().since(before));
         Ok(answer)

@@ -27,7 +27,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tollgate::rules::envoy::{Code, RateLimitAnswer, RateLimitRequest};
 use tollgate::rules::{Decision, Reason};
-use tollgate::{Span, StoreError, Verdict};
+use tollgate::{Span, StoreError, StoreErrorKind, Verdict};
 
 pub(crate) use doors::Counted;
 pub(crate) use exposition::Exposition;
@@ -82,9 +82,9 @@ pub(crate) struct Telemetry {
     traces: Option<Traces>,
     /// Seconds of this process, moved on by a task.
     second: AtomicU64,
-    /// Decisions without a store that let pass, and that refused.
-    without_store: [AtomicU64; 2],
-    store_errors: AtomicU64,
+    /// Decisions without the store, by what the rules do then.
+    without_store: [AtomicU64; 3],
+    store_errors: [AtomicU64; StoreErrorKind::ALL.len()],
     connections: Mutex<Vec<(&'static str, Arc<AtomicU64>)>>,
 }
 
@@ -99,7 +99,7 @@ impl Telemetry {
             traces: Traces::new(options)?,
             second: AtomicU64::new(now_s()),
             without_store: Default::default(),
-            store_errors: AtomicU64::new(0),
+            store_errors: Default::default(),
             connections: Mutex::default(),
         });
         let weak = Arc::downgrade(&telemetry);
@@ -136,8 +136,8 @@ impl Telemetry {
         if !decision.wait.is_zero() {
             stripe.waits.record(1, decision.wait.into());
         }
-        if decision.reason == Reason::StoreFailed {
-            self.without_store[usize::from(!decision.allowed)].fetch_add(1, Ordering::Relaxed);
+        if let Some(mode) = decision.without_store() {
+            self.without_store[mode as usize].fetch_add(1, Ordering::Relaxed);
         }
         let event = || Event::of_decision(door, decision, outcome, cost);
         self.look(stripe, outcome, took, event);
@@ -228,10 +228,18 @@ impl Telemetry {
         self.stripe().store.record(calls, span);
     }
 
-    /// The store did not answer.
+    /// The store did not answer. Logged by whoever watches it, once.
     pub(crate) fn store_failed(&self, error: &StoreError) {
-        self.store_errors.fetch_add(1, Ordering::Relaxed);
+        let mut kinds = StoreErrorKind::ALL.iter().zip(&self.store_errors);
+        if let Some((_, count)) = kinds.find(|(kind, _)| **kind == error.kind()) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
         tracing::debug!(%error, "the store");
+    }
+
+    /// How many decisions were made without the store.
+    pub(crate) fn without_store(&self) -> u64 {
+        self.without_store.iter().map(|count| count.load(Ordering::Relaxed)).sum()
     }
 
     /// The counter of the connections of a door.

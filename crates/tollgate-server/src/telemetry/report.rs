@@ -2,6 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
+use tollgate::StoreErrorKind;
+use tollgate::rules::OnError;
+
 use super::exposition::Exposition;
 use super::stripe::{Histogram, Outcome, Stripe, Times};
 use super::{DoorName, Telemetry};
@@ -19,7 +22,7 @@ impl Telemetry {
             let times = self.times(|stripe| &stripe.took[door as usize]);
             into.times("tollgate_decision_seconds", &[("door", door.as_str())], &times);
         }
-        let help = "How long the store took, where it was timed apart from rules.";
+        let help = "How long the store took; in memory only where it was timed apart from rules.";
         into.metric("tollgate_store_seconds", "histogram", help);
         into.times("tollgate_store_seconds", &[], &self.times(|stripe| &stripe.store));
         let help = "How long allowed requests were told to wait.";
@@ -27,13 +30,15 @@ impl Telemetry {
         into.times("tollgate_queue_wait_seconds", &[], &self.times(|stripe| &stripe.waits));
         let help = "Questions that the store did not answer.";
         into.metric("tollgate_store_errors_total", "counter", help);
-        let errors = self.store_errors.load(Ordering::Relaxed);
-        into.sample("tollgate_store_errors_total", &[("kind", "unavailable")], errors);
+        for (kind, count) in StoreErrorKind::ALL.into_iter().zip(&self.store_errors) {
+            let count = count.load(Ordering::Relaxed);
+            into.sample("tollgate_store_errors_total", &[("kind", kind.as_str())], count);
+        }
         let help = "Decisions made without the store, by what the rule does then.";
         into.metric("tollgate_failure_mode_total", "counter", help);
-        for (mode, count) in ["allow", "deny"].into_iter().zip(&self.without_store) {
-            let count = count.load(Ordering::Relaxed);
-            into.sample("tollgate_failure_mode_total", &[("mode", mode)], count);
+        for mode in [OnError::Allow, OnError::Deny, OnError::Local] {
+            let count = self.without_store[mode as usize].load(Ordering::Relaxed);
+            into.sample("tollgate_failure_mode_total", &[("mode", mode.as_str())], count);
         }
         into.metric("tollgate_connections", "gauge", "Open connections.");
         for (door, open) in self.connections.lock().iter() {

@@ -52,6 +52,7 @@ mod number;
 mod options;
 mod parse;
 mod quota;
+mod share;
 mod spec;
 mod unit;
 mod words;

@@ -121,11 +121,14 @@ async fn all<S: Store>(
             return Ok(unmatched(Some(domain.compiled.clone())));
         };
         demands.lines.iter_mut().for_each(|line| line.cost = amount);
-        let charging = Charging::Real;
-        let demands = &demands;
-        let asked = Asked { limiter, installed: &installed, domain, demands, now, charging };
+        let asked = Asked::new(limiter, &installed, domain, &demands, now, Charging::Real);
         let lines = asked.lines(|line| line.kind == LineKind::Limit);
         if let Some(verdicts) = asked.run(action, &lines, 0).await? {
+            if action == Action::Reset {
+                for line in lines.iter().map(|line| &demands.lines[*line]) {
+                    limiter.forgive(line.bound.bucket, &demands.keys[line.key.clone()]);
+                }
+            }
             let answers: Answers = lines.iter().copied().zip(verdicts).collect();
             return Ok(Decision { held: None, ..asked.decision(0, answers) });
         }
@@ -185,9 +188,7 @@ async fn difference<S: Store>(
                 Ordering::Equal => {}
             }
         }
-        let charging = Charging::Real;
-        let demands = &demands;
-        let asked = Asked { limiter, installed: &installed, domain, demands, now, charging };
+        let asked = Asked::new(limiter, &installed, domain, &demands, now, Charging::Real);
         if carry_out(&asked, changes).await? {
             return Ok(());
         }

@@ -101,6 +101,9 @@ impl<S: Store> RuleLimiter<S> {
             let ran = self.0.store.run_while(Call { action, checks: &checks }, current).await?;
             let Some(verdicts) = ran else { return Ok(None) };
             let verdict = verdicts[0];
+            if action == Action::Reset {
+                self.0.forgive(bound.bucket, key.as_bytes());
+            }
             if own || verdict.remaining < verdict.limit {
                 let quota = bound.limit.quota();
                 limits.push(LimitState { rule: number, quota, verdict, enforced, cost: amount });

@@ -12,6 +12,7 @@ use super::envoy::{
     Code, Plan, PlannedCall, RateLimitAnswer, RateLimitRequest, Tree, request_of, status_of,
 };
 use super::limiter::{RuleLimiter, Shared};
+use super::policy::OnError;
 use crate::counters::ready;
 use crate::store::{Action, Store};
 use crate::store_error::StoreError;
@@ -116,7 +117,10 @@ pub(crate) async fn decide<S: Store>(
     };
     // What the original answers when its store is down is an error, which Envoy lets pass.
     let decided = carry_out(limiter, tree, &plan, request.cost).await;
-    decided.unwrap_or_else(|_| Decision::plain(true, Reason::StoreFailed, 200, None, None))
+    decided.unwrap_or_else(|_| Decision {
+        without_store: Some(OnError::Allow),
+        ..Decision::plain(true, Reason::StoreFailed, 200, None, None)
+    })
 }
 
 /// Changes what a generic request is counted by.

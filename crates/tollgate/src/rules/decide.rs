@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use smallvec::SmallVec;
 use tollgate_core::{Retry, Span, Time, Verdict};
 
@@ -13,13 +14,14 @@ use super::facts::Facts;
 use super::held::Held;
 use super::installed::Installed;
 use super::limiter::Shared;
-use super::policy::{OnError, Unmatched};
+use super::local::Share;
+use super::policy::Unmatched;
 use super::{Request, ask_envoy};
 use crate::counters::new_lease;
 use crate::denied::refusal;
 use crate::store::{Action, Call, Store};
 use crate::store_error::StoreError;
-use crate::{Check, Former, MemoryStore, Verdicts};
+use crate::{Check, Verdicts};
 
 /// Whether limits are charged, or only asked what they would say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,9 +72,8 @@ pub(crate) async fn decide<S: Store>(
                     return refused;
                 }
                 let demands = &demands;
-                let asked =
-                    Asked { limiter, installed: &installed, domain, demands, now, charging };
-                match asked.decide().await {
+                let asked = Asked::new(limiter, &installed, domain, demands, now, charging);
+                match asked.decide(limiter).await {
                     Some(decision) => return decision,
                     None => continue,
                 }
@@ -102,16 +103,20 @@ impl Decision {
             rules,
             named: None,
             held: None,
+            without_store: None,
         }
     }
 }
 
 /// A request whose limits are to be asked.
 pub(super) struct Asked<'a, 'd, S> {
-    pub(super) limiter: &'a Shared<S>,
+    pub(super) store: &'a S,
+    pub(super) current: &'a ArcSwap<Installed>,
     pub(super) installed: &'a Arc<Installed>,
     pub(super) domain: &'a Domain,
     pub(super) demands: &'a Demands<'d>,
+    /// The shares its lines are about; none where they are about whole limits.
+    pub(super) shares: &'a [Arc<Share>],
     pub(super) now: Time,
     pub(super) charging: Charging,
 }
@@ -119,22 +124,43 @@ pub(super) struct Asked<'a, 'd, S> {
 /// Lines that were asked, and what each said.
 pub(super) type Answers = SmallVec<[(usize, Verdict); 6]>;
 
-impl<S: Store> Asked<'_, '_, S> {
+impl<'a, 'd, S: Store> Asked<'a, 'd, S> {
+    /// A request that the limiter's store is to decide.
+    pub(super) fn new(
+        limiter: &'a Shared<S>,
+        installed: &'a Arc<Installed>,
+        domain: &'a Domain,
+        demands: &'a Demands<'d>,
+        now: Time,
+        charging: Charging,
+    ) -> Asked<'a, 'd, S> {
+        let (store, current, shares) = (&limiter.store, &limiter.current, &[]);
+        Asked { store, current, installed, domain, demands, shares, now, charging }
+    }
+
     /// `None` if the rules were replaced meanwhile.
-    async fn decide(&self) -> Option<Decision> {
+    async fn decide(&self, limiter: &Shared<S>) -> Option<Decision> {
         let lease = new_lease();
         let mut answers = Answers::new();
-        let outcome = self.ask(lease, &mut answers).await;
+        let handed_back = match limiter.owing() {
+            // In a box, as what follows a failure: what is rare must not weigh on every decision.
+            Some(local) if self.charging == Charging::Real => Box::pin(self.hand_back(local)).await,
+            _ => Ok(true),
+        };
+        let outcome = match handed_back {
+            Ok(true) => self.ask(lease, &mut answers).await,
+            other => other,
+        };
         match outcome {
             Ok(true) => Some(self.decision(lease, answers)),
             Ok(false) => None,
-            Err(_) => Some(self.without_store(lease).await),
+            Err(_) => Box::pin(self.without_store(limiter, lease)).await,
         }
     }
 
     /// Asks the store: first what is only looked at, then what is charged all or none, last what
     /// is in shadow. Whether the rules are still the same.
-    async fn ask(&self, lease: u64, answers: &mut Answers) -> Result<bool, StoreError> {
+    pub(super) async fn ask(&self, lease: u64, answers: &mut Answers) -> Result<bool, StoreError> {
         if self.demands.is_simple {
             let lines = 0..self.demands.lines.len();
             let all: SmallVec<[usize; 6]> = lines.clone().collect();
@@ -251,9 +277,16 @@ impl<S: Store> Asked<'_, '_, S> {
         Ok(Some(known.map(|(line, _)| *line).collect()))
     }
 
-    fn check<'c>(&'c self, line: usize, lease: u64) -> Check<'c> {
+    pub(super) fn check<'c>(&'c self, line: usize, lease: u64) -> Check<'c> {
         let line = &self.demands.lines[line];
-        let former: Option<&Former> = self.installed.former(line.bound.bucket, self.now);
+        let bucket = line.bound.bucket;
+        let former = match self.shares {
+            [] => self.installed.former(bucket, self.now),
+            shares => {
+                let mut shares = shares.iter();
+                shares.find(|share| share.bound.bucket == bucket).and_then(|it| it.former.as_ref())
+            }
+        };
         self.demands.check(line, &self.domain.compiled.rules, lease, former)
     }
 
@@ -266,35 +299,18 @@ impl<S: Store> Asked<'_, '_, S> {
     ) -> Result<Option<Verdicts>, StoreError> {
         let checks: SmallVec<[Check<'_>; 6]> =
             lines.iter().map(|line| self.check(*line, lease)).collect();
-        let generation = self.installed.generation;
-        let current = || self.limiter.current.load().generation == generation;
-        self.limiter.store.run_while(Call { action, checks: &checks }, current).await
+        self.run_checks(action, &checks).await
     }
 
-    /// What the rules say for a store that does not answer.
-    async fn without_store(&self, lease: u64) -> Decision {
-        let rules = &self.domain.compiled.rules;
-        let on_error =
-            |line: &Line<'_>| rules[self.demands.demands[line.demand].rule as usize].on_error;
-        let enforced = |line: &Line<'_>| self.demands.demands[line.demand].enforced;
-        let compiled = Some(self.domain.compiled.clone());
-        let mut lines = self.demands.lines.iter();
-        if let Some(line) = lines.find(|line| enforced(line) && on_error(line) == OnError::Deny) {
-            let rule = Some(self.demands.demands[line.demand].rule);
-            return Decision::plain(false, Reason::StoreFailed, 503, rule, compiled);
-        }
-        let local = self.lines(|line| {
-            enforced(line) && on_error(line) == OnError::Local && line.kind == LineKind::Limit
-        });
-        if local.is_empty() {
-            return Decision::plain(true, Reason::StoreFailed, 200, None, compiled);
-        }
-        let make = || MemoryStore::new().clock(self.limiter.clock.clone());
-        let store = self.limiter.fallback.get_or_init(make);
-        let checks: SmallVec<[Check<'_>; 6]> =
-            local.iter().map(|line| self.check(*line, lease)).collect();
-        let verdicts = store.decide_all(&checks);
-        self.decision(lease, local.iter().copied().zip(verdicts).collect())
+    /// The same with checks that were made before.
+    pub(super) async fn run_checks(
+        &self,
+        action: Action,
+        checks: &[Check<'_>],
+    ) -> Result<Option<Verdicts>, StoreError> {
+        let generation = self.installed.generation;
+        let current = || self.current.load().generation == generation;
+        self.store.run_while(Call { action, checks }, current).await
     }
 
     /// One decision of all that was said.
@@ -339,7 +355,7 @@ impl<S: Store> Asked<'_, '_, S> {
                         let line = &self.demands.lines[*line];
                         (line.bound, &self.demands.keys[line.key.clone()])
                     });
-                decision.held = Held::of(lease, taken);
+                decision.held = Held::of(lease, taken, !self.shares.is_empty());
             }
         }
         let demand = self.demands.demands.iter().find(|demand| Some(demand.rule) == decision.rule);

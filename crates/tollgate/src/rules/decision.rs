@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use tollgate_core::Verdict;
 
 use super::compiled::Compiled;
-use super::policy::{Mode, Then};
+use super::policy::{Mode, OnError, Then};
 use crate::Quota;
 use crate::denied::Readable;
 
@@ -89,6 +89,7 @@ pub struct Decision {
     /// What the domain and the limit are called where there are no rules.
     pub(crate) named: Option<Box<Named>>,
     pub(crate) held: Option<Box<super::held::Held>>,
+    pub(crate) without_store: Option<OnError>,
 }
 
 /// A key that most often needs no memory of its own.
@@ -206,6 +207,12 @@ impl Decision {
     pub fn tightest(&self) -> Option<LimitStatus<'_>> {
         let enforced = self.limits().filter(|limit| limit.enforced);
         enforced.min_by_key(|limit| (limit.verdict.allowed, limit.verdict.remaining))
+    }
+
+    /// What was done instead, if the store could not be asked: the request was let through or
+    /// refused, or this node's share of the limits decided.
+    pub fn without_store(&self) -> Option<OnError> {
+        self.without_store
     }
 
     /// Whether rules in shadow mode would have refused it.

@@ -4,6 +4,7 @@ use smallvec::SmallVec;
 use tollgate_core::Span;
 
 use super::compiled::Bound;
+use super::limiter::Shared;
 use crate::limit::Engine;
 use crate::store::{Action, Call, Store};
 use crate::store_error::StoreError;
@@ -14,6 +15,13 @@ use crate::{Check, Key};
 pub(crate) struct Held {
     lease: u64,
     places: Vec<(Bound, Box<[u8]>)>,
+    /// Whether they are places of this process, taken while the store did not answer.
+    is_local: bool,
+}
+
+/// Whether a limit is on concurrency: what is taken is held, not spent.
+pub(super) fn is_place(bound: &Bound) -> bool {
+    matches!(bound.limit.engine(), Engine::Concurrent(_) | Engine::Adaptive(_))
 }
 
 impl Held {
@@ -21,21 +29,19 @@ impl Held {
     pub(crate) fn of<'c>(
         lease: u64,
         taken: impl Iterator<Item = (&'c Bound, &'c [u8])>,
+        is_local: bool,
     ) -> Option<Box<Held>> {
-        let is_place = |bound: &Bound| {
-            matches!(bound.limit.engine(), Engine::Concurrent(_) | Engine::Adaptive(_))
-        };
         let places: Vec<_> = taken
             .filter(|(bound, _)| is_place(bound))
             .map(|(bound, key)| (bound.clone(), key.into()))
             .collect();
-        (!places.is_empty()).then(|| Box::new(Held { lease, places }))
+        (!places.is_empty()).then(|| Box::new(Held { lease, places, is_local }))
     }
 
-    /// Gives them back.
+    /// Gives them back where they were taken.
     pub(crate) async fn release<S: Store>(
         &self,
-        store: &S,
+        limiter: &Shared<S>,
         rtt: Span,
         dropped: bool,
     ) -> Result<(), StoreError> {
@@ -47,9 +53,10 @@ impl Held {
                 ..Check::new(bound.bucket, Key::Bytes(key), &bound.limit, 1)
             })
             .collect();
-        store
-            .run(Call { action: Action::Release { rtt, dropped }, checks: &checks })
-            .await
-            .map(drop)
+        let call = Call { action: Action::Release { rtt, dropped }, checks: &checks };
+        match limiter.local.get().filter(|_| self.is_local) {
+            Some(local) => local.store.run(call).await.map(drop),
+            None => limiter.store.run(call).await.map(drop),
+        }
     }
 }

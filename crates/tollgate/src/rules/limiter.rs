@@ -9,6 +9,7 @@ use super::decide::{Charging, decide};
 use super::decision::Decision;
 use super::explain::{Explanation, explain};
 use super::installed::Installed;
+use super::local::Local;
 use super::{Request, Rules};
 use crate::counters::ready;
 use crate::{Clock, MemoryStore, Store, StoreError};
@@ -45,7 +46,7 @@ pub(crate) struct Shared<S> {
     pub(crate) clock: Clock,
     pub(crate) current: ArcSwap<Installed>,
     /// Decides `on_error: local` while the store does not answer.
-    pub(crate) fallback: OnceLock<MemoryStore>,
+    pub(crate) local: OnceLock<Local>,
 }
 
 impl<S> Clone for RuleLimiter<S> {
@@ -57,7 +58,7 @@ impl<S> Clone for RuleLimiter<S> {
 impl<S> RuleLimiter<S> {
     pub(crate) fn new(rules: Rules, store: S, clock: Clock) -> RuleLimiter<S> {
         let current = ArcSwap::from_pointee(Installed::first(rules));
-        RuleLimiter(Arc::new(Shared { store, clock, current, fallback: OnceLock::new() }))
+        RuleLimiter(Arc::new(Shared { store, clock, current, local: OnceLock::new() }))
     }
 
     /// The store that decides.
@@ -130,7 +131,7 @@ impl<S: Store> RuleLimiter<S> {
         dropped: bool,
     ) -> Result<(), StoreError> {
         match &decision.held {
-            Some(held) => held.release(&self.0.store, took.into(), dropped).await,
+            Some(held) => held.release(&self.0, took.into(), dropped).await,
             None => Ok(()),
         }
     }

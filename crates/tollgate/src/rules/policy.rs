@@ -124,6 +124,17 @@ pub enum OnError {
     Local,
 }
 
+impl OnError {
+    /// Its name in rules and metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            OnError::Allow => "allow",
+            OnError::Deny => "deny",
+            OnError::Local => "local",
+        }
+    }
+}
+
 /// What happens to a request that lacks an attribute of a rule's key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MissingKey {

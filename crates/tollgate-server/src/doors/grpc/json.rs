@@ -278,10 +278,11 @@ fn json_of(value: &Value) -> Json {
 mod tests {
 
     use tollgate::testing::ManualClock;
-    use tollgate::{Clock, Limiter, Time};
+    use tollgate::{Clock, Limiter, MemoryStore, Time};
 
     use super::*;
     use crate::config::TelemetryOptions;
+    use crate::store::AnyStore;
     use crate::telemetry::Telemetry;
 
     const RULES: &str = "
@@ -294,7 +295,9 @@ descriptors:
 
     fn engine() -> Engine {
         let clock = Clock::from(&ManualClock::at(Time::from_nanos(1_767_268_807_500_000_000)));
-        let limiter = Limiter::builder().clock(clock.clone()).build_rules(RULES.parse().unwrap());
+        let store = AnyStore::Memory(MemoryStore::new().clock(clock.clone()));
+        let builder = Limiter::builder().store(store).clock(clock.clone());
+        let limiter = builder.build_rules(RULES.parse().unwrap());
         Engine::new(limiter, clock, Telemetry::new(&TelemetryOptions::default()).unwrap())
     }
 

@@ -12,6 +12,7 @@ use tollgate::rules::{Adjustment, Decision};
 use tollgate::{Action, StoreError, Verdict};
 
 use super::ask::{self, Ask, Fields};
+use super::batch;
 use super::call::Call;
 use super::render;
 use super::visit::{Reply, json_reply};
@@ -21,7 +22,7 @@ use crate::rules_service::problem::Problem;
 use crate::server::Context;
 use crate::telemetry::DoorName;
 
-const DOOR: DoorName = DoorName::Http;
+pub(super) const DOOR: DoorName = DoorName::Http;
 /// How long a hold stays open unless the caller says.
 const USUAL_HOLD_S: u64 = 600;
 
@@ -48,10 +49,10 @@ pub(super) async fn answer(
             let (key, brought) = key_and_limit(engine, &mut ask)?;
             let cost = ask.cost.unwrap_or(1);
             let verdict = engine.limit(DOOR, key.as_bytes(), &brought, cost).await;
-            let verdict = verdict.map_err(unavailable)?;
+            let verdict = verdict.map_err(|error| unavailable(&error))?;
             Ok(decided(context, wants, &Answer::of_limit(brought.limit.quota(), &verdict)))
         }
-        Call::Batch => batch(engine, body).await,
+        Call::Batch => batch::answer(engine, body).await,
         Call::Reserve => reserve(context, query, body).await,
         Call::Settle(id) => {
             let amount = ask::read(body, Fields::SETTLE)?.amount;
@@ -70,12 +71,12 @@ pub(super) async fn answer(
 
 /// What is asked about: rules, or a limit that was brought along.
 #[expect(clippy::large_enum_variant, reason = "it lives on the stack for the length of a call")]
-enum Subject<'a> {
+pub(super) enum Subject<'a> {
     Rules(Asked<'a>),
     Limit(Cow<'a, str>, Arc<Brought>),
 }
 
-fn subject<'a>(engine: &Engine, mut ask: Ask<'a>) -> Result<Subject<'a>, Problem> {
+pub(super) fn subject<'a>(engine: &Engine, mut ask: Ask<'a>) -> Result<Subject<'a>, Problem> {
     if ask.key.is_none() && ask.limit.is_none() {
         return Ok(Subject::Rules(ask.asked));
     }
@@ -104,15 +105,18 @@ fn key_and_limit<'a>(
 }
 
 /// A domain nobody has rules for is a mistake, not a permission.
-fn known_domain(engine: &Engine, asked: &Asked<'_>, decision: &Decision) -> Result<(), Problem> {
+pub(super) fn known_domain(
+    engine: &Engine,
+    asked: &Asked<'_>,
+    decision: &Decision,
+) -> Result<(), Problem> {
     let Some(detail) = engine.unknown_domain(asked.domain.as_deref(), decision) else {
         return Ok(());
     };
     Err(Problem::new(StatusCode::BAD_REQUEST, "unknown-domain", detail).about("domain"))
 }
 
-fn unavailable(error: StoreError) -> Problem {
-    tracing::error!(%error, "the store could not be asked");
+pub(super) fn unavailable(error: &StoreError) -> Problem {
     let status = StatusCode::SERVICE_UNAVAILABLE;
     Problem::new(status, "store-unavailable", format!("the store could not be asked: {error}"))
 }
@@ -200,7 +204,7 @@ async fn adjust(
                 Change::Refund(amount) => Adjustment::Refund(amount),
             };
             let decision = engine.adjust(&asked.request(1), adjustment).await;
-            let decision = decision.map_err(unavailable)?;
+            let decision = decision.map_err(|error| unavailable(&error))?;
             known_domain(engine, &asked, &decision)?;
             render::decision(&Answer::of(&decision))
         }
@@ -211,7 +215,7 @@ async fn adjust(
                 Change::Refund(amount) => (Action::Refund, amount),
             };
             let verdict = engine.on(action, key.as_bytes(), &brought, amount).await;
-            by_limit(&brought, &verdict.map_err(unavailable)?)
+            by_limit(&brought, &verdict.map_err(|error| unavailable(&error))?)
         }
     };
     Ok(json_reply(StatusCode::OK, json))
@@ -219,44 +223,6 @@ async fn adjust(
 
 fn by_limit(brought: &Brought, verdict: &Verdict) -> Vec<u8> {
     render::decision(&Answer::of_limit(brought.limit.quota(), verdict))
-}
-
-async fn batch(engine: &Engine, body: &[u8]) -> Result<Reply, Problem> {
-    let requests = ask::read(body, Fields::BATCH)?.requests.ok_or_else(|| {
-        Problem::bad_request("`requests` is missing: a list of checks and limits").about("requests")
-    })?;
-    // All are understood before any is decided.
-    let mut subjects = Vec::with_capacity(requests.len());
-    for (index, request) in requests.into_iter().enumerate() {
-        let cost = request.cost.unwrap_or(1);
-        let subject = subject(engine, request);
-        let named = |problem: Problem| problem.within(&format!("requests[{index}]"));
-        subjects.push((subject.map_err(named)?, cost));
-    }
-    let mut json = Vec::with_capacity(256 * subjects.len() + 16);
-    json.extend_from_slice(b"{\"results\":[");
-    for (subject, cost) in subjects {
-        match subject {
-            Subject::Rules(asked) => {
-                let decision = engine.check(DOOR, &asked.request(cost), cost).await;
-                match known_domain(engine, &asked, &decision) {
-                    Ok(()) => render::item(&mut json, &Answer::of(&decision)),
-                    Err(problem) => render::mistake(&mut json, &problem),
-                }
-            }
-            Subject::Limit(key, brought) => {
-                match engine.limit(DOOR, key.as_bytes(), &brought, cost).await {
-                    Ok(verdict) => {
-                        let answer = Answer::of_limit(brought.limit.quota(), &verdict);
-                        render::item(&mut json, &answer);
-                    }
-                    Err(error) => render::mistake(&mut json, &unavailable(error)),
-                }
-            }
-        }
-    }
-    json.extend_from_slice(b"]}");
-    Ok(json_reply(StatusCode::OK, json))
 }
 
 async fn reserve(context: &Context, query: Option<&str>, body: &[u8]) -> Result<Reply, Problem> {
@@ -279,14 +245,14 @@ async fn reserve(context: &Context, query: Option<&str>, body: &[u8]) -> Result<
         Subject::Rules(asked) => {
             let domain = asked.clone();
             let reserved = engine.reserve(DOOR, asked, amount, open).await;
-            let (decision, id) = reserved.map_err(unavailable)?;
+            let (decision, id) = reserved.map_err(|error| unavailable(&error))?;
             known_domain(engine, &domain, &decision)?;
             Ok(held(id, &Answer::of(&decision)))
         }
         Subject::Limit(key, brought) => {
             let quota = brought.limit.quota();
             let reserved = engine.reserve_limit(DOOR, key.as_bytes(), brought, amount, open).await;
-            let (verdict, id) = reserved.map_err(unavailable)?;
+            let (verdict, id) = reserved.map_err(|error| unavailable(&error))?;
             Ok(held(id, &Answer::of_limit(quota, &verdict)))
         }
     }
@@ -294,7 +260,7 @@ async fn reserve(context: &Context, query: Option<&str>, body: &[u8]) -> Result<
 
 async fn settle(engine: &Engine, id: Option<HoldId>, spent: Option<u64>) -> Result<Reply, Problem> {
     let outcome = match id {
-        Some(id) => engine.settle(id, spent).await.map_err(unavailable)?,
+        Some(id) => engine.settle(id, spent).await.map_err(|error| unavailable(&error))?,
         None => Outcome::Unknown,
     };
     let json = match outcome {

@@ -5,6 +5,7 @@
 
 mod ask;
 mod attend;
+mod batch;
 mod body;
 mod call;
 mod decide;

@@ -1,5 +1,7 @@
 //! What the server tells about itself: `INFO` and `COMMAND`.
 
+use tollgate::MemoryStore;
+
 use super::command::Command;
 use super::reply::Replies;
 use super::table::{self, COMMANDS, Known};
@@ -35,8 +37,11 @@ pub(super) fn info(context: &Context, command: &Command<'_>, replies: &mut Repli
         text += "# Replication\r\nrole:master\r\n\r\n";
     }
     if wanted("keyspace") {
-        let keys = context.engine.limiter().store().len();
-        text += &format!("# Keyspace\r\ndb0:keys={keys},expires={keys},avg_ttl=0\r\n\r\n");
+        text += "# Keyspace\r\n";
+        if let Some(keys) = context.engine.store().memory().map(MemoryStore::len) {
+            text += &format!("db0:keys={keys},expires={keys},avg_ttl=0\r\n");
+        }
+        text += "\r\n";
     }
     replies.text(text.strip_suffix("\r\n").unwrap_or(&text));
 }

@@ -6,12 +6,13 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tollgate::{Check, Key};
+use tollgate::{Check, MemoryStore, Verdict};
 
 use super::fields;
 use super::reply::Replies;
 use super::request::Place;
 use crate::engine::{Brought, Engine};
+use crate::store::{AnyStore, Shared};
 use crate::telemetry::DoorName;
 
 /// So many are decided together.
@@ -84,23 +85,72 @@ impl Batch {
     }
 
     /// Decides all that was asked, in order. `received` is where the keys are.
-    pub(super) fn decide(&mut self, engine: &Engine, received: &[u8], replies: &mut Replies) {
+    #[inline]
+    pub(super) async fn decide(&mut self, engine: &Engine, received: &[u8], replies: &mut Replies) {
         if self.asked.is_empty() {
             return;
         }
-        let limit = |asked: &Asked| &self.limits[usize::from(asked.limit.0)];
-        let check = |asked: &Asked| {
-            let Brought { limit, bucket } = &*self.limits[usize::from(asked.limit.0)].brought;
-            Check::new(*bucket, Key::Bytes(asked.key.of(received)), limit, asked.cost)
-        };
+        match engine.store() {
+            AnyStore::Memory(store) => self.decide_here(engine, store, received, replies),
+            // In a box: every connection would be as large as all that is asked at once.
+            AnyStore::Redis(store) => {
+                Box::pin(self.decide_elsewhere(engine, store, received, replies)).await;
+            }
+        }
+        self.asked.clear();
+    }
+
+    fn decide_here(
+        &self,
+        engine: &Engine,
+        store: &MemoryStore,
+        received: &[u8],
+        replies: &mut Replies,
+    ) {
         // Filled where it stands: moving it would cost more than a decision.
         let mut checks = SmallVec::<[Check<'_>; MOST]>::new();
-        checks.extend(self.asked.iter().map(check));
-        let mut forms = self.asked.iter().map(|asked| limit(asked).form);
-        engine.limit_each(DoorName::Resp, &checks, |verdict| match forms.next() {
-            Some(Form::Fields) => fields::of_limit(&verdict, replies),
-            _ => replies.throttle(&verdict),
+        checks.extend(self.checks(received));
+        let mut forms = self.forms();
+        engine.limit_each(store, DoorName::Resp, &checks, |verdict| {
+            if let Some(form) = forms.next() {
+                write(form, &verdict, replies);
+            }
         });
-        self.asked.clear();
+    }
+
+    async fn decide_elsewhere(
+        &self,
+        engine: &Engine,
+        store: &Shared,
+        received: &[u8],
+        replies: &mut Replies,
+    ) {
+        let checks: Vec<Check<'_>> = self.checks(received).collect();
+        let verdicts = engine.limit_each_elsewhere(store, DoorName::Resp, &checks).await;
+        for (form, verdict) in self.forms().zip(verdicts) {
+            match verdict {
+                Ok(verdict) => write(form, &verdict, replies),
+                Err(error) => replies.error(&format!("ERR {error}")),
+            }
+        }
+    }
+
+    fn checks<'c>(&'c self, received: &'c [u8]) -> impl Iterator<Item = Check<'c>> {
+        self.asked.iter().map(|asked| {
+            let brought = &self.limits[usize::from(asked.limit.0)].brought;
+            brought.check(asked.key.of(received), asked.cost)
+        })
+    }
+
+    fn forms(&self) -> impl Iterator<Item = Form> {
+        self.asked.iter().map(|asked| self.limits[usize::from(asked.limit.0)].form)
+    }
+}
+
+#[inline]
+fn write(form: Form, verdict: &Verdict, replies: &mut Replies) {
+    match form {
+        Form::Fields => fields::of_limit(verdict, replies),
+        Form::Throttle => replies.throttle(verdict),
     }
 }

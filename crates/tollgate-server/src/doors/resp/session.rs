@@ -45,6 +45,15 @@ pub(super) enum Next {
     Close,
 }
 
+/// What became of a command that can be put off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Put {
+    /// More may come before it is decided.
+    Aside,
+    /// It is decided now, with those before it.
+    Due,
+}
+
 impl Session {
     pub(super) fn new(context: Context, peer: Option<IpAddr>) -> Session {
         static CONNECTIONS: AtomicU64 = AtomicU64::new(1);
@@ -67,7 +76,7 @@ impl Session {
                 Ok(Some(length)) => length,
                 Ok(None) => break Next::Read,
                 Err(error) => {
-                    self.decide(received);
+                    self.decide(received).await;
                     self.replies.error(&format!("ERR {error}"));
                     return (received.len(), Next::Close);
                 }
@@ -76,8 +85,11 @@ impl Session {
             let command = Command::new(&received[used..used + length], &places, used);
             used += length;
             let mut next = Next::Read;
-            if !self.ask(&command, received) {
-                self.decide(received);
+            let put_off = self.ask(&command);
+            if put_off != Some(Put::Aside) {
+                self.decide(received).await;
+            }
+            if put_off.is_none() {
                 next = self.run(&command).await;
             }
             self.parser.places = places;
@@ -87,29 +99,30 @@ impl Session {
                 next => break next,
             }
         };
-        self.decide(received);
+        self.decide(received).await;
         (used, next)
     }
 
     /// Decides what was put off.
-    fn decide(&mut self, received: &[u8]) {
-        self.batch.decide(&self.context.engine, received, &mut self.replies);
+    #[inline]
+    async fn decide(&mut self, received: &[u8]) {
+        self.batch.decide(&self.context.engine, received, &mut self.replies).await;
     }
 
-    /// The everyday commands, put off to be decided together; whether it was one.
+    /// The everyday commands, put off to be decided together, if it is one.
     #[inline]
-    fn ask(&mut self, command: &Command<'_>, received: &[u8]) -> bool {
+    fn ask(&mut self, command: &Command<'_>) -> Option<Put> {
         let name = command.get(0);
         let asked = match name.len() {
             11 if name.eq_ignore_ascii_case(b"CL.THROTTLE") => self.throttle(command),
             8 if name.eq_ignore_ascii_case(b"TG.LIMIT") => self.limit(command),
             _ => None,
         };
-        let Some((handle, cost)) = asked.filter(|_| self.guest.known) else { return false };
-        if self.batch.ask(command.place(1), handle, cost) {
-            self.decide(received);
+        let (handle, cost) = asked.filter(|_| self.guest.known)?;
+        match self.batch.ask(command.place(1), handle, cost) {
+            true => Some(Put::Due),
+            false => Some(Put::Aside),
         }
-        true
     }
 
     /// A limit that is at hand, written as before.

@@ -6,11 +6,12 @@ use axum::response::{IntoResponse, Response};
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
-use tollgate::rules::{RuleLimiter, Source};
+use tollgate::rules::Source;
 
 use super::Context;
 use crate::rules_service::problem::Problem;
 use crate::rules_service::short_name;
+use crate::store::AnyLimiter;
 
 /// Where the rules come from.
 #[derive(Clone, Debug)]
@@ -20,7 +21,7 @@ pub(crate) struct Elsewhere {
     /// Whether overrides, lists and bans come from there too.
     pub(crate) data_too: bool,
     /// Who has those in force.
-    pub(crate) limiter: RuleLimiter,
+    pub(crate) limiter: AnyLimiter,
 }
 
 pub(super) async fn answer(

@@ -5,3 +5,4 @@ mod fill;
 mod grammar;
 mod meaning;
 mod roundtrip;
+mod share;

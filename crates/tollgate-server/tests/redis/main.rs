@@ -1,0 +1,6 @@
+//! Servers whose counters are in Redis: many that decide as one, and each while Redis fails.
+
+mod access;
+mod doors;
+mod failure;
+mod support;

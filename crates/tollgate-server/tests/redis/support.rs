@@ -1,0 +1,132 @@
+//! A server in this process whose counters are in Redis, and a way to ask it.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+use tollgate_rig::Client;
+use tollgate_server::config::{RedisOptions, StoreChoice};
+use tollgate_server::net::{Address, Bind};
+use tollgate_server::sources::Origin;
+use tollgate_server::{Config, Server};
+
+/// Long enough for a machine that has other things to do, in tests that are not about time.
+pub(crate) const PATIENT: Duration = Duration::from_secs(10);
+
+/// A server; stops when dropped.
+pub(crate) struct Running {
+    server: Server,
+    _runtime: Runtime,
+    _folder: tempfile::TempDir,
+}
+
+/// Starts a server that follows these rules and keeps its counters at `url`.
+pub(crate) fn start(rules: &str, url: &str, timeout: Duration) -> Running {
+    start_with(rules, url.parse::<RedisOptions>().unwrap().timeout(timeout).unwrap())
+}
+
+pub(crate) fn start_with(rules: &str, options: RedisOptions) -> Running {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rules.yaml");
+    std::fs::write(&path, rules).unwrap();
+    let any = || Some(Bind::plain("127.0.0.1:0".parse().unwrap()));
+    let mut config = Config::default();
+    (config.http, config.grpc, config.resp) = (any(), None, any());
+    config.rules = Some(Origin::path(&path));
+    config.drain.notice = Duration::ZERO;
+    config.store = StoreChoice::Redis(options);
+    let runtime = Runtime::new().unwrap();
+    let server = runtime.block_on(Server::start(config)).unwrap();
+    Running { server, _runtime: runtime, _folder: folder }
+}
+
+impl Running {
+    pub(crate) fn http(&self) -> Http {
+        Http::connect(tcp(self.server.addresses().http.as_ref()))
+    }
+
+    pub(crate) fn resp(&self) -> Client {
+        Client::connect(tcp(self.server.addresses().resp.as_ref()).port()).unwrap()
+    }
+
+    /// How many of so many requests of a user pass.
+    pub(crate) fn pass(&self, user: &str, times: usize) -> usize {
+        let mut http = self.http();
+        (0..times).filter(|_| http.check(user)["allowed"] == true).count()
+    }
+
+    /// A line of the metrics.
+    pub(crate) fn metric(&self, name: &str) -> f64 {
+        let (_, text) = self.http().send("GET", "/metrics", "");
+        let mut lines = text.lines();
+        let line = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("no {name}:\n{text}")).parse().unwrap()
+    }
+
+    pub(crate) fn ready(&self) -> (u16, Value) {
+        let (status, body) = self.http().send("GET", "/readyz", "");
+        (status, serde_json::from_str(&body).unwrap())
+    }
+
+    /// What `/readyz` says of the store.
+    pub(crate) fn store_state(&self) -> String {
+        self.ready().1["store"]["state"].as_str().unwrap().to_owned()
+    }
+}
+
+fn tcp(address: Option<&Address>) -> SocketAddr {
+    match address {
+        Some(Address::Tcp(address)) => *address,
+        other => panic!("no port: {other:?}"),
+    }
+}
+
+/// A connection to the HTTP door.
+pub(crate) struct Http(BufReader<TcpStream>);
+
+impl Http {
+    fn connect(address: SocketAddr) -> Http {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_nodelay(true).unwrap();
+        stream.set_read_timeout(Some(3 * PATIENT)).unwrap();
+        Http(BufReader::new(stream))
+    }
+
+    pub(crate) fn send(&mut self, method: &str, path: &str, body: &str) -> (u16, String) {
+        let length = body.len();
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: tollgate\r\nContent-Length: {length}\r\n\r\n{body}"
+        );
+        self.0.get_mut().write_all(request.as_bytes()).unwrap();
+        let mut line = String::new();
+        self.0.read_line(&mut line).unwrap();
+        let status = line.split(' ').nth(1).unwrap().parse().unwrap();
+        let mut length = 0;
+        loop {
+            line.clear();
+            self.0.read_line(&mut line).unwrap();
+            let header = line.trim_end().to_ascii_lowercase();
+            if header.is_empty() {
+                break;
+            }
+            if let Some(value) = header.strip_prefix("content-length: ") {
+                length = value.parse().unwrap();
+            }
+        }
+        let mut body = vec![0; length];
+        self.0.read_exact(&mut body).unwrap();
+        (status, String::from_utf8(body).unwrap())
+    }
+
+    pub(crate) fn post(&mut self, path: &str, body: &Value) -> (u16, Value) {
+        let (status, body) = self.send("POST", path, &body.to_string());
+        (status, serde_json::from_str(&body).unwrap())
+    }
+
+    /// A request of a user, by rules.
+    pub(crate) fn check(&mut self, user: &str) -> Value {
+        self.post("/v1/check", &json!({ "attributes": { "user": user } })).1
+    }
+}

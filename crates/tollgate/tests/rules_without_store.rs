@@ -1,0 +1,233 @@
+//! Rules while their store fails, and after.
+#![cfg(feature = "rules")]
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use support::block_on;
+use tollgate::rules::{Adjustment, KeyAdjustment, OnError, Reason, RuleLimiter};
+use tollgate::testing::ManualClock;
+use tollgate::{
+    Action, Call, Limiter, MemoryStore, Request, Store, StoreError, StoreErrorKind, Verdicts,
+};
+
+/// A store that four nodes share, and that can fail.
+struct Shaky {
+    inside: MemoryStore,
+    is_down: AtomicBool,
+    loses_answers: AtomicBool,
+    nodes: AtomicU64,
+    spends: AtomicU64,
+}
+
+impl Store for Shaky {
+    async fn run(&self, call: Call<'_>) -> Result<Verdicts, StoreError> {
+        if self.is_down.load(Ordering::Relaxed) {
+            return Err(StoreError::new("it rests").of(StoreErrorKind::Resting));
+        }
+        if call.action == Action::Spend {
+            self.spends.fetch_add(1, Ordering::Relaxed);
+        }
+        let answer = self.inside.run(call).await;
+        match self.loses_answers.load(Ordering::Relaxed) {
+            true => Err(StoreError::new("no answer").of(StoreErrorKind::TimedOut)),
+            false => answer,
+        }
+    }
+
+    fn nodes(&self) -> u64 {
+        self.nodes.load(Ordering::Relaxed)
+    }
+}
+
+struct Fixture {
+    clock: ManualClock,
+    store: Arc<Shaky>,
+    limiter: RuleLimiter<Arc<Shaky>>,
+}
+
+impl Fixture {
+    fn new(rules: &str) -> Fixture {
+        let clock = ManualClock::new();
+        let store = Arc::new(Shaky {
+            inside: MemoryStore::new().clock(&clock),
+            is_down: false.into(),
+            loses_answers: false.into(),
+            nodes: 4.into(),
+            spends: 0.into(),
+        });
+        let builder = Limiter::builder().store(store.clone()).clock(&clock);
+        let limiter = builder.build_rules(rules.parse().unwrap());
+        Fixture { clock, store, limiter }
+    }
+
+    fn down(&self, is_down: bool) {
+        self.store.is_down.store(is_down, Ordering::Relaxed);
+    }
+
+    fn ann() -> Request<'static> {
+        Request::empty().attribute("user", "ann")
+    }
+
+    /// How many of so many requests pass.
+    fn pass(&self, times: u64) -> u64 {
+        (0..times).map(|_| u64::from(block_on(self.limiter.ask(&Self::ann())).allowed)).sum()
+    }
+
+    fn left(&self) -> u64 {
+        let peeked = block_on(self.limiter.adjust(&Self::ann(), Adjustment::Peek)).unwrap();
+        peeked.tightest().unwrap().verdict.remaining
+    }
+}
+
+fn local(limit: &str) -> Fixture {
+    Fixture::new(&format!("rules: [{{ name: api, per: user, limit: {limit}, on_error: local }}]"))
+}
+
+#[test]
+fn a_node_enforces_its_share_of_the_limit() {
+    let fixture = local("12/h fixed");
+    assert_eq!(fixture.pass(2), 2);
+    fixture.down(true);
+    assert_eq!(fixture.pass(10), 3, "a fourth of 12");
+    let decision = block_on(fixture.limiter.ask(&Fixture::ann()));
+    assert_eq!(decision.without_store(), Some(OnError::Local));
+    assert_eq!((decision.reason, decision.code), (Reason::OverLimit, 429));
+    assert_eq!(decision.tightest().unwrap().quota.amount, 3);
+    fixture.clock.advance(Duration::from_secs(3600));
+    assert_eq!(fixture.pass(10), 3, "the next hour");
+}
+
+#[test]
+fn what_was_spent_without_the_store_is_charged_to_it_once() {
+    let fixture = local("12/h fixed");
+    assert_eq!(fixture.pass(2), 2);
+    fixture.down(true);
+    assert_eq!(fixture.pass(10), 3);
+    assert!(!block_on(fixture.limiter.preview(&Fixture::ann())).allowed);
+    fixture.down(false);
+    assert_eq!(fixture.pass(1), 1);
+    assert_eq!(fixture.left(), 12 - 2 - 3 - 1);
+    assert_eq!(fixture.pass(20), 6);
+    assert_eq!(fixture.store.spends.load(Ordering::Relaxed), 1);
+    // A second failure in the same hour gives nobody another share.
+    fixture.down(true);
+    assert_eq!(fixture.pass(10), 0);
+    fixture.down(false);
+    assert_eq!(fixture.pass(1), 0);
+    assert_eq!(fixture.store.spends.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn what_time_has_given_back_is_not_charged() {
+    let fixture = local("12/h");
+    fixture.down(true);
+    assert_eq!(fixture.pass(10), 3);
+    // A share of 12/4h gives one back every 20 minutes.
+    fixture.clock.advance(Duration::from_secs(40 * 60));
+    fixture.down(false);
+    assert_eq!((fixture.pass(1), fixture.left()), (1, 12 - 1 - 1));
+
+    let fixture = local("12/h fixed");
+    fixture.down(true);
+    assert_eq!(fixture.pass(10), 3);
+    fixture.clock.advance(Duration::from_secs(3600));
+    fixture.down(false);
+    assert_eq!((fixture.pass(1), fixture.left()), (1, 11));
+    assert_eq!(fixture.store.spends.load(Ordering::Relaxed), 0, "forgotten");
+}
+
+#[test]
+fn a_charge_that_may_have_arrived_is_not_sent_again() {
+    let fixture = local("12/h fixed");
+    fixture.down(true);
+    assert_eq!(fixture.pass(2), 2);
+    fixture.down(false);
+    fixture.store.loses_answers.store(true, Ordering::Relaxed);
+    assert_eq!(fixture.pass(1), 1, "by the share again");
+    fixture.store.loses_answers.store(false, Ordering::Relaxed);
+    assert_eq!((fixture.pass(1), fixture.left()), (1, 12 - 2 - 1 - 1));
+    assert_eq!(fixture.store.spends.load(Ordering::Relaxed), 2, "two, and then the one after");
+
+    // While it is known that nothing arrives, it stays owed.
+    fixture.down(true);
+    assert_eq!(fixture.pass(5), 0);
+    fixture.clock.advance(Duration::from_secs(3600));
+    assert_eq!(fixture.pass(2), 2);
+    assert_eq!(fixture.pass(1), 1);
+    fixture.down(false);
+    assert_eq!((fixture.pass(1), fixture.left()), (1, 12 - 3 - 1));
+}
+
+#[test]
+fn who_is_reset_owes_nothing() {
+    let fixture = local("12/h fixed");
+    let reset = |fixture: &Fixture| {
+        let limiter = &fixture.limiter;
+        block_on(limiter.adjust_key(None, "api", "ann", KeyAdjustment::Reset)).unwrap().unwrap();
+    };
+    fixture.down(true);
+    assert_eq!(fixture.pass(3), 3);
+    fixture.down(false);
+    reset(&fixture);
+    assert_eq!((fixture.pass(1), fixture.left()), (1, 11));
+}
+
+#[test]
+fn places_of_this_process_are_given_back_to_it() {
+    let fixture = local("8 concurrent");
+    fixture.down(true);
+    let ask = || block_on(fixture.limiter.ask(&Fixture::ann()));
+    let held: Vec<_> = (0..2).map(|_| ask()).collect();
+    assert!(held.iter().all(|decision| decision.allowed) && !ask().allowed);
+    block_on(fixture.limiter.done(&held[0], Duration::ZERO, false)).unwrap();
+    assert!(ask().allowed);
+    fixture.down(false);
+    assert_eq!(fixture.left(), 8, "places are held, not spent");
+}
+
+#[test]
+fn different_values_are_counted_without_the_store_too() {
+    let fixture = Fixture::new(
+        "rules: [{ name: api, per: user, limit: 8 distinct device/h, on_error: local }]",
+    );
+    let ask = |device: &str| {
+        block_on(fixture.limiter.ask(&Fixture::ann().attribute("device", device.to_owned())))
+            .allowed
+    };
+    fixture.down(true);
+    assert!(ask("a") && ask("a") && ask("b") && !ask("c") && ask("b"));
+    fixture.down(false);
+    assert!(ask("a"), "the value is known to the store by then");
+    let more: Vec<bool> = ["c", "d", "e", "f", "g", "h", "i"].map(ask).into();
+    assert_eq!(more.iter().filter(|allowed| **allowed).count(), 8 - 2, "{more:?}");
+    assert!(ask("b"));
+}
+
+#[test]
+fn the_strictest_of_several_rules_decides() {
+    let rule = |name: &str, on_error: &str, mode: &str| {
+        format!(
+            "  - {{ name: {name}, per: user, limit: 12/h fixed, on_error: {on_error}{mode} }}\n"
+        )
+    };
+    let three = format!(
+        "rules:\n{}{}{}",
+        rule("open", "allow", ""),
+        rule("share", "local", ""),
+        rule("tried", "deny", ", mode: shadow")
+    );
+    let fixture = Fixture::new(&three);
+    fixture.down(true);
+    assert_eq!(fixture.pass(10), 3, "a rule in shadow refuses nothing");
+    let fixture = Fixture::new(&format!("{three}{}", rule("shut", "deny", "")));
+    fixture.down(true);
+    let decision = block_on(fixture.limiter.ask(&Fixture::ann()));
+    assert_eq!((decision.without_store(), decision.code), (Some(OnError::Deny), 503));
+    assert_eq!((decision.reason, decision.rule()), (Reason::StoreFailed, Some("shut")));
+    fixture.down(false);
+    assert_eq!(block_on(fixture.limiter.ask(&Fixture::ann())).without_store(), None);
+}
