@@ -62,6 +62,11 @@ impl Known {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.shards.each().map(|shard| shard.len()).sum()
+    }
+
     /// The answer to a take, if it is known to be a refusal.
     pub(crate) fn refusal(
         &self,

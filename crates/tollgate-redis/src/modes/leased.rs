@@ -75,12 +75,7 @@ pub(crate) struct Lease {
 }
 
 /// A verdict, and when it was made, by the store's clock.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Taken {
-    pub(crate) verdict: Verdict,
-    #[cfg_attr(not(test), expect(dead_code, reason = "tests count admissions in intervals"))]
-    pub(crate) at: Time,
-}
+pub(crate) type Taken = (Verdict, Time);
 
 /// Whether a limit has chunks.
 fn has_chunks(limit: &Limit) -> bool {
@@ -140,7 +135,7 @@ impl<T: Truth> Leases<T> {
         let now = Moment::of(&*self.truth, check)?;
         let patience = self.truth.patience();
         let verdict = lease.purse.lock().decide(check, max_wait, now, patience)?;
-        Some(Taken { verdict, at: now.store })
+        Some((verdict, now.store))
     }
 
     /// Takes what a check asks for, from here or, with a chunk, from the store.
@@ -198,7 +193,7 @@ impl<T: Truth> Leases<T> {
             }
             let (at, here) = (outcome.now, truth.clock().now());
             let verdict = lease.purse.lock().receive(check, size, outcome, asked_at, here);
-            return Ok(Taken { verdict, at });
+            return Ok((verdict, at));
         }
     }
 

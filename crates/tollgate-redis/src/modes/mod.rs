@@ -158,7 +158,7 @@ impl<T: Truth> Modes<T> {
                 roads.leased.iter().zip(join_all(roads.leased.iter().map(take)).await)
             {
                 match taken {
-                    Ok(taken) => answers.0[*i] = Some(taken.verdict),
+                    Ok((verdict, _)) => answers.0[*i] = Some(verdict),
                     Err(error) => trouble = Some(error),
                 }
             }

@@ -77,6 +77,13 @@ impl Chunk {
         if self.is_over(now.here) { 0 } else { self.unlapsed(now.store) }
     }
 
+    /// Spends so much of it, if it is there. What has lapsed meanwhile is gone for good.
+    pub(super) fn spend(&mut self, cost: u64, now: Moment) -> bool {
+        let Some(left) = self.spendable(now).checked_sub(cost) else { return false };
+        self.left = left;
+        true
+    }
+
     /// Whether a window lasts longer than that; queues do not end.
     pub(super) fn lasts_until(&self, then: Time) -> bool {
         match self.lapses {

@@ -33,7 +33,7 @@ pub(super) struct Purse {
     want: u64,
     /// The last one was smaller than that: there was not enough.
     cut: bool,
-    /// The store had nothing left, and has not had enough since.
+    /// The store had nothing left, and since then whoever asked wanted all there was.
     saturated: bool,
     /// Until then it is not asked again.
     not_before: Time,
@@ -62,9 +62,8 @@ impl Purse {
     ) -> Option<Verdict> {
         self.used_at = now.here;
         if let Some(chunk) = &mut self.chunk
-            && chunk.spendable(now) >= check.cost
+            && chunk.spend(check.cost, now)
         {
-            chunk.left -= check.cost;
             let charged_at = chunk.charged_at;
             self.owe(check.limit, charged_at, check.cost);
             return Some(self.allowed(check.limit, now.store));
@@ -73,14 +72,24 @@ impl Purse {
         let back = self.returnable(check.limit, now, patience);
         let state = given_back(check.limit, told, back, now.store);
         let verdict = tried(check, &state, now.store, max_wait);
-        match verdict.allowed {
-            false => Some(verdict),
-            true if now.here < self.not_before => {
-                let retry = Retry::After(self.not_before.since(now.here));
-                Some(Verdict { allowed: false, retry, wait: Span::ZERO, ..verdict })
-            }
-            true => None,
+        if verdict.allowed && now.here >= self.not_before {
+            return None;
         }
+        Some(self.refused(check.limit, verdict, now.here))
+    }
+
+    /// There is nothing left: the store is asked again when there is, and not too often.
+    fn refused(&mut self, limit: &Limit, verdict: Verdict, here: Time) -> Verdict {
+        if !self.saturated {
+            (self.saturated, self.not_before) = (true, here + pace(limit));
+        }
+        let held = self.not_before.since(here);
+        let retry = match verdict.retry {
+            Retry::Now => Retry::After(held),
+            Retry::After(span) => Retry::After(span.max(held)),
+            Retry::Never => Retry::Never,
+        };
+        Verdict { allowed: false, retry, wait: Span::ZERO, ..verdict }
     }
 
     fn owe(&mut self, limit: &Limit, since: Time, cost: u64) {
@@ -131,10 +140,18 @@ impl Purse {
     ) -> Plan {
         let (limit, cost) = (check.limit, check.cost);
         let back = now.map_or(0, |now| self.returnable(limit, now, patience));
+        if let Some(now) = now
+            && now.here >= self.not_before + pace(limit)
+        {
+            // What there was has lasted, or nobody came for more.
+            self.saturated = false;
+        }
         if let (Some(chunk), Some(now)) = (&self.chunk, now) {
             let quick = now.here.since(chunk.asked_at) <= QUICK;
             match chunk.left {
-                0 if quick && !self.cut => self.want = chunk.size.saturating_mul(2),
+                0 if quick && (self.saturated || !self.cut) => {
+                    self.want = chunk.size.saturating_mul(2)
+                }
                 0 => {}
                 left if chunk.is_over(now.here) => self.want = chunk.size - left,
                 _ => {}
@@ -168,15 +185,11 @@ impl Purse {
         let state = states.into_iter().next().flatten();
         self.failure = None;
         if !verdict.allowed {
-            self.saturated = true;
-            self.not_before = here + pace(limit);
-            self.told = Some(state);
-            return verdict;
+            (self.saturated, self.told) = (false, Some(state));
+            return self.refused(limit, verdict, here);
         }
-        if self.saturated && self.cut {
+        if self.saturated {
             self.not_before = here + pace(limit);
-        } else if !self.cut {
-            self.saturated = false;
         }
         // Who waits in line has nothing to spend at once.
         let chunk = state.as_ref().filter(|_| verdict.wait.is_zero());
