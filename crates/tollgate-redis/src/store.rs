@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::time::MissedTickBehavior;
+use tokio::time::{Instant, MissedTickBehavior};
 use tollgate::{Call, Clock, Store, StoreError, Verdicts};
 
 use crate::fleet::{Fleet, Health};
@@ -51,6 +51,7 @@ impl RedisStore {
         let strict = Arc::new(Strict::new(fleet, &options.prefix, clock));
         let nodes = Arc::new(Nodes::new(&options.prefix));
         let modes = Arc::new(Modes::new(strict.clone(), nodes.count().clone()));
+        nodes.beat(strict.fleet()).await;
         let inner = Arc::new(Inner { strict, modes, nodes, runtime: Handle::current() });
         every(BEAT, &inner, |inner| async move { inner.nodes.beat(inner.strict.fleet()).await });
         every(TIDY, &inner, |inner| async move { inner.modes.tidy().await });
@@ -115,7 +116,7 @@ where
 {
     let inner: Weak<Inner> = Arc::downgrade(inner);
     tokio::spawn(async move {
-        let mut ticks = tokio::time::interval(interval);
+        let mut ticks = tokio::time::interval_at(Instant::now() + interval, interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;

@@ -29,9 +29,10 @@
 //! A request may be refused although others hold units they have no use for: at most one chunk for
 //! each node and key, for at most `LIFE` where it goes back. A chunk starts at what is asked for,
 //! doubles when it was used up quickly, is cut to what was used when the rest went back, and is
-//! never more than an eighth of what is left. Once the store has nothing left, a node asks again
-//! after the time to retry and no sooner than 10 ms (or a sixteenth of the time the bucket takes to
-//! fill): what comes back in that time may lie there unused for as long.
+//! never more than an eighth of what is left. Once the store has nothing left, or less than comes back
+//! within 10 ms (or a sixteenth of the time the bucket takes to fill), a node asks again after the
+//! time to retry, no sooner than after those 10 ms, and then for its share of all there is: so much
+//! may lie there unused for as long.
 
 mod chunk;
 mod purse;
@@ -114,11 +115,11 @@ impl<T: Truth> Leases<T> {
         }
         let name = Name::of(check)?;
         let mut shard = self.table.of(&name);
-        if let Some(lease) = shard.get(&name) {
-            return (*lease.limit == *check.limit).then(|| lease.clone());
-        }
-        if !self.table.has_room(&shard) {
-            return None;
+        match shard.get(&name) {
+            Some(lease) if *lease.limit == *check.limit => return Some(lease.clone()),
+            None if !self.table.has_room(&shard) => return None,
+            // What is held under another limit comes back by itself.
+            _ => {}
         }
         let lease = Arc::new(Lease {
             name: name.clone(),
@@ -197,16 +198,22 @@ impl<T: Truth> Leases<T> {
         }
     }
 
-    /// Puts back what was taken for a request that another check refused, or that its user gives
-    /// back; false if that is up to the store.
+    /// Puts back what was taken for a request that another check refused; false if that is up to
+    /// the store.
     pub(crate) fn give_back(&self, lease: &Lease, check: &Check<'_>) -> bool {
         let now = Moment::of(&*self.truth, check);
         now.is_some_and(|now| lease.purse.lock().give_back(check.limit, check.cost, now))
     }
 
     /// Something was given back at the store.
-    pub(crate) fn given_back(&self, lease: &Lease, check: &Check<'_>, now: Time) {
-        lease.purse.lock().owe_less(check.limit, now, check.cost);
+    pub(crate) fn refunded(
+        &self,
+        lease: &Lease,
+        check: &Check<'_>,
+        state: Option<State>,
+        now: Time,
+    ) {
+        lease.purse.lock().refunded(check.limit, check.cost, state, now);
     }
 
     /// How a counter stands, what is held here counted as left.
@@ -243,15 +250,18 @@ impl<T: Truth> Leases<T> {
         for mut shard in self.table.each() {
             shard.retain(|_, lease| {
                 let mut purse = lease.purse.lock();
-                let check = lease.name.check(&lease.limit, 0);
-                let units = truth.latest(&check).map_or(0, |store| {
-                    purse.aged(&lease.limit, Moment { store, here }, patience, all)
+                if !purse.has_aged(here) && !all {
+                    return !purse.is_idle(here) || Arc::strong_count(lease) > 1;
+                }
+                let latest = truth.latest(&lease.name.check(&lease.limit, 0));
+                let units = latest.map_or(0, |store| {
+                    purse.bring_back(&lease.limit, Moment { store, here }, patience)
                 });
                 if units > 0 {
                     let (name, limit) = (lease.name.clone(), lease.limit.clone());
                     back.push(Item { name, limit, cost: units });
                 }
-                !purse.is_idle(here) || Arc::strong_count(lease) > 1
+                true
             });
         }
         for (_, outcome) in run_all(truth, Action::Refund, back).await {

@@ -142,6 +142,9 @@ impl<T: Truth> Modes<T> {
         max_wait: Span,
         mut roads: Roads,
     ) -> Result<Verdicts, StoreError> {
+        if let ([check], [(_, lease)]) = (checks, &roads.leased[..]) {
+            return Ok(Verdicts::from_elem(self.leases.take(lease, check, max_wait).await?.0, 1));
+        }
         let action = Action::Take { max_wait };
         let mut answers = Answers::new(checks.len());
         match self.synced.run(action, &pick(checks, &roads.synced)) {
@@ -180,26 +183,50 @@ impl<T: Truth> Modes<T> {
         match trouble {
             None if answers.pass() => {}
             None => {
-                self.undo(checks, &roads, &answers);
+                self.undo(checks, &roads, &answers).await;
                 self.refuse(checks, max_wait, &roads, &mut answers).await?;
             }
             Some(error) => {
-                self.undo(checks, &roads, &answers);
+                self.undo(checks, &roads, &answers).await;
                 return Err(error);
             }
         }
         Ok(answers.0.into_iter().flatten().collect())
     }
 
-    /// Gives back what was taken here for a request that does not pass.
-    fn undo(&self, checks: &[Check<'_>], roads: &Roads, answers: &Answers) {
+    /// Gives back what was taken for a request that does not pass.
+    async fn undo(&self, checks: &[Check<'_>], roads: &Roads, answers: &Answers) {
         let taken = |i: &usize| answers.0[*i].is_some_and(|verdict| verdict.allowed);
-        for (i, lease) in roads.leased.iter().filter(|(i, _)| taken(i)) {
-            self.leases.give_back(lease, &checks[*i]);
-        }
         if roads.synced.iter().all(taken) {
             self.synced.run(Action::Refund, &pick(checks, &roads.synced));
         }
+        let gone = |(i, lease): &&(usize, Arc<Lease>)| {
+            taken(i) && !self.leases.give_back(lease, &checks[*i])
+        };
+        let gone: Places = roads.leased.iter().filter(gone).map(|(i, _)| *i).collect();
+        if !gone.is_empty()
+            && let Err(error) = self.refund(checks, &gone, roads).await
+        {
+            tracing::warn!(%error, "a refused request stays charged at a part of the store");
+        }
+    }
+
+    /// Gives back at the store.
+    async fn refund(
+        &self,
+        checks: &[Check<'_>],
+        places: &[usize],
+        roads: &Roads,
+    ) -> Result<Outcome, StoreError> {
+        let call = Call { action: Action::Refund, checks: &pick(checks, places) };
+        let outcome = self.ask(call).await?;
+        for (i, lease) in &roads.leased {
+            if let Some(place) = places.iter().position(|place| place == i) {
+                let state = outcome.states[place].clone();
+                self.leases.refunded(lease, &checks[*i], state, outcome.now);
+            }
+        }
+        Ok(outcome)
     }
 
     /// Words the answer to a request that does not pass: who does not refuse it says how it stands.
@@ -274,23 +301,15 @@ impl<T: Truth> Modes<T> {
             Some(verdicts) => answers.put(&roads.synced, verdicts),
             None => roads.strict.append(&mut roads.synced),
         }
-        for (i, lease) in &roads.leased {
-            let check = &call.checks[*i];
-            let here = call.action == Action::Refund && self.leases.give_back(lease, check);
-            match here.then(|| self.leases.stands(lease, check)).flatten() {
-                Some(verdict) => answers.0[*i] = Some(verdict),
-                None => roads.strict.push(*i),
-            }
-        }
+        roads.strict.extend(roads.leased.iter().map(|(i, _)| *i));
         if !roads.strict.is_empty() {
-            let checks = pick(call.checks, &roads.strict);
-            let outcome = self.ask(Call { action: call.action, checks: &checks }).await?;
-            let asked = |i: &usize| roads.strict.contains(i);
-            for (i, lease) in roads.leased.iter().filter(|(i, _)| asked(i)) {
-                if call.action == Action::Refund {
-                    self.leases.given_back(lease, &call.checks[*i], outcome.now);
+            let outcome = match call.action {
+                Action::Refund => self.refund(call.checks, &roads.strict, &roads).await?,
+                action => {
+                    let checks = pick(call.checks, &roads.strict);
+                    self.ask(Call { action, checks: &checks }).await?
                 }
-            }
+            };
             answers.put(&roads.strict, outcome.verdicts);
         }
         Ok(answers.0.into_iter().flatten().collect())

@@ -21,9 +21,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use futures_util::future::join_all;
 use smallvec::SmallVec;
 use tollgate::state::{self, State};
-use tollgate::{Action, Check, Engine, Limit, StoreErrorKind, Time, Verdicts};
+use tollgate::{Action, Check, Engine, Limit, StoreErrorKind, Time, Verdict, Verdicts};
 
 use super::batch::{Item, run_all};
 use super::judge::{act, counts_denied, is_held, stands};
@@ -68,7 +69,7 @@ impl Entry {
         }
     }
 
-    fn act(&mut self, action: Action, check: &Check<'_>, now: Time) -> tollgate::Verdict {
+    fn act(&mut self, action: Action, check: &Check<'_>, now: Time) -> Verdict {
         act(action, check, &mut self.state, now)
     }
 
@@ -161,7 +162,7 @@ impl<T: Truth> Synced<T> {
     }
 
     /// How a counter stands, in a request that is refused elsewhere.
-    pub(crate) fn stands(&self, check: &Check<'_>) -> Option<tollgate::Verdict> {
+    pub(crate) fn stands(&self, check: &Check<'_>) -> Option<Verdict> {
         let (name, now) = (Name::of(check)?, self.truth.latest(check)?);
         let shard = self.table.of(&name);
         Some(stands(check, &shard.get(&name)?.state, now))
@@ -199,21 +200,22 @@ impl<T: Truth> Synced<T> {
         let mut widest = 0;
         for mut shard in self.table.each() {
             shard.retain(|name, entry| {
-                entry.idle = if entry.asked { 0 } else { entry.idle + 1 };
+                let asked = std::mem::take(&mut entry.asked);
+                entry.idle = if asked || entry.untold != 0 { 0 } else { entry.idle + 1 };
+                if entry.idle > IDLE {
+                    return false;
+                }
+                widest = widest.max(entry.limit.capacity());
+                if entry.idle > 0 {
+                    return true;
+                }
                 let now = self.truth.latest(&name.check(&entry.limit, 0)).unwrap_or_default();
-                let (told, asked) = (entry.due(name, now), std::mem::take(&mut entry.asked));
+                let told = entry.due(name, now);
                 let to = match told {
-                    0 if !asked => {
-                        if entry.idle <= IDLE {
-                            widest = widest.max(entry.limit.capacity());
-                        }
-                        return entry.idle <= IDLE;
-                    }
                     0 => &mut look,
                     told if told > 0 => &mut spend,
                     _ => &mut refund,
                 };
-                widest = widest.max(entry.limit.capacity());
                 let (limit, cost) = (entry.limit.clone(), told.unsigned_abs());
                 to.push(Item { name: name.clone(), limit, cost });
                 true
@@ -221,8 +223,10 @@ impl<T: Truth> Synced<T> {
         }
         self.widest.store(widest, Ordering::Relaxed);
         let all = [(Action::Spend, spend), (Action::Refund, refund), (Action::Peek, look)];
-        for (action, items) in all {
-            for (items, outcome) in run_all(&*self.truth, action, items).await {
+        let run =
+            |(action, items)| async move { (action, run_all(&*self.truth, action, items).await) };
+        for (action, answers) in join_all(all.map(run)).await {
+            for (items, outcome) in answers {
                 match outcome {
                     Ok(outcome) => {
                         for (item, state) in items.iter().zip(outcome.states) {

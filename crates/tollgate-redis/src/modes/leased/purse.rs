@@ -163,6 +163,8 @@ impl Purse {
             (Some(state), Some(now)) => stood(limit, Some(state), back, now.store).remaining,
             _ => 0,
         };
+        // Less than comes back until the next question is as good as nothing.
+        self.saturated |= self.told.is_some() && want > left && left <= trickle(limit);
         // Who is asked only now and then may give more at a time.
         let share = if self.saturated { nodes.max(1) } else { nodes.saturating_mul(2).max(SHARE) };
         let size = want.min(left / share).max(cost);
@@ -217,21 +219,29 @@ impl Purse {
         true
     }
 
-    /// Something was given back: less is owed.
-    pub(super) fn owe_less(&mut self, limit: &Limit, since: Time, cost: u64) {
+    /// Something was given back at the store: there is more than was known.
+    pub(super) fn refunded(&mut self, limit: &Limit, cost: u64, state: Option<State>, now: Time) {
+        self.owe_less(limit, now, cost);
+        (self.told, self.saturated, self.not_before) = (Some(state), false, Time::EPOCH);
+    }
+
+    fn owe_less(&mut self, limit: &Limit, since: Time, cost: u64) {
         if let Engine::Meter(meter) = limit.engine() {
             let cost = i64::try_from(cost).unwrap_or(i64::MAX);
             meter.charge(&mut self.owed, since, -cost);
         }
     }
 
-    /// What to bring back of a chunk that has aged, or of any.
-    pub(super) fn aged(&mut self, limit: &Limit, now: Moment, patience: Span, any: bool) -> u64 {
+    /// Whether it is time to bring back what is left of the chunk.
+    pub(super) fn has_aged(&self, here: Time) -> bool {
+        self.chunk.is_some_and(|chunk| here.since(chunk.asked_at) >= AGED)
+    }
+
+    /// What to bring back of the chunk, which is then gone from here; unless it may not go back and
+    /// can still be spent.
+    pub(super) fn bring_back(&mut self, limit: &Limit, now: Moment, patience: Span) -> u64 {
         let Some(chunk) = self.chunk else { return 0 };
-        if !any && now.here.since(chunk.asked_at) < AGED {
-            return 0;
-        }
-        let back = if chunk.left == 0 { 0 } else { self.returnable(limit, now, patience) };
+        let back = self.returnable(limit, now, patience);
         if back > 0 || chunk.is_over(now.here) {
             self.want = (chunk.size - chunk.left).max(1);
             self.told = self.told.take().map(|told| given_back(limit, &told, back, now.store));
@@ -268,6 +278,17 @@ impl Purse {
 /// A small bucket fills up sooner than that, and would overflow.
 fn pace(limit: &Limit) -> Span {
     PACE.min(Span::from_nanos(limit.fill_time().as_nanos() / 16))
+}
+
+/// What comes back between two questions once there is nothing left.
+fn trickle(limit: &Limit) -> u64 {
+    let (capacity, fill) = (u128::from(limit.capacity()), limit.fill_time().as_nanos().max(1));
+    match limit.engine() {
+        Engine::Meter(_) => {
+            (capacity * u128::from(pace(limit).as_nanos()) / u128::from(fill)) as u64
+        }
+        _ => 0,
+    }
 }
 
 /// A check on a counter that is known by its limit alone.
