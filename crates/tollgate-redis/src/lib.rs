@@ -33,6 +33,7 @@
 //! written once, costs the server less, and expires in the same command that writes it.
 
 mod fleet;
+mod modes;
 mod options;
 mod script;
 mod server_clock;

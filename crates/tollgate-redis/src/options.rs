@@ -56,6 +56,7 @@ pub struct Options {
     pub(crate) timeout: Duration,
     pub(crate) connect_timeout: Duration,
     pub(crate) connections: usize,
+    pub(crate) sync_interval: Duration,
     pub(crate) tls: TlsFiles,
 }
 
@@ -111,6 +112,12 @@ impl Options {
             return Err(ConnectError::new(text));
         }
         Ok(Options { connections, ..self })
+    }
+
+    /// How often nodes tell the store what they have spent of `synced` limits: every 100 ms unless
+    /// told otherwise.
+    pub fn sync_interval(self, interval: Duration) -> Result<Options, ConnectError> {
+        Ok(Options { sync_interval: within("the interval to sync in", interval)?, ..self })
     }
 
     /// Who vouches for the servers, a file in PEM, instead of those this machine trusts.
@@ -190,6 +197,7 @@ impl FromStr for Options {
             timeout: Duration::from_millis(50),
             connect_timeout: Duration::from_secs(1),
             connections: 2,
+            sync_interval: Duration::from_millis(100),
             tls: TlsFiles::default(),
         })
     }
@@ -213,6 +221,7 @@ impl fmt::Debug for Options {
             .field("timeout", &self.timeout)
             .field("connect_timeout", &self.connect_timeout)
             .field("connections", &self.connections)
+            .field("sync_interval", &self.sync_interval)
             .field("tls", &self.tls)
             .finish()
     }

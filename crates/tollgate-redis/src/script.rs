@@ -8,6 +8,7 @@ use std::sync::{LazyLock, OnceLock};
 
 const COMMON: &str = include_str!("lua/common.lua");
 const TOGETHER: &str = include_str!("lua/together.lua");
+const NODES: &str = include_str!("lua/nodes.lua");
 
 /// A family of algorithms, and the kinds of checks it serves.
 pub(crate) struct Family {
@@ -35,7 +36,7 @@ pub(crate) fn families_of(kind: u8) -> Families {
     FAMILIES.iter().enumerate().map(bit).sum()
 }
 
-const TASKS: [&str; 3] = ["run", "read", "swap"];
+const TASKS: [&str; 4] = ["run", "read", "swap", "nodes"];
 
 /// Something to be called at a server.
 #[derive(Debug)]
@@ -58,7 +59,8 @@ struct Library {
 }
 
 /// The one library there is.
-static LIBRARY: LazyLock<Library> = LazyLock::new(|| Library::new(&sources(u8::MAX)));
+static LIBRARY: LazyLock<Library> =
+    LazyLock::new(|| Library::new(&format!("{}{NODES}", sources(u8::MAX))));
 
 /// The text of those families.
 pub(crate) fn sources(families: Families) -> String {
@@ -82,7 +84,11 @@ impl Library {
 
 impl Script {
     fn new(task: &str, families: Families) -> Script {
-        let text = format!("{}return {task}(KEYS, ARGV)\n", sources(families));
+        Script::of(task, &sources(families))
+    }
+
+    fn of(task: &str, sources: &str) -> Script {
+        let text = format!("{sources}return {task}(KEYS, ARGV)\n");
         let sha1 = sha1_smol::Sha1::from(&text).digest().to_string();
         let function = format!("tollgate_{}_{task}", LIBRARY.version);
         Script { function, library: &LIBRARY.text, text, sha1 }
@@ -105,6 +111,12 @@ impl Script {
     /// Writes states if nothing has changed.
     pub(crate) fn swap() -> &'static Script {
         static MADE: LazyLock<Script> = LazyLock::new(|| Script::new("swap", 0));
+        &MADE
+    }
+
+    /// Says who is there.
+    pub(crate) fn nodes() -> &'static Script {
+        static MADE: LazyLock<Script> = LazyLock::new(|| Script::of("nodes", NODES));
         &MADE
     }
 }

@@ -1,23 +1,41 @@
 //! The store.
 
-use std::sync::Arc;
+use std::future::Future;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
+use tokio::runtime::Handle;
+use tokio::time::{Instant, MissedTickBehavior};
 use tollgate::{Call, Clock, Store, StoreError, Verdicts};
 
 use crate::fleet::{Fleet, Health};
+use crate::modes::{Modes, Nodes};
 use crate::strict::Strict;
 use crate::{ConnectError, Options};
+
+/// How often aged chunks are looked for.
+const TIDY: Duration = Duration::from_millis(50);
+/// How often a node says that it is there.
+const BEAT: Duration = Duration::from_secs(1);
 
 /// Counters in Redis or Valkey, shared by all who connect with the same prefix. Clones share
 /// connections.
 #[derive(Clone, Debug)]
-pub struct RedisStore(Arc<Strict>);
+pub struct RedisStore(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    strict: Arc<Strict>,
+    modes: Arc<Modes<Strict>>,
+    nodes: Arc<Nodes>,
+    runtime: Handle,
+}
 
 impl RedisStore {
     /// Connects. A server that is down is no error: calls fail until it is there.
     pub async fn connect(options: Options) -> Result<RedisStore, ConnectError> {
-        let fleet = Fleet::open(&options).await?;
-        Ok(RedisStore(Arc::new(Strict::new(fleet, &options.prefix, None))))
+        RedisStore::open(options, None).await
     }
 
     /// The same with a time of the test's own instead of the server's.
@@ -25,13 +43,38 @@ impl RedisStore {
         options: Options,
         clock: impl Into<Clock>,
     ) -> Result<RedisStore, ConnectError> {
+        RedisStore::open(options, Some(clock.into())).await
+    }
+
+    async fn open(options: Options, clock: Option<Clock>) -> Result<RedisStore, ConnectError> {
         let fleet = Fleet::open(&options).await?;
-        Ok(RedisStore(Arc::new(Strict::new(fleet, &options.prefix, Some(clock.into())))))
+        let strict = Arc::new(Strict::new(fleet, &options.prefix, clock));
+        let nodes = Arc::new(Nodes::new(&options.prefix));
+        let modes = Arc::new(Modes::new(strict.clone(), nodes.count().clone()));
+        nodes.beat(strict.fleet()).await;
+        let inner = Arc::new(Inner { strict, modes, nodes, runtime: Handle::current() });
+        every(BEAT, &inner, |inner| async move { inner.nodes.beat(inner.strict.fleet()).await });
+        every(TIDY, &inner, |inner| async move { inner.modes.tidy().await });
+        every(options.sync_interval, &inner, |inner| async move { inner.modes.exchange().await });
+        Ok(RedisStore(inner))
+    }
+
+    /// How much `synced` limits may be exceeded at the moment, at most: what the other nodes can
+    /// admit before this one knows of it. 0 if no limit is synced, or nobody else is there.
+    pub fn overshoot_bound(&self) -> u64 {
+        self.0.modes.overshoot_bound()
+    }
+
+    /// Brings back what this node holds of `leased` limits, and tells what it has spent of `synced`
+    /// ones: for an orderly end. Dropping the last clone does the same, if its runtime goes on for
+    /// long enough.
+    pub async fn flush(&self) {
+        self.0.modes.flush().await;
     }
 
     /// How the servers are.
     pub fn health(&self) -> Health {
-        self.0.fleet().health()
+        self.0.strict.fleet().health()
     }
 
     /// How they are once something has changed, for better or worse: to log it once.
@@ -48,16 +91,47 @@ impl RedisStore {
     /// # }
     /// ```
     pub async fn health_after(&self, before: &Health) -> Health {
-        self.0.fleet().health_after(before).await
+        self.0.strict.fleet().health_after(before).await
     }
 }
 
 impl Store for RedisStore {
     async fn run(&self, call: Call<'_>) -> Result<Verdicts, StoreError> {
-        Ok(self.0.run(call).await?.verdicts)
+        self.0.modes.run(call).await
+    }
+
+    fn nodes(&self) -> u64 {
+        self.0.nodes.count().load(Ordering::Relaxed)
     }
 
     fn is_shared(&self) -> bool {
         true
+    }
+}
+
+/// Does something again and again, for as long as the store is there.
+fn every<F>(interval: Duration, inner: &Arc<Inner>, job: impl Fn(Arc<Inner>) -> F + Send + 'static)
+where
+    F: Future<Output = ()> + Send,
+{
+    let inner: Weak<Inner> = Arc::downgrade(inner);
+    tokio::spawn(async move {
+        let mut ticks = tokio::time::interval_at(Instant::now() + interval, interval);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            let Some(inner) = inner.upgrade() else { return };
+            job(inner).await;
+        }
+    });
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let (strict, modes, nodes) = (self.strict.clone(), self.modes.clone(), self.nodes.clone());
+        self.runtime.spawn(async move {
+            modes.flush().await;
+            nodes.leave(strict.fleet()).await;
+        });
     }
 }

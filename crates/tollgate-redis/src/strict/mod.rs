@@ -26,6 +26,7 @@ use tollgate::{
 
 use crate::fleet::{Fleet, Place};
 use part::Part;
+pub(crate) use reply::in_micros;
 
 /// The states of some checks; none where nothing is remembered.
 pub(crate) type States = SmallVec<[Option<State>; 4]>;
@@ -88,7 +89,7 @@ impl Strict {
         let now = self.clock.now();
         match self.manual {
             true => Some(now),
-            false => self.fleet.clock(self.fleet.place(&key::tag(check.key))).latest(now),
+            false => self.fleet.clock(self.place_of(check)).latest(now),
         }
     }
 
@@ -110,8 +111,13 @@ impl Strict {
     fn place(&self, check: &Check<'_>) -> Where {
         match check.limit.engine() {
             Engine::Adaptive(_) | Engine::Unlimited => Where::Here,
-            _ => Where::At(self.fleet.place(&key::tag(check.key))),
+            _ => Where::At(self.place_of(check)),
         }
+    }
+
+    /// Where the counter of a check is, unless this process keeps it.
+    pub(crate) fn place_of(&self, check: &Check<'_>) -> Place {
+        self.fleet.place(&key::tag(check.key))
     }
 
     fn nothing(&self) -> Outcome {
@@ -213,7 +219,7 @@ impl Strict {
 }
 
 /// Whether two checks are about the same counter.
-fn names_one_twice(checks: &[Check<'_>]) -> bool {
+pub(crate) fn names_one_twice(checks: &[Check<'_>]) -> bool {
     let same = |a: &Check<'_>, b: &Check<'_>| (a.bucket, a.key) == (b.bucket, b.key);
     (1..checks.len()).any(|i| checks[..i].iter().any(|earlier| same(earlier, &checks[i])))
 }

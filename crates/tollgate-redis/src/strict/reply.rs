@@ -60,7 +60,7 @@ impl Reply {
 
 /// The verdict in whole microseconds, which is all that Redis tells apart; rounded up, so that
 /// nobody comes back too early.
-pub(super) fn in_micros(mut verdict: Verdict) -> Verdict {
+pub(crate) fn in_micros(mut verdict: Verdict) -> Verdict {
     let ceil = |span: Span| Span::from_micros(span.as_micros_ceil());
     verdict.reset_after = ceil(verdict.reset_after);
     verdict.wait = ceil(verdict.wait);
