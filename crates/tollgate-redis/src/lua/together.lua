@@ -14,25 +14,39 @@ local function clock(args)
   return now, deadline > 0 and now > deadline
 end
 
--- Writes some fields, which matter for so many microseconds, and forgets others. The end is put off
--- by more than needed, so that it need not be at every request.
-local function put(key, fields, matters, gone, ends, now, args)
-  if #fields > 0 then
-    local ms = matters / 1000
-    local extends = now / 1000 + ms > ends
-    if extends then
-      ms = math.floor(ms * 2) + 1000
-      fields[#fields + 1] = 'e'
-      fields[#fields + 1] = math.floor(now / 1000) + ms
+-- What becomes of a hash: names and states in turn, for how long the longest of them matters, and what
+-- is forgotten. `had` says whether there was a state.
+local function note(page, name, state, matters, had)
+  if state and matters > 0 then
+    local size = #page
+    page[size + 1], page[size + 2] = name, state
+    if matters > page.matters then
+      page.matters = matters
     end
-    redis.call('HSET', key, unpack(fields))
-    if extends then
+  elseif had then
+    page.gone = page.gone or {}
+    page.gone[#page.gone + 1] = name
+  end
+end
+
+-- Writes it down. The end of the hash is put off by more than needed, so that it need not be at every
+-- request.
+local function put(key, page, ends, now, args)
+  local size = #page
+  if size > 0 then
+    local ms = page.matters / 1000
+    if now / 1000 + ms > tonumber(ends or 0) then
+      ms = math.floor(ms * 2) + 1000
+      page[size + 1], page[size + 2] = 'e', math.floor(now / 1000) + ms
+      redis.call('HSET', key, unpack(page))
       -- Time of a test's own may stand still while the server's goes on.
-      redis.call('PEXPIRE', key, string.format('%.0f', args[1] == '0' and ms or ms + 3600000))
+      redis.call('PEXPIRE', key, args[1] == '0' and ms or ms + 3600000)
+    else
+      redis.call('HSET', key, unpack(page))
     end
   end
-  if #gone > 0 then
-    redis.call('HDEL', key, unpack(gone))
+  if page.gone then
+    redis.call('HDEL', key, unpack(page.gone))
     if redis.call('HLEN', key) <= 1 then
       redis.call('DEL', key)
     end
@@ -70,56 +84,48 @@ local function run(keys, args)
   if late then
     return { now, LATE }
   end
-  local action, at, outcome, check = args[3], 4, PASSES, 0
-  local answer, held = { now, PASSES }, {}
-  local codes, after, matters, begun = {}, {}, {}, {}
+  local action, at, answer, size = args[3], 4, { now, PASSES }, 2
+  local ends, passed, refused = {}, {}, {}
   for k = 1, #keys do
     local count = tonumber(args[at])
-    held[k] = look(keys[k], args, at + 1, count, 3)
-    for i = 1, count do
-      check = check + 1
-      local state, kind = held[k][i + 1], args[at + 2]
-      answer[check + 2] = state
+    local states = look(keys[k], args, at + 1, count, 3)
+    local page = { matters = 0 }
+    ends[k], passed[k] = states[1], page
+    for i = 2, count + 1 do
+      local state, name, kind = states[i], args[at + 1], args[at + 2]
+      size = size + 1
+      answer[size] = state
       if #kind > 1 then
-        kind = state and string.sub(kind, 1, 1)
+        kind = string.sub(kind, 1, 1)
+        if not state then
+          return { now, BEYOND }
+        end
       end
-      if kind then
-        codes[check], after[check], matters[check], begun[check] =
-          algorithms[kind](state, now, args[at + 3], action)
+      local code, after, matters, begun = algorithms[kind](state, now, args[at + 3], action)
+      if code == PASSES then
+        if after ~= nil then
+          note(page, name, after, matters, state)
+        end
+        after = begun
+      elseif code == REFUSED then
+        answer[2] = REFUSED
       else
-        codes[check] = BEYOND
+        return { now, code }
       end
-      if codes[check] > LATE then
-        return { now, codes[check] }
-      elseif codes[check] == REFUSED then
-        outcome = REFUSED
+      -- What is kept of a refused request: refusals where they count, and keys that begin.
+      if after ~= nil then
+        refused[k] = refused[k] or { matters = 0 }
+        note(refused[k], name, after, matters, state)
       end
       at = at + 3
     end
     at = at + 1
   end
-  answer[2] = outcome
-  at, check = 4, 0
+  local pages = answer[2] == PASSES and passed or refused
   for k = 1, #keys do
-    local fields, gone, longest = {}, {}, 0
-    for i = 1, #held[k] - 1 do
-      check = check + 1
-      -- What would have passed alone is not kept; a refusal is, where refusals count.
-      local state = after[check]
-      if codes[check] ~= outcome then
-        state = begun[check]
-      end
-      if state and matters[check] > 0 then
-        fields[#fields + 1] = args[at + 1]
-        fields[#fields + 1] = state
-        longest = matters[check] > longest and matters[check] or longest
-      elseif state ~= nil and held[k][i + 1] then
-        gone[#gone + 1] = args[at + 1]
-      end
-      at = at + 3
+    if pages[k] then
+      put(keys[k], pages[k], ends[k], now, args)
     end
-    at = at + 1
-    put(keys[k], fields, longest, gone, tonumber(held[k][1] or 0), now, args)
   end
   return answer
 end
@@ -165,18 +171,14 @@ local function swap(keys, args)
   end
   at = 3
   for k = 1, #keys do
-    local fields, gone, longest = {}, {}, 0
+    local page = { matters = 0 }
     for i = 1, #held[k] - 1 do
       local name, was, shall_be, matters = unpack(args, at + 4 * i - 3, at + 4 * i)
-      if shall_be == '-' and was ~= '-' then
-        gone[#gone + 1] = name
-      elseif shall_be ~= was then
-        fields[#fields + 1] = name
-        fields[#fields + 1] = shall_be
-        longest = math.max(longest, tonumber(matters))
+      if shall_be ~= was then
+        note(page, name, shall_be ~= '-' and shall_be, tonumber(matters), was ~= '-')
       end
     end
-    put(keys[k], fields, longest, gone, tonumber(held[k][1] or 0), now, args)
+    put(keys[k], page, held[k][1], now, args)
     at = at + 1 + 4 * (#held[k] - 1)
   end
   return answer
