@@ -25,6 +25,20 @@
 //! **Never twice.** A command is sent again only after a reply that proves it was not executed, and
 //! carries the time until which its caller waits: a server that wakes up after that does nothing.
 //!
+//! **Closer or quicker.** A check says how closely nodes must agree ([`tollgate::Consistency`]):
+//!
+//! | | decided | over the limit, at most | under, at most |
+//! | --- | --- | --- | --- |
+//! | `Strict` | at the store | nothing | nothing |
+//! | `Leased` | here, from chunks charged at the store | nothing | the chunks that others hold, for a quarter of a second |
+//! | `Synced` | here, exchanged every 100 ms | what the other nodes admit in two intervals ([`RedisStore::overshoot_bound`]) | nothing |
+//!
+//! Leases are for token buckets without options and for fixed windows, syncing for all but limits on
+//! concurrency; everything else is strict. What a bucket's users gave back within the time it takes
+//! to fill comes on top of a leased limit, and so do, after a reset, the chunks that are out. In
+//! every mode, a key that the store has just refused is refused here, in the same words, until its
+//! time to retry: what *other* nodes give back or reset before is seen then.
+//!
 //! **Sick servers.** A server that does not answer costs one time-out; from then on it is left alone
 //! until a probe finds it well, and calls fail at once. What a failed call means is the caller's
 //! choice: `on_error` of a rule.

@@ -72,7 +72,9 @@ impl Purse {
         let back = self.returnable(check.limit, now, patience);
         let state = given_back(check.limit, told, back, now.store);
         let verdict = tried(check, &state, now.store, max_wait);
-        if verdict.allowed && now.here >= self.not_before {
+        // Who waits in line anyway need not wait to ask.
+        let waits = !max_wait.min(check.patience).is_zero();
+        if verdict.allowed && (waits || now.here >= self.not_before) {
             return None;
         }
         Some(self.refused(check.limit, verdict, now.here))
