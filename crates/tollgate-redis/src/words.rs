@@ -23,6 +23,11 @@ impl Words {
         self.end();
     }
 
+    /// Adds numbers as Lua has them, in one word.
+    pub(crate) fn doubles(&mut self, numbers: &[f64]) {
+        self.write(|out| numbers.iter().for_each(|number| out.extend(number.to_le_bytes())));
+    }
+
     /// Adds a word that `write` writes.
     pub(crate) fn write(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         write(&mut self.bytes);

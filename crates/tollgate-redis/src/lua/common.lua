@@ -9,6 +9,9 @@ local MAX = 9007199254740991
 -- the request does not. Numbers are doubles one after the other, as `struct` reads them.
 local algorithms = {}
 
+-- Known once a function runs: a library is loaded without them.
+local unpack_doubles, pack_doubles
+
 -- floor(a * b / c), exact for b <= c and numbers below 2^51.
 local function muldiv(a, b, c)
   local product = a * b

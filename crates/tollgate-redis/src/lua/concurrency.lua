@@ -5,7 +5,7 @@ local HEADER, LEASE = 24, 60
 
 -- limit, length of a lease, cost, whether it could ever pass, id
 algorithms.p = function(text, now, numbers, action)
-  local limit, length, cost, can, id = struct.unpack('<ddddc20', numbers)
+  local limit, length, cost, can, id = unpack_doubles('<ddddc20', numbers)
   local total = text and tonumber(string.sub(text, 1, HEADER)) or 0
   local leases = text and string.sub(text, HEADER + 1) or ''
   if total + cost > MAX then
@@ -51,7 +51,7 @@ algorithms.p = function(text, now, numbers, action)
     local replaced = take()
     local allowed = total + cost <= limit and can == 1
     if allowed and cost > 0 then
-      insert(string.format('%020.0f%020.0f', now + length, cost) .. id)
+      insert(string.format('%020d%020d', now + length, cost) .. id)
       changed = true
     elseif replaced then
       insert(replaced)
@@ -68,7 +68,7 @@ algorithms.p = function(text, now, numbers, action)
   if not changed then
     return allowed and PASSES or REFUSED
   end
-  local state = #leases > 0 and string.format('%024.0f', total) .. leases
+  local state = #leases > 0 and string.format('%024d', total) .. leases
   local full = #leases > 0 and tonumber(string.sub(leases, -LEASE, -41)) - now or 0
   return allowed and PASSES or REFUSED, state, full
 end

@@ -10,7 +10,7 @@ local function read(text)
 end
 
 local function write(ends, used)
-  return string.format('%.0f:%.0f', ends, used)
+  return string.format('%d:%d', ends, used)
 end
 
 local function charge(used, cost, action)
@@ -23,7 +23,7 @@ end
 -- limit, length, phase (-1: the first hit opens a window), whether refusals count, cost, wait,
 -- whether it could ever pass
 algorithms.f = function(text, now, numbers, action)
-  local limit, length, phase, counts, cost, wait, can = struct.unpack('<ddddddd', numbers)
+  local limit, length, phase, counts, cost, wait, can = unpack_doubles('<ddddddd', numbers)
   counts = counts == 1
   local ends, used = read(text)
   if ends > MAX or used > MAX then
@@ -76,7 +76,7 @@ end
 -- calendar: limit, from when to when its period lasts, whether refusals count, cost, wait, whether
 -- it could ever pass
 algorithms.c = function(text, now, numbers, action)
-  local limit, from, to, counts, cost, wait, can = struct.unpack('<ddddddd', numbers)
+  local limit, from, to, counts, cost, wait, can = unpack_doubles('<ddddddd', numbers)
   counts = counts == 1
   if now < from or now >= to then
     return STALE

@@ -1,20 +1,22 @@
 -- Mirrors meter.rs: token bucket, leaky bucket, GCRA. The state is the theoretical arrival time:
 -- whole microseconds, and parts of the next one, of which there are `scale`.
 
-local function read(text)
-  local us = tonumber(text)
-  if us then
-    return us, 0
+-- One double, or two if there are parts: reading and writing digits would cost more than deciding. What
+-- is longer is beyond what Lua can count.
+local function read(state)
+  if #state == 8 then
+    return (unpack_doubles('<d', state)), 0
+  elseif #state == 16 then
+    return unpack_doubles('<dd', state)
   end
-  local whole, part = string.match(text, '^(%d+):(%d+)$')
-  return tonumber(whole), tonumber(part)
+  return MAX + 1, 0
 end
 
 local function write(us, part)
   if part == 0 then
-    return us -- Redis writes whole numbers in full.
+    return pack_doubles('<d', us)
   end
-  return string.format('%.0f:%.0f', us, part)
+  return pack_doubles('<dd', us, part)
 end
 
 -- Spends (or gives back) the time `t` takes, everything due by `since` having come back.
@@ -46,7 +48,7 @@ end
 
 -- plain: scale, time of the cost, depth and what may be waited together
 algorithms.m = function(text, now, numbers, action)
-  local scale, t_us, t_part, bound_us, bound_part = struct.unpack('<ddddd', numbers)
+  local scale, t_us, t_part, bound_us, bound_part = unpack_doubles('<ddddd', numbers)
   local us, part = 0, 0
   if text then
     us, part = read(text)
@@ -68,7 +70,7 @@ end
 -- key owes, how far ahead is not held back (-1: none), whether one pays later
 algorithms.M = function(text, now, numbers, action)
   local scale, t_us, t_part, depth_us, depth_part, wait, interval, offset, owed_us, owed_part,
-    smooth_us, smooth_part, later = struct.unpack('<ddddddddddddd', numbers)
+    smooth_us, smooth_part, later = unpack_doubles('<ddddddddddddd', numbers)
   -- The last moment by `moment` at which tokens came back.
   local function refilled_at(moment)
     if interval == 0 then

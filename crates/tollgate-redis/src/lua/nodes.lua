@@ -9,9 +9,9 @@ local function nodes(keys, args)
   if args[2] == 'gone' then
     redis.call('ZREM', keys[1], args[1])
   else
-    redis.call('ZADD', keys[1], string.format('%.0f', now), args[1])
+    redis.call('ZADD', keys[1], string.format('%d', now), args[1])
     redis.call('PEXPIRE', keys[1], 2 * SILENT / 1000)
   end
-  redis.call('ZREMRANGEBYSCORE', keys[1], '-inf', string.format('(%.0f', now - SILENT))
+  redis.call('ZREMRANGEBYSCORE', keys[1], '-inf', string.format('(%d', now - SILENT))
   return redis.call('ZCARD', keys[1])
 end

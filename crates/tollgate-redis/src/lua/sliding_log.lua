@@ -10,7 +10,7 @@ end
 
 -- limit, window, gap, slot, whether refusals count, cost, wait, whether it could ever pass
 algorithms.l = function(text, now, numbers, action)
-  local limit, window, gap, slot, counts, cost, patience, can = struct.unpack('<dddddddd', numbers)
+  local limit, window, gap, slot, counts, cost, patience, can = unpack_doubles('<dddddddd', numbers)
   counts = counts == 1
   local total = text and tonumber(string.sub(text, 1, HEADER)) or 0
   local first, last = HEADER, text and #text or HEADER
@@ -79,7 +79,7 @@ algorithms.l = function(text, now, numbers, action)
     else
       if newest_at then
         -- The former newest goes back into the text, with whatever was dropped before it gone.
-        added = string.format('%020.0f%020.0f', newest_at, newest_cost)
+        added = string.format('%020d%020d', newest_at, newest_cost)
         moment = moment > newest_at and moment or newest_at
       end
       newest_at, newest_cost = moment, cost
@@ -130,8 +130,8 @@ algorithms.l = function(text, now, numbers, action)
       return false, 0
     end
     local kept = first < last and string.sub(text, first + 1, last) or ''
-    return string.format('%024.0f', total) .. kept .. added
-      .. string.format('%020.0f%020.0f', newest_at, newest_cost), newest_at + window - now
+    return string.format('%024d', total) .. kept .. added
+      .. string.format('%020d%020d', newest_at, newest_cost), newest_at + window - now
   end
   forget()
   if action ~= 'T' then

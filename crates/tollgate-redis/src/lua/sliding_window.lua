@@ -42,7 +42,7 @@ end
 
 -- limit, length, whether refusals count, cost, wait, whether it could ever pass
 algorithms.w = function(text, now, numbers, action)
-  local limit, length, counts, cost, wait, can = struct.unpack('<dddddd', numbers)
+  local limit, length, counts, cost, wait, can = unpack_doubles('<dddddd', numbers)
   counts = counts == 1
   local start, previous, current = read(text)
   if previous > 2251799813685247 or current > MAX or start > MAX then
@@ -56,7 +56,7 @@ algorithms.w = function(text, now, numbers, action)
   if current > 2251799813685247 then
     return BEYOND
   end
-  local state = previous + current > 0 and string.format('%.0f:%.0f:%.0f', start, previous, current)
+  local state = previous + current > 0 and string.format('%d:%d:%d', start, previous, current)
   local full = start + 2 * length - now
   local latest = now + wait
   latest = latest > MAX and MAX or latest

@@ -1,17 +1,19 @@
 -- Mirrors together.rs: all checks of a request, or none.
 --
 -- The counters of one key are the fields of one hash, so that any number of limits on it is read and
--- written at once. Its field `e` says until when, in milliseconds, Redis keeps it.
+-- written at once. Its field `e` says until when, in microseconds, Redis keeps it.
 
--- The time, and whether the caller still waits. Tests bring a time of their own.
+-- The time, whether the caller no longer waits, and how many milliseconds more a hash is to be kept:
+-- tests bring a time of their own, which may stand still while the server's goes on.
 local function clock(args)
-  local now = tonumber(args[1])
-  if now == 0 then
-    local time = redis.call('TIME')
-    now = time[1] * 1000000 + time[2]
+  unpack_doubles, pack_doubles = struct.unpack, struct.pack
+  local now, deadline = unpack_doubles('<dd', args[1])
+  if now > 0 then
+    return now, false, 3600000
   end
-  local deadline = tonumber(args[2])
-  return now, deadline > 0 and now > deadline
+  local time = redis.call('TIME')
+  now = time[1] * 1000000 + time[2]
+  return now, deadline > 0 and now > deadline, 0
 end
 
 -- What becomes of a hash: names and states in turn, for how long the longest of them matters, and what
@@ -31,16 +33,15 @@ end
 
 -- Writes it down. The end of the hash is put off by more than needed, so that it need not be at every
 -- request.
-local function put(key, page, ends, now, args)
+local function put(key, page, ends, now, slack)
   local size = #page
   if size > 0 then
-    local ms = page.matters / 1000
-    if now / 1000 + ms > tonumber(ends or 0) then
-      ms = math.floor(ms * 2) + 1000
-      page[size + 1], page[size + 2] = 'e', math.floor(now / 1000) + ms
+    local matters = page.matters
+    if not ends or now + matters > unpack_doubles('<d', ends) then
+      matters = 2 * matters + 1000000
+      page[size + 1], page[size + 2] = 'e', pack_doubles('<d', now + matters)
       redis.call('HSET', key, unpack(page))
-      -- Time of a test's own may stand still while the server's goes on.
-      redis.call('PEXPIRE', key, args[1] == '0' and ms or ms + 3600000)
+      redis.call('PEXPIRE', key, string.format('%d', matters / 1000 + slack))
     else
       redis.call('HSET', key, unpack(page))
     end
@@ -76,15 +77,15 @@ local function look(key, args, at, count, step)
   return redis.call('HMGET', key, unpack(names))
 end
 
--- args: time or 0, deadline or 0, action (T take, S spend, R refund, X release), then for each key how
+-- args: time and deadline (0: none), action (T take, S spend, R refund, X release), then for each key how
 -- many checks are about it, and for each of those its field, its kind (and F if it may be elsewhere)
 -- and its numbers. The answer: the time, a code, and the states as they were.
 local function run(keys, args)
-  local now, late = clock(args)
+  local now, late, slack = clock(args)
   if late then
     return { now, LATE }
   end
-  local action, at, answer, size = args[3], 4, { now, PASSES }, 2
+  local action, at, answer, size = args[2], 3, { now, PASSES }, 2
   local ends, passed, refused = {}, {}, {}
   for k = 1, #keys do
     local count = tonumber(args[at])
@@ -124,16 +125,16 @@ local function run(keys, args)
   local pages = answer[2] == PASSES and passed or refused
   for k = 1, #keys do
     if pages[k] then
-      put(keys[k], pages[k], ends[k], now, args)
+      put(keys[k], pages[k], ends[k], now, slack)
     end
   end
   return answer
 end
 
--- args: time or 0, deadline or 0, then for each key how many fields of it are asked for, and their
+-- args: time and deadline (0: none), then for each key how many fields of it are asked for, and their
 -- names. The answer: the time, a code, the states.
 local function read(keys, args)
-  local answer, at = { clock(args), PASSES }, 3
+  local answer, at = { clock(args), PASSES }, 2
   for k = 1, #keys do
     local count = tonumber(args[at])
     local states = look(keys[k], args, at + 1, count, 1)
@@ -145,15 +146,15 @@ local function read(keys, args)
   return answer
 end
 
--- args: time or 0, deadline or 0, then for each key how many fields of it there are, and for each its
+-- args: time and deadline (0: none), then for each key how many fields of it there are, and for each its
 -- name, what its state was (-: none), what it shall be (-: none) and for how many microseconds that
 -- matters. Writes all if nothing has changed.
 local function swap(keys, args)
-  local now, late = clock(args)
+  local now, late, slack = clock(args)
   if late then
     return { now, LATE }
   end
-  local answer, at, held = { now, PASSES }, 3, {}
+  local answer, at, held = { now, PASSES }, 2, {}
   for k = 1, #keys do
     local count = tonumber(args[at])
     held[k] = look(keys[k], args, at + 1, count, 4)
@@ -169,7 +170,7 @@ local function swap(keys, args)
   if answer[2] == REFUSED then
     return answer
   end
-  at = 3
+  at = 2
   for k = 1, #keys do
     local page = { matters = 0 }
     for i = 1, #held[k] - 1 do
@@ -178,7 +179,7 @@ local function swap(keys, args)
         note(page, name, shall_be ~= '-' and shall_be, tonumber(matters), was ~= '-')
       end
     end
-    put(keys[k], page, held[k][1], now, args)
+    put(keys[k], page, held[k][1], now, slack)
     at = at + 1 + 4 * (#held[k] - 1)
   end
   return answer

@@ -113,7 +113,7 @@ end
 -- saved time is as good as warm, how much more is cold, what the coldest costs in nanoseconds, wait
 algorithms.u = function(text, now, numbers, action)
   local scale, per_nano, t_us, t_part, idle_us, idle_part, warm_up, warm_us, warm_part, cold_us,
-    cold_part, coldest, wait = struct.unpack('<ddddddddddddd', numbers)
+    cold_part, coldest, wait = unpack_doubles('<ddddddddddddd', numbers)
   local stored_us, stored_part, free_us, free_part = warm_up, 0, now, 0
   if text then
     local parts = {}
@@ -184,7 +184,7 @@ algorithms.u = function(text, now, numbers, action)
     return BEYOND
   end
   local matters = free_us - now + warm_up - stored_us + 1
-  local state = string.format('%.0f:%.0f:%.0f:%.0f', stored_us, stored_part, free_us, free_part)
+  local state = string.format('%d:%d:%d:%d', stored_us, stored_part, free_us, free_part)
   if free_us == now and free_part == 0 and stored_us == warm_up then
     state = false
   end

@@ -51,14 +51,11 @@ impl<'a> Part<'a> {
     pub(super) fn times(&self, words: &mut Words) {
         let now = self.strict.clock.now();
         if self.strict.manual {
-            words.number(text::micros(now));
-            words.number(0);
-            return;
+            return words.doubles(&[text::micros(now) as f64, 0.0]);
         }
-        words.number(0);
         let latest = self.strict.fleet.clock(self.place).latest(now);
         let deadline = latest.map(|latest| latest + Span::from(self.strict.fleet.timeout()));
-        words.number(deadline.map_or(0, text::micros));
+        words.doubles(&[0.0, deadline.map_or(0, text::micros) as f64]);
     }
 
     /// Asks, and learns from the answer what time it is there.

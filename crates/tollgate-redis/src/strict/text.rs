@@ -1,4 +1,5 @@
-//! States as text: what is in Redis, and what the Lua reads and writes.
+//! States as text: what is in Redis, and what the Lua reads and writes. Digits that anybody can read,
+//! except for the everyday meter, whose digits would cost Redis more than the decision.
 
 use std::io::Write;
 use std::str::FromStr;
@@ -6,10 +7,11 @@ use std::str::FromStr;
 use tollgate::state::State;
 use tollgate::{Engine, Limit, Time};
 use tollgate_core::{
-    ConcurrencyState, FixedWindowState, Lease, SlidingLogState, SlidingWindowState, WarmUpState,
+    ConcurrencyState, FixedWindowState, Lease, Meter, MeterState, SlidingLogState,
+    SlidingWindowState, WarmUpState,
 };
 
-use super::units::Units;
+use super::units::{MAX, Units};
 
 /// Digits of the sum in front of a list.
 const SUM: usize = 24;
@@ -21,16 +23,16 @@ pub(crate) fn written(state: &State, limit: &Limit) -> Option<Vec<u8>> {
     let mut text = Vec::new();
     // Writing to memory does not fail.
     let _ = match (state, limit.engine()) {
-        (State::Meter(state), Engine::Meter(meter)) => match Units::of(meter) {
-            Some(units) => match units.written(state.parts()) {
-                (us, 0) => write!(text, "{us}"),
-                (us, part) => write!(text, "{us}:{part}"),
-            },
-            None => {
-                let (ns, frac) = state.parts();
-                write!(text, "{ns}:{frac}")
+        (State::Meter(state), Engine::Meter(meter)) => {
+            let units = Units::of(meter);
+            let (us, part) = units.map_or(state.parts(), |units| units.written(state.parts()));
+            match (units, part) {
+                (Some(_), 0) if us <= MAX => text.write_all(&double(us)),
+                (Some(_), _) if us <= MAX => text.write_all(&[double(us), double(part)].concat()),
+                // More than Lua can count.
+                _ => write!(text, "{us:0DIGITS$}:{part:0DIGITS$}"),
             }
-        },
+        }
         (State::FixedWindow(state), _) => {
             let (end, used) = state.parts();
             write!(text, "{}:{used}", micros(end))
@@ -70,16 +72,11 @@ pub(crate) fn written(state: &State, limit: &Limit) -> Option<Vec<u8>> {
 
 /// The state of that text; none if it is no such state.
 pub(crate) fn read(text: &[u8], limit: &Limit) -> Option<State> {
+    if let Engine::Meter(meter) = limit.engine() {
+        return Some(State::Meter(arrival(text, meter)?));
+    }
     let text = std::str::from_utf8(text).ok()?;
     Some(match limit.engine() {
-        Engine::Meter(meter) => {
-            let (us, part) = text.split_once(':').unwrap_or((text, "0"));
-            let (us, part) = (us.parse().ok()?, part.parse().ok()?);
-            State::Meter(match Units::of(meter) {
-                Some(units) => units.state(us, part),
-                None => tollgate_core::MeterState::from_parts(us, part),
-            })
-        }
         Engine::FixedWindow(_) => {
             let [end, used] = numbers(text)?;
             State::FixedWindow(FixedWindowState::from_parts(time(end), used))
@@ -105,8 +102,29 @@ pub(crate) fn read(text: &[u8], limit: &Limit) -> Option<State> {
             let lease = |[expires, cost, id]: [u64; 3]| Lease { id, cost, expires: time(expires) };
             State::Leases(Box::new(leases.map(lease).collect::<ConcurrencyState>()))
         }
-        Engine::Adaptive(_) | Engine::Unlimited => return None,
+        Engine::Meter(_) | Engine::Adaptive(_) | Engine::Unlimited => return None,
     })
+}
+
+/// One double, two of them, or digits.
+fn arrival(text: &[u8], meter: &Meter) -> Option<MeterState> {
+    let whole = |bytes: &[u8]| -> Option<u64> {
+        let number = f64::from_le_bytes(bytes.try_into().ok()?);
+        (0.0..=MAX as f64).contains(&number).then_some(number as u64)
+    };
+    let (us, part) = match text.len() {
+        8 => (whole(text)?, 0),
+        16 => (whole(&text[..8])?, whole(&text[8..])?),
+        _ => numbers(std::str::from_utf8(text).ok()?).map(|[us, part]| (us, part))?,
+    };
+    Some(match Units::of(meter) {
+        Some(units) => units.state(us, part),
+        None => MeterState::from_parts(us, part),
+    })
+}
+
+fn double(number: u64) -> [u8; 8] {
+    (number as f64).to_le_bytes()
 }
 
 fn log(text: &str) -> Option<SlidingLogState> {

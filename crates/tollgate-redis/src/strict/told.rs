@@ -99,7 +99,7 @@ impl<'w> Teller<'w> {
     fn told(&mut self, kind: u8, numbers: &[f64]) -> Told {
         let kind_and_former = [kind, b'F'];
         self.words.push(&kind_and_former[..1 + usize::from(self.elsewhere)]);
-        self.words.write(|out| numbers.iter().for_each(|n| out.extend(n.to_le_bytes())));
+        self.words.doubles(numbers);
         Told::Yes(families_of(kind))
     }
 

@@ -131,8 +131,7 @@ impl Sequence {
 
     fn told(&self, action: Action, asked: Vec<(usize, usize, u64, u64, Span)>) -> Option<Step> {
         let mut args = Words::default();
-        args.number(text::micros(self.now));
-        args.number(0);
+        args.doubles(&[text::micros(self.now) as f64, 0.0]);
         args.push(letter(action).as_bytes());
         let checks = self.checks(&asked);
         let layout = Layout::new("t", &checks, false);
@@ -175,8 +174,8 @@ impl Sequence {
             let known = self.states.get(seat).cloned().and_then(live);
             let known = known.and_then(|state| text::written(&state, check.limit));
             let kept = match text {
-                Reply::Nil => None,
-                text => text::read(text.text().as_bytes(), check.limit),
+                Reply::Bytes(text) => text::read(text, check.limit),
+                _ => None,
             };
             let kept = kept.and_then(live).and_then(|state| text::written(&state, check.limit));
             if known != kept {
