@@ -12,7 +12,7 @@ use super::sample::Asked;
 use super::subject::Subject;
 
 /// How many callers wait for an answer at any time.
-pub(crate) const IN_FLIGHT: usize = 50;
+pub(crate) const IN_FLIGHT: usize = 200;
 
 /// How long to go on.
 #[derive(Clone, Copy, Debug)]
