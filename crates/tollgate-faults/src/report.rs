@@ -10,14 +10,14 @@ use crate::scenarios::{Scenario, Story};
 
 /// What is promised: no call takes much longer than the time-out, a resting store answers at once,
 /// and a store that is well again is used again soon.
-const LONGEST: Duration = Duration::from_millis(75);
+const LONGEST: Duration = Duration::from_millis(60);
 const AT_ONCE: Duration = Duration::from_millis(1);
-const OPENS: Duration = Duration::from_millis(75);
+const OPENS: Duration = Duration::from_millis(50);
 const RECOVERS: Duration = Duration::from_secs(1);
 
 pub(crate) fn head() {
     println!(
-        "tollgate-faults {}: 16 callers, each 1 ms after its last answer; time-out 50 ms",
+        "tollgate-faults {}: 16 callers, each 1 ms after its last answer; time-out 40 ms",
         env!("CARGO_PKG_VERSION")
     );
 }
@@ -75,8 +75,8 @@ pub(crate) fn print(scenario: &Scenario, story: &Story) -> bool {
             percentile(&resting, 99)
         );
         println!("  used again   {recovered:?} after it was well");
-        kept.is("no call takes longer than 75 ms", longest <= LONGEST);
-        kept.is("left alone within 75 ms", opened_in.is_none_or(|span| span <= OPENS));
+        kept.is("no call takes longer than 60 ms", longest <= LONGEST);
+        kept.is("left alone within 50 ms", opened_in.is_none_or(|span| span <= OPENS));
         kept.is("then an answer within 1 ms (p99)", percentile(&resting, 99) <= AT_ONCE);
         kept.is("used again within 1 s", recovered.is_none_or(|span| span <= RECOVERS));
     }

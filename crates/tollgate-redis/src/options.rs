@@ -91,7 +91,7 @@ impl Options {
         Ok(Options { prefix: prefix.to_owned(), ..self })
     }
 
-    /// How long an answer may take: 50 ms unless told otherwise. A server that is silent for
+    /// How long an answer may take: 40 ms unless told otherwise. A server that is silent for
     /// longer is left alone until it is well again.
     pub fn timeout(self, timeout: Duration) -> Result<Options, ConnectError> {
         Ok(Options { timeout: within("the time-out", timeout)?, ..self })
@@ -194,7 +194,7 @@ impl FromStr for Options {
         Ok(Options {
             groups,
             prefix: "tollgate".to_owned(),
-            timeout: Duration::from_millis(50),
+            timeout: Duration::from_millis(40),
             connect_timeout: Duration::from_secs(1),
             connections: 2,
             sync_interval: Duration::from_millis(100),

@@ -192,6 +192,7 @@ impl Server {
             tracing::warn!(connections = connections.count(), "cut off: they did not end in time");
         }
         let Context { rules, engine, .. } = self.context;
+        engine.store().flush().await;
         let close = move || {
             rules.close();
             engine.telemetry().close();

@@ -45,7 +45,7 @@ pub(crate) struct StoreArgs {
     /// What the names of all keys in the store start with: tollgate
     #[arg(long, env = "TOLLGATE_STORE_PREFIX", value_name = "PREFIX")]
     store_prefix: Option<String>,
-    /// How long the store may take to answer: 50ms
+    /// How long the store may take to answer: 40ms
     #[arg(long, env = "TOLLGATE_STORE_TIMEOUT", value_name = "TIME", value_parser = patience)]
     store_timeout: Option<Duration>,
     /// Who vouches for the store, in PEM; those this machine trusts without it

@@ -21,11 +21,14 @@ pub(crate) struct Health {
 
 impl AnyStore {
     pub(crate) fn health(&self) -> Health {
-        let troubles = match self {
-            AnyStore::Memory(_) => Vec::new(),
-            AnyStore::Redis(shared) => troubles(shared.store.health()),
-        };
-        Health { troubles, nodes: self.nodes(), overshoot_bound: 0 }
+        match self {
+            AnyStore::Memory(_) => Health { nodes: self.nodes(), ..Health::default() },
+            AnyStore::Redis(shared) => Health {
+                troubles: troubles(shared.store.health()),
+                nodes: self.nodes(),
+                overshoot_bound: shared.store.overshoot_bound(),
+            },
+        }
     }
 
     /// For `/readyz`, and for whoever shows it to people.

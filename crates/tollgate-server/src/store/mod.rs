@@ -67,6 +67,13 @@ impl AnyStore {
         }
     }
 
+    /// Hands back what this server holds of shared limits, and tells what it spent of them.
+    pub(crate) async fn flush(&self) {
+        if let AnyStore::Redis(shared) = self {
+            shared.store.flush().await;
+        }
+    }
+
     /// The store, if it is in this process.
     #[inline]
     pub(crate) fn memory(&self) -> Option<&MemoryStore> {
