@@ -43,8 +43,9 @@
 //! until a probe finds it well, and calls fail at once. What a failed call means is the caller's
 //! choice: `on_error` of a rule.
 //!
-//! Rejected: the state as a hash or a sorted set, as most recipes keep it. One string, read and
-//! written once, costs the server less, and expires in the same command that writes it.
+//! Rejected: a key for each counter, which was here first. Every further key costs Redis a third of a
+//! whole decision; the counters of one of our keys are the fields of one hash, so that three limits
+//! are read at once, written at once and expire together.
 
 mod fleet;
 mod modes;
