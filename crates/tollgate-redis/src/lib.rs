@@ -37,7 +37,7 @@
 //! concurrency; everything else is strict. What a bucket's users gave back within the time it takes
 //! to fill comes on top of a leased limit, and so do, after a reset, the chunks that are out. In
 //! every mode, a key that the store has just refused is refused here, in the same words, until its
-//! time to retry: what *other* nodes give back or reset before is seen then.
+//! time to retry: what *other* nodes give back or reset before is seen within two seconds.
 //!
 //! **Sick servers.** A server that does not answer costs one time-out; from then on it is left alone
 //! until a probe finds it well, and calls fail at once. What a failed call means is the caller's

@@ -51,9 +51,9 @@ impl RedisStore {
         let strict = Arc::new(Strict::new(fleet, &options.prefix, clock));
         let nodes = Arc::new(Nodes::new(&options.prefix));
         let modes = Arc::new(Modes::new(strict.clone(), nodes.count().clone()));
-        nodes.beat(strict.fleet()).await;
         let inner = Arc::new(Inner { strict, modes, nodes, runtime: Handle::current() });
-        every(BEAT, &inner, |inner| async move { inner.nodes.beat(inner.strict.fleet()).await });
+        inner.beat().await;
+        every(BEAT, &inner, |inner| async move { inner.beat().await });
         every(TIDY, &inner, |inner| async move { inner.modes.tidy().await });
         every(options.sync_interval, &inner, |inner| async move { inner.modes.exchange().await });
         Ok(RedisStore(inner))
@@ -106,6 +106,19 @@ impl Store for RedisStore {
 
     fn is_shared(&self) -> bool {
         true
+    }
+}
+
+impl Inner {
+    /// Says that this node is there, and hears of the others.
+    async fn beat(&self) {
+        let gave_back = self.modes.has_given_back().swap(false, Ordering::Relaxed);
+        match self.nodes.beat(self.strict.fleet(), gave_back).await {
+            Ok(Some(at)) => self.modes.doubt(at),
+            Ok(None) => {}
+            // It must be said again.
+            Err(()) => drop(self.modes.has_given_back().fetch_or(gave_back, Ordering::Relaxed)),
+        }
     }
 }
 

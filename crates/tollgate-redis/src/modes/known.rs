@@ -170,6 +170,17 @@ impl Known {
         self.count.fetch_sub(before - shard.len(), Ordering::Relaxed);
     }
 
+    /// Somebody else gave something back: who knows to whom.
+    pub(crate) fn forget_all(&self, given_back_at: Time) {
+        for given_back in &self.given_back {
+            given_back.fetch_max(given_back_at.as_nanos(), Ordering::Relaxed);
+        }
+        for mut shard in self.shards.each() {
+            self.count.fetch_sub(shard.len(), Ordering::Relaxed);
+            shard.clear();
+        }
+    }
+
     fn forget(&self, checks: &[Check<'_>]) {
         if self.count.load(Ordering::Relaxed) == 0 {
             return;

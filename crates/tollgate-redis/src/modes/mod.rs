@@ -17,7 +17,7 @@ mod tests;
 mod truth;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use futures_util::future::join_all;
 use smallvec::SmallVec;
@@ -39,6 +39,8 @@ pub(crate) struct Modes<T> {
     leases: Leases<T>,
     synced: Synced<T>,
     nodes: Arc<AtomicU64>,
+    /// Whether something was given back here that the other nodes have not heard of.
+    gave_back: AtomicBool,
 }
 
 type Places = SmallVec<[usize; 4]>;
@@ -84,11 +86,30 @@ impl<T: Truth> Modes<T> {
             synced: Synced::new(truth.clone()),
             truth,
             nodes,
+            gave_back: AtomicBool::new(false),
         }
     }
 
     /// Runs a call: all or none.
     pub(crate) async fn run(&self, call: Call<'_>) -> Result<Verdicts, StoreError> {
+        let verdicts = self.decide(call).await?;
+        if matches!(call.action, Action::Refund | Action::Reset) {
+            self.gave_back.store(true, Ordering::Relaxed);
+        }
+        Ok(verdicts)
+    }
+
+    /// Whether something was given back since this was last asked.
+    pub(crate) fn has_given_back(&self) -> &AtomicBool {
+        &self.gave_back
+    }
+
+    /// Another node gave something back then: what is known to be exhausted may no longer be.
+    pub(crate) fn doubt(&self, given_back_at: Time) {
+        self.known.forget_all(given_back_at);
+    }
+
+    async fn decide(&self, call: Call<'_>) -> Result<Verdicts, StoreError> {
         if call.checks.iter().all(|check| check.consistency == Consistency::Strict) {
             return Ok(self.ask(call).await?.verdicts);
         }
