@@ -10,16 +10,18 @@ use siphasher::sip::SipHasher13;
 
 use crate::Bucket;
 
-/// The bucket of these parts, the same in every process and on every machine; other parts, or the
-/// same ones cut differently, are another bucket.
-///
-/// ```
-/// use tollgate::rules::bucket;
-/// assert_eq!(bucket(&["mail", "10/s"]), bucket(&["mail", "10/s"]));
-/// assert_ne!(bucket(&["mail", "10/s"]), bucket(&["mail1", "0/s"]));
-/// ```
-pub fn bucket(parts: &[&str]) -> Bucket {
-    Bucket::new(stable_hash(parts))
+impl Bucket {
+    /// The bucket of these parts, the same in every process and on every machine; other parts, or the
+    /// same ones cut differently, are another bucket.
+    ///
+    /// ```
+    /// use tollgate::Bucket;
+    /// assert_eq!(Bucket::of(&["mail", "10/s"]), Bucket::of(&["mail", "10/s"]));
+    /// assert_ne!(Bucket::of(&["mail", "10/s"]), Bucket::of(&["mail1", "0/s"]));
+    /// ```
+    pub fn of(parts: &[&str]) -> Bucket {
+        Bucket::new(stable_hash(parts))
+    }
 }
 
 /// A hash that will be the same tomorrow and elsewhere.
@@ -38,14 +40,14 @@ mod tests {
 
     #[test]
     fn buckets_are_told_apart_by_their_parts() {
-        assert_eq!(bucket(&["shop", "api"]), bucket(&["shop", "api"]));
-        assert_ne!(bucket(&["shop", "api"]), bucket(&["shopa", "pi"]));
-        assert_ne!(bucket(&["shop", "api"]), bucket(&["shop", "api", ""]));
+        assert_eq!(Bucket::of(&["shop", "api"]), Bucket::of(&["shop", "api"]));
+        assert_ne!(Bucket::of(&["shop", "api"]), Bucket::of(&["shopa", "pi"]));
+        assert_ne!(Bucket::of(&["shop", "api"]), Bucket::of(&["shop", "api", ""]));
     }
 
     /// Counters in a shared store outlive this build: the numbers must never change.
     #[test]
     fn numbers_are_for_ever() {
-        assert_eq!(bucket(&["shop", "api", "10/s"]).number(), 2_184_551_255_513_851_327);
+        assert_eq!(Bucket::of(&["shop", "api", "10/s"]).number(), 2_184_551_255_513_851_327);
     }
 }

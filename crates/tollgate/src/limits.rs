@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 use tollgate_core::{Carry, Time};
 
 use crate::store::{Bucket, Check, Former};
-use crate::{Key, Limit, identity};
+use crate::{Key, Limit};
 
 /// How many changes back a key that was not seen since is still found.
 const MAX_FORMER: usize = 4;
@@ -40,7 +40,7 @@ impl Family {
                 Bucket::new(number << 32 | generation | (index as u64 & 0xff))
             }
             Family::Named(name) => {
-                identity::bucket(&["limiter", name, &index.to_string(), &limit.to_string()])
+                Bucket::of(&["limiter", name, &index.to_string(), &limit.to_string()])
             }
         };
         limits.iter().enumerate().map(bucket).collect()

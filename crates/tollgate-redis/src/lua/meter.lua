@@ -4,7 +4,9 @@
 -- One double, or two if there are parts: reading and writing digits would cost more than deciding. What
 -- is longer is beyond what Lua can count.
 local function read(state)
-  if #state == 8 then
+  if not state then
+    return 0, 0
+  elseif #state == 8 then
     return (unpack_doubles('<d', state)), 0
   elseif #state == 16 then
     return unpack_doubles('<dd', state)
@@ -49,12 +51,9 @@ end
 -- plain: scale, time of the cost, depth and what may be waited together
 algorithms.m = function(text, now, numbers, action)
   local scale, t_us, t_part, bound_us, bound_part = unpack_doubles('<ddddd', numbers)
-  local us, part = 0, 0
-  if text then
-    us, part = read(text)
-    if us > MAX then
-      return BEYOND
-    end
+  local us, part = read(text)
+  if us > MAX then
+    return BEYOND
   end
   us, part = charge(us, part, now, t_us, t_part, scale, action)
   if us > MAX then
@@ -80,12 +79,9 @@ algorithms.M = function(text, now, numbers, action)
     return moment - moment % interval
   end
   local since = refilled_at(now)
-  local us, part = 0, 0
-  if text then
-    us, part = read(text)
-    if us > MAX then
-      return BEYOND
-    end
+  local us, part = read(text)
+  if us > MAX then
+    return BEYOND
   end
   -- A key that starts with less than all begins now, whether it gets anything or not.
   local begun

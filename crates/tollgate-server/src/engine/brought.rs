@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 use tollgate::limit::{InvalidLimit, ParseLimitError};
-use tollgate::rules::bucket;
 use tollgate::{Bucket, Check, Engine, Key, Limit};
 
 /// So many texts are remembered. They come from clients: more are read each time.
@@ -39,7 +38,7 @@ pub(crate) enum BroughtError {
 impl Brought {
     /// A limit, known by what it says and not by how that was written.
     pub(crate) fn new(limit: Limit) -> Brought {
-        let bucket = bucket(&["brought", &limit.to_string()]);
+        let bucket = Bucket::of(&["brought", &limit.to_string()]);
         Brought { limit, bucket }
     }
 

@@ -98,7 +98,6 @@ use std::collections::HashMap;
 use std::str::FromStr;
 use std::sync::Arc;
 
-pub use crate::identity::bucket;
 pub use adjust::Adjustment;
 pub use adjust_key::KeyAdjustment;
 pub use cases::CaseResult;

@@ -10,15 +10,14 @@ use super::super::source::{At, Place};
 use super::super::written::{self, Document, Written};
 use super::rule::Compiler;
 use super::unknown;
-use crate::Limit;
-use crate::identity;
+use crate::{Bucket, Limit};
 
 /// Binds a limit of a rule to its bucket.
 ///
 /// The bucket's number depends on the limit, not on its place in a list: limits can be reordered,
 /// and rules that share a bucket and a limit share counters.
 pub(crate) fn bind(limit: Limit, domain: &str, bucket: &str) -> Bound {
-    let number = identity::bucket(&[domain, bucket, &limit.to_string()]);
+    let number = Bucket::of(&[domain, bucket, &limit.to_string()]);
     Bound { limit, bucket: number }
 }
 

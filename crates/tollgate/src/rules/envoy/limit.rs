@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::Unit;
 use super::fields::{Fields, Kind, REPLACES, text};
-use crate::identity;
 use crate::limit::{AlgorithmName, InvalidLimit};
 use crate::rules::diagnostic::{Diagnostic, Diagnostics};
 use crate::rules::source::{At, Place};
@@ -49,7 +48,7 @@ impl Counted {
 fn bucket(domain: &str, limit: &Limit, unit: Unit, multiplier: u32, nth: usize) -> Bucket {
     let length = unit.span().as_nanos() as u128 * u128::from(multiplier) / 1_000_000_000;
     let algorithm = limit.quota().algorithm;
-    identity::bucket(&["envoy", domain, algorithm.as_str(), &length.to_string(), &nth.to_string()])
+    Bucket::of(&["envoy", domain, algorithm.as_str(), &length.to_string(), &nth.to_string()])
 }
 
 /// A limit as it was written, to be compiled once all limits of its descriptor are known.
