@@ -147,9 +147,22 @@ impl Options {
         self
     }
 
-    /// Looks at the files of TLS as connecting would, and connects to nobody.
+    /// Looks at what connecting would, the files of TLS among it, and connects to nobody.
     pub fn check(&self) -> Result<(), ConnectError> {
+        self.check_logins()?;
         fleet::read_tls(self).map(drop)
+    }
+
+    /// A password may come after its user, but must be there in the end.
+    pub(crate) fn check_logins(&self) -> Result<(), ConnectError> {
+        let lacks = |group: &&Group| group.login.user.is_some() && group.login.password.is_none();
+        match self.groups.iter().find(lacks) {
+            None => Ok(()),
+            Some(group) => Err(ConnectError::new(format!(
+                "{group}: a user without a password: write user:password@, or :password@ where \
+                 there are no users, or give the password apart"
+            ))),
+        }
     }
 
     /// Whether any of the groups speaks TLS.

@@ -64,6 +64,7 @@ impl Fleet {
     /// Connects. A server that is down is no error: it is looked for, and calls fail until it is
     /// there. What waiting cannot mend is.
     pub(crate) async fn open(options: &Options) -> Result<Fleet, ConnectError> {
+        options.check_logins()?;
         let tls = read_tls(options)?;
         let clock = Clock::system();
         let changes = watch::Sender::new(0);

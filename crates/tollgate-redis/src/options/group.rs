@@ -88,7 +88,8 @@ impl fmt::Display for Login {
         match &self.password {
             Some(_) => write!(f, "{user}:***@"),
             None if user.is_empty() => Ok(()),
-            None => write!(f, "{user}@"),
+            // Who forgets the colon writes the password here.
+            None => f.write_str("***@"),
         }
     }
 }

@@ -120,11 +120,6 @@ fn login(text: &str) -> Result<Login, String> {
     };
     let user = Some(decoded(user)?).filter(|user| !user.is_empty());
     let password = password.filter(|password| !password.is_empty());
-    if user.is_some() && password.is_none() {
-        return Err("a user without a password: write user:password@, or :password@ where there \
-                    are no users"
-            .into());
-    }
     Ok(Login { user, password })
 }
 

@@ -9,7 +9,8 @@ fn read(text: &str) -> Options {
 }
 
 fn mistake(text: &str) -> String {
-    text.parse::<Options>().expect_err(text).to_string()
+    let checked = text.parse::<Options>().and_then(|options| options.check());
+    checked.expect_err(text).to_string()
 }
 
 #[test]
