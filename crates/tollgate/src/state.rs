@@ -36,7 +36,7 @@ pub fn run(call: Call<'_>, states: &mut [Option<State>], now: Time) -> Verdicts 
     let mut accounts = Accounts::new();
     for (i, check) in checks.iter().enumerate() {
         let state = states[i].take().filter(|state| is_live(state, check.limit, now));
-        let same_as = checks[..i].iter().rposition(|earlier| is_same(earlier, check));
+        let same_as = checks[..i].iter().rposition(|earlier| earlier.is_about_the_same_as(check));
         accounts.push(Account { same_as, ..Account::open(check, state, now) });
     }
     let verdicts = account::run(action, &mut accounts, now);
@@ -50,10 +50,6 @@ pub fn run(call: Call<'_>, states: &mut [Option<State>], now: Time) -> Verdicts 
 /// Whether there is anything in a state that is still worth knowing under a limit.
 pub fn is_live(state: &State, limit: &Limit, now: Time) -> bool {
     state.fits(limit) && state.full_at(limit) > now
-}
-
-fn is_same(one: &Check<'_>, other: &Check<'_>) -> bool {
-    (one.bucket, one.key) == (other.bucket, other.key)
 }
 
 /// The limits that came before a check's own, the latest first.

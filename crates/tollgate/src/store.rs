@@ -120,6 +120,22 @@ impl<'a> Check<'a> {
     }
 }
 
+impl Check<'_> {
+    /// Whether this and another check are about the same counter.
+    ///
+    /// ```
+    /// use tollgate::{Bucket, Check, Limit};
+    /// let limit: Limit = "10/s".parse()?;
+    /// let check = |bucket, cost| Check::new(Bucket::new(bucket), "ann", &limit, cost);
+    /// assert!(check(0, 1).is_about_the_same_as(&check(0, 2)));
+    /// assert!(!check(0, 1).is_about_the_same_as(&check(1, 1)));
+    /// # Ok::<(), tollgate::limit::ParseLimitError>(())
+    /// ```
+    pub fn is_about_the_same_as(&self, other: &Check<'_>) -> bool {
+        (self.bucket, self.key) == (other.bucket, other.key)
+    }
+}
+
 /// A limit that was replaced, and how its counters carry over to the one that came after it.
 ///
 /// ```

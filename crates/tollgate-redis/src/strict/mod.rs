@@ -20,7 +20,7 @@ use futures_util::future::join_all;
 use smallvec::SmallVec;
 use tollgate::state::State;
 use tollgate::{
-    Action, Call, Check, Clock, Engine, MemoryStore, Retry, Span, Store, StoreError, Time, Verdict,
+    Action, Call, Check, Clock, Engine, MemoryStore, Retry, Store, StoreError, Time, Verdict,
     Verdicts,
 };
 
@@ -86,10 +86,14 @@ impl Strict {
 
     /// The latest it can be at the store of that key; none if nothing is known of its clock.
     pub(crate) fn latest(&self, check: &Check<'_>) -> Option<Time> {
-        let now = self.clock.now();
+        self.latest_at(self.place_of(check), self.clock.now())
+    }
+
+    /// The same for a place, when it is `now` here.
+    fn latest_at(&self, place: Place, now: Time) -> Option<Time> {
         match self.manual {
             true => Some(now),
-            false => self.fleet.clock(self.place_of(check)).latest(now),
+            false => self.fleet.clock(place).latest(now),
         }
     }
 
@@ -105,7 +109,7 @@ impl Strict {
         let undone = matches!(call.action, Action::Take { .. })
             && parts.iter().any(|part| part.outcome.as_ref().map_or(true, one_denied));
         let parts = if undone { self.undo(parts, call).await } else { parts };
-        self.join(parts, call.checks.len())
+        self.join(parts)
     }
 
     fn place(&self, check: &Check<'_>) -> Where {
@@ -195,24 +199,20 @@ impl Strict {
         join_all(parts.into_iter().map(undo)).await
     }
 
-    fn join(&self, parts: Vec<Decided>, count: usize) -> Result<Outcome, StoreError> {
+    /// The outcomes of all parts, in the order of the checks.
+    fn join(&self, parts: Vec<Decided>) -> Result<Outcome, StoreError> {
         let mut joined = self.nothing();
-        let nobody = Verdict {
-            allowed: true,
-            limit: 0,
-            remaining: 0,
-            reset_after: Span::ZERO,
-            retry: Retry::Now,
-            wait: Span::ZERO,
-        };
-        joined.verdicts.resize(count, nobody);
-        joined.states.resize(count, None);
+        let mut answers: SmallVec<[(usize, Verdict, Option<State>); 4]> = SmallVec::new();
         for part in parts {
             let Outcome { verdicts, states, now } = part.outcome?;
-            for ((i, verdict), state) in part.of.into_iter().zip(verdicts).zip(states) {
-                (joined.verdicts[i], joined.states[i]) = (verdict, state);
-            }
+            let checks = part.of.into_iter().zip(verdicts).zip(states);
+            answers.extend(checks.map(|((check, verdict), state)| (check, verdict, state)));
             joined.now = now;
+        }
+        answers.sort_unstable_by_key(|(check, ..)| *check);
+        for (_, verdict, state) in answers {
+            joined.verdicts.push(verdict);
+            joined.states.push(state);
         }
         Ok(joined)
     }
@@ -220,6 +220,7 @@ impl Strict {
 
 /// Whether two checks are about the same counter.
 pub(crate) fn names_one_twice(checks: &[Check<'_>]) -> bool {
-    let same = |a: &Check<'_>, b: &Check<'_>| (a.bucket, a.key) == (b.bucket, b.key);
-    (1..checks.len()).any(|i| checks[..i].iter().any(|earlier| same(earlier, &checks[i])))
+    let named_before =
+        |i: usize| checks[..i].iter().any(|earlier| earlier.is_about_the_same_as(&checks[i]));
+    (1..checks.len()).any(named_before)
 }

@@ -53,7 +53,7 @@ impl<'a> Part<'a> {
         if self.strict.manual {
             return words.doubles(&[text::micros(now) as f64, 0.0]);
         }
-        let latest = self.strict.fleet.clock(self.place).latest(now);
+        let latest = self.strict.latest_at(self.place, now);
         let deadline = latest.map(|latest| latest + Span::from(self.strict.fleet.timeout()));
         words.doubles(&[0.0, deadline.map_or(0, text::micros) as f64]);
     }
@@ -78,10 +78,7 @@ impl<'a> Part<'a> {
     async fn decide(&self) -> Result<Outcome, StoreError> {
         let layout = self.layout(false);
         let ours = self.strict.clock.now();
-        let mut around = match self.strict.manual {
-            true => ours,
-            false => self.strict.fleet.clock(self.place).latest(ours).unwrap_or(ours),
-        };
+        let mut around = self.strict.latest_at(self.place, ours).unwrap_or(ours);
         let patience = Span::from(self.strict.fleet.timeout());
         for attempt in 0..ATTEMPTS {
             if attempt > 0 && self.strict.clock.now().since(ours) >= patience {

@@ -41,9 +41,6 @@ impl Part<'_> {
     /// Writes down what each field was and shall be; false if that is the same for all.
     fn changes(&self, layout: &Layout, reply: &Reply, states: &States, words: &mut Words) -> bool {
         let checks = self.call.checks;
-        let is_same = |a: usize, b: usize| {
-            (checks[a].bucket, checks[a].key) == (checks[b].bucket, checks[b].key)
-        };
         let mut changed = false;
         let mut texts = reply.texts.iter();
         for slots in &layout.hashes {
@@ -52,7 +49,7 @@ impl Part<'_> {
                 let check = &checks[slot.check];
                 // Of checks on the same counter the last one knows; what was carried over is gone
                 // from where it was.
-                let last = (0..checks.len()).rfind(|other| is_same(slot.check, *other));
+                let last = checks.iter().rposition(|other| other.is_about_the_same_as(check));
                 let state = last.filter(|_| slot.ago == 0).and_then(|last| states[last].as_ref());
                 let was = texts.next().and_then(Option::as_deref);
                 let shall_be = state.and_then(|state| text::written(state, check.limit));
