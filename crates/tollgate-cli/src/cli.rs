@@ -40,6 +40,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run the server; so does `tollgate` alone
     Serve(Box<ServeArgs>),
+    /// Run a reverse proxy that limits; --to says where requests go
+    Gateway(Box<ServeArgs>),
     /// Write a commented tollgate.yaml to start from
     Init(InitArgs),
     /// Print the rules file that says what another system's configuration says

@@ -70,7 +70,7 @@ fn main() -> ExitCode {
         Some(Command::Rules(command)) => rules_cmd::run(&command),
         Some(Command::Override(command)) => rules_cmd::run_override(&command),
         Some(Command::Lists(command)) => rules_cmd::run_lists(&command),
-        Some(Command::Serve(_)) | None => serve::run(),
+        Some(Command::Serve(_) | Command::Gateway(_)) | None => serve::run(),
     };
     match outcome {
         Ok(Outcome::Fine) => ExitCode::SUCCESS,

@@ -12,7 +12,8 @@ impl Server {
             origin.clone().open()?;
         }
         let doors = [&config.http, &config.grpc, &config.resp, &config.admin];
-        for tls in doors.into_iter().flatten().filter_map(|bind| bind.tls.as_ref()) {
+        let gateway = config.gateway.as_ref().map(|gateway| &gateway.listen);
+        for tls in doors.into_iter().flatten().chain(gateway).filter_map(|bind| bind.tls.as_ref()) {
             Tls::load(tls, &[]).map_err(BindError::from)?;
         }
         if let StoreChoice::Redis(options) = &config.store {

@@ -14,6 +14,11 @@ pub(crate) fn unix_ms() -> i64 {
     now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
 }
 
+/// Seconds since 1970.
+pub(crate) fn unix_s() -> u64 {
+    u64::try_from(unix_ms() / 1000).unwrap_or(0)
+}
+
 /// Milliseconds since some moment of this process; never goes back.
 pub(crate) fn monotonic_ms() -> u64 {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);

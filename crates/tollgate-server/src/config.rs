@@ -12,7 +12,9 @@ use crate::net::{Address, Bind};
 use crate::rules_service::Tokens;
 use crate::sources::Origin;
 
+pub use crate::doors::gateway::{GatewayOptions, UpstreamUrl, UpstreamUrlError};
 pub use tollgate_redis::{ConnectError, Options as RedisOptions};
+pub use tollgate_tower::headers::HeaderStyle;
 
 /// How a server is set up.
 ///
@@ -36,6 +38,8 @@ pub struct Config {
     pub grpc: Option<Bind>,
     /// The door of the Redis protocol.
     pub resp: Option<Bind>,
+    /// The gateway: a reverse proxy that limits.
+    pub gateway: Option<GatewayOptions>,
     /// The admin API's own address.
     pub admin: Option<Bind>,
     /// Who may use the admin API. Without it, tokens are made and kept in the data folder.
@@ -76,6 +80,7 @@ impl Default for Config {
             http: local(8080),
             grpc: local(8081),
             resp: local(6380),
+            gateway: None,
             admin: None,
             admin_tokens: None,
             data_tokens: None,
@@ -101,24 +106,6 @@ pub enum StoreChoice {
     Memory,
     /// In Redis or Valkey, shared by all servers that use the same addresses and prefix.
     Redis(RedisOptions),
-}
-
-/// Which headers tell clients about their limits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum HeaderStyle {
-    /// `RateLimit-Policy` and `RateLimit` of the IETF's tenth draft.
-    #[default]
-    Draft10,
-    /// The eighth draft's.
-    Draft8,
-    /// `RateLimit-Limit`, `RateLimit-Remaining`, `RateLimit-Reset`.
-    Draft6,
-    /// `X-RateLimit-Limit`, `X-RateLimit-Remaining`, `X-RateLimit-Reset`.
-    Legacy,
-    /// `x-ratelimit-*` with quota policy, as Envoy writes the third draft.
-    Envoy03,
-    /// None.
-    None,
 }
 
 /// What a client may cost before it is cut off.

@@ -37,7 +37,6 @@ mod digest;
 mod disk;
 mod doors;
 mod engine;
-pub mod headers;
 pub mod net;
 mod openapi;
 mod rulebook;
@@ -50,3 +49,4 @@ mod telemetry;
 
 pub use config::Config;
 pub use server::{Addresses, SAMPLE_RULES, Server, StartError};
+pub use tollgate_tower::headers;

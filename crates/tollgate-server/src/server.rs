@@ -7,7 +7,7 @@ use tollgate::Clock;
 
 use crate::admin::AdminDoor;
 use crate::config::Config;
-use crate::doors::{grpc::GrpcDoor, http::HttpDoor, resp::RespDoor};
+use crate::doors::{gateway::GatewayDoor, grpc::GrpcDoor, http::HttpDoor, resp::RespDoor};
 use crate::engine::Engine;
 use crate::net::{
     self, Address, Bind, BindError, Connections, Door, Drain, Drainer, Listener, Tls,
@@ -98,6 +98,8 @@ pub struct Addresses {
     pub grpc: Option<Address>,
     /// The Redis protocol.
     pub resp: Option<Address>,
+    /// The gateway.
+    pub gateway: Option<Address>,
     /// The admin API, if it is not on the HTTP door.
     pub admin: Option<Address>,
 }
@@ -130,6 +132,12 @@ impl Server {
         server.addresses.grpc = server.open("grpc", &config.grpc, &["h2"], grpc)?;
         let resp = RespDoor::new(context.clone());
         server.addresses.resp = server.open("resp", &config.resp, &[], resp)?;
+        if let Some(options) = &config.gateway {
+            let gateway = GatewayDoor::new(context.clone(), options);
+            let listen = Some(options.listen.clone());
+            server.addresses.gateway =
+                server.open("gateway", &listen, &["h2", "http/1.1"], gateway)?;
+        }
         let admin = AdminDoor::new(context.clone());
         server.addresses.admin = server.open("admin", &config.admin, &["h2", "http/1.1"], admin)?;
         Ok(server)

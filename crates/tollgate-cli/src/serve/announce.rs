@@ -4,9 +4,9 @@ use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use tollgate_server::Addresses;
 use tollgate_server::config::StoreChoice;
-use tollgate_server::net::Address;
+use tollgate_server::net::{Address, Bind};
+use tollgate_server::{Addresses, Config};
 
 use super::args::ServeArgs;
 use crate::style::Style;
@@ -21,14 +21,31 @@ const SAMPLE: (&str, &str) =
 pub(super) struct Announcement<'a> {
     pub(super) args: &'a ServeArgs,
     pub(super) addresses: &'a Addresses,
-    /// Whether doors speak TLS: HTTP, and the admin API's own.
-    pub(super) tls: (bool, bool),
+    pub(super) tls: Secured,
     /// Where counters are kept.
     pub(super) store: StoreChoice,
     /// The data folder.
     pub(super) data: PathBuf,
     /// The token for changes, if it was made at this start.
     pub(super) made: Option<String>,
+}
+
+/// Which doors speak TLS.
+pub(super) struct Secured {
+    pub(super) http: bool,
+    pub(super) gateway: bool,
+    pub(super) admin: bool,
+}
+
+impl Secured {
+    pub(super) fn of(config: &Config) -> Secured {
+        let secured = |bind: Option<&Bind>| bind.is_some_and(|bind| bind.tls.is_some());
+        Secured {
+            http: secured(config.http.as_ref()),
+            gateway: secured(config.gateway.as_ref().map(|gateway| &gateway.listen)),
+            admin: secured(config.admin.as_ref()),
+        }
+    }
 }
 
 impl Announcement<'_> {
@@ -43,13 +60,14 @@ impl Announcement<'_> {
     }
 
     fn json(&self) -> serde_json::Value {
-        let Addresses { http, grpc, resp, admin, .. } = self.addresses;
+        let Addresses { http, grpc, resp, gateway, admin, .. } = self.addresses;
         let [grpc, resp] = [grpc, resp].map(|door| door.as_ref().map(Address::to_string));
         json!({
-            "http": http.as_ref().map(|door| url(door, self.tls.0)),
+            "http": http.as_ref().map(|door| url(door, self.tls.http)),
             "grpc": grpc,
             "resp": resp,
-            "admin": admin.as_ref().map(|door| url(door, self.tls.1)),
+            "gateway": gateway.as_ref().map(|door| url(door, self.tls.gateway)),
+            "admin": admin.as_ref().map(|door| url(door, self.tls.admin)),
             "store": self.store(),
             "rules": self.args.rules,
             "data": self.data.display().to_string(),
@@ -68,15 +86,19 @@ impl Announcement<'_> {
     }
 
     fn text(&self, out: &mut impl Write, style: Style) -> io::Result<()> {
-        let Addresses { http, grpc, resp, admin, .. } = self.addresses;
+        let Addresses { http, grpc, resp, gateway, admin, .. } = self.addresses;
         writeln!(out, "{}\n", style.bold(concat!("tollgate ", env!("CARGO_PKG_VERSION"))))?;
         let mut line = |name: &str, what: String, note: &str| {
             writeln!(out, "  {} {what:<27} {}", style.dim(format!("{name:<6}")), style.dim(note))
         };
+        if let Some(gateway) = gateway {
+            let to: Vec<String> = self.args.gateway.to.iter().map(ToString::to_string).collect();
+            line("proxy", url(gateway, self.tls.gateway), &format!("to {}", to.join(", ")))?;
+        }
         if let Some(http) = http {
             line(
                 "HTTP",
-                url(http, self.tls.0),
+                url(http, self.tls.http),
                 "decisions, forward-auth, /metrics, /openapi.json",
             )?;
         }
@@ -87,7 +109,7 @@ impl Announcement<'_> {
             line("RESP", resp.to_string(), "CL.THROTTLE and TG.*, for any Redis client")?;
         }
         if let Some(admin) = admin {
-            line("admin", url(admin, self.tls.1), "the admin API")?;
+            line("admin", url(admin, self.tls.admin), "the admin API")?;
         }
         if let StoreChoice::Redis(_) = self.store {
             line("store", self.store(), "counters are shared there")?;
@@ -116,7 +138,7 @@ impl Announcement<'_> {
         if let (Some(http), true) = (http, open) {
             let (path, body) = if self.args.rules.is_none() { SAMPLE } else { ANY_LIMIT };
             writeln!(out, "\n{}", style.bold("Try it: the sixth call is denied"))?;
-            writeln!(out, "  {}", curl(http, self.tls.0, path, body))?;
+            writeln!(out, "  {}", curl(http, self.tls.http, path, body))?;
         }
         if let (Some(Address::Tcp(resp)), true) = (resp, open) {
             let host = match resp.ip() {

@@ -9,6 +9,7 @@ use ipnet::IpNet;
 use tollgate_server::net::Address;
 use tollgate_server::secret::Secret;
 
+use super::gateway::GatewayArgs;
 use super::logs::Level;
 use super::store::StoreArgs;
 use super::tls::TlsArgs;
@@ -68,6 +69,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "TOLLGATE_ADMIN", value_name = "ADDR")]
     pub(super) admin: Option<Address>,
 
+    #[command(flatten)]
+    pub(super) gateway: GatewayArgs,
     #[command(flatten)]
     pub(super) tls: TlsArgs,
     /// A file of tokens for the admin API, one a line as name:token or name:token:role; those of
@@ -150,4 +153,17 @@ pub(crate) struct ServeArgs {
     /// Look at settings, rules, tokens and certificates, and start nothing
     #[arg(long, env = "TOLLGATE_CHECK", value_parser = BoolishValueParser::new())]
     pub(super) check: bool,
+}
+
+impl ServeArgs {
+    /// A gateway needs somewhere to send requests; of the other doors it opens the one for people
+    /// who run it, unless told otherwise.
+    pub(super) fn as_gateway(mut self) -> anyhow::Result<ServeArgs> {
+        if self.gateway.to.is_empty() {
+            anyhow::bail!("where to? give --to http://localhost:3000");
+        }
+        self.grpc.get_or_insert(Door::Off);
+        self.resp.get_or_insert(Door::Off);
+        Ok(self)
+    }
 }

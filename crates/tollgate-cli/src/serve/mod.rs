@@ -4,6 +4,7 @@ mod announce;
 mod args;
 mod config;
 mod file;
+mod gateway;
 mod logs;
 mod notify;
 mod public;
@@ -18,20 +19,19 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::{CommandFactory, FromArgMatches};
-use tollgate_server::net::Bind;
 use tollgate_server::rules_service::{Role, Tokens};
 use tollgate_server::{Config, Server};
 
 use crate::Outcome;
 use crate::cli::{Cli, Command};
 use crate::signals::{Signals, Told};
-use announce::{Announcement, tokens_file};
+use announce::{Announcement, Secured, tokens_file};
 pub(crate) use args::ServeArgs;
 use logs::Logs;
 use values::LogFormat;
 
-/// The name of the command, which `tollgate` alone stands for.
-const NAME: &str = "serve";
+/// The command that `tollgate` alone stands for.
+const SERVE: &str = "serve";
 /// How long threads of the runtime may take to end; nothing is under way any more.
 const LAST: Duration = Duration::from_millis(200);
 
@@ -69,20 +69,21 @@ fn settle() -> anyhow::Result<ServeArgs> {
     let mut words: Vec<OsString> = std::env::args_os().collect();
     if words.len() < 2 {
         words.truncate(1);
-        words.push(NAME.into());
+        words.push(SERVE.into());
     }
     let given = Cli::command().try_get_matches_from(&words)?;
-    let given = given.subcommand_matches(NAME).context("not a server")?;
+    let (name, given) = given.subcommand().context("not a server")?;
     let named = given.get_one::<PathBuf>("config").cloned();
     let usual = || Some(PathBuf::from(file::DEFAULT)).filter(|path| path.exists());
     if let Some(path) = named.or_else(usual) {
         let command = Cli::command();
-        let command = command.find_subcommand(NAME).context("not a server")?;
+        let command = command.find_subcommand(name).context("not a server")?;
         words.extend(file::arguments(&path, command, given)?.into_iter().map(OsString::from));
     }
     let all = Cli::command().try_get_matches_from(&words)?;
     match Cli::from_arg_matches(&all)?.command {
         Some(Command::Serve(args)) => Ok(*args),
+        Some(Command::Gateway(args)) => args.as_gateway(),
         _ => anyhow::bail!("not a server"),
     }
 }
@@ -99,8 +100,7 @@ async fn serve(args: &ServeArgs, config: Config, mut logs: Logs) -> anyhow::Resu
     let data = config::data(args);
     let first = args.admin_tokens.is_none() && !tokens_file(&data).exists();
     let warnings = public::warnings(&config);
-    let secured = |bind: &Option<Bind>| bind.as_ref().is_some_and(|bind| bind.tls.is_some());
-    let tls = (secured(&config.http), secured(&config.admin));
+    let tls = Secured::of(&config);
     let store = config.store.clone();
     let server = Server::start(config).await?;
     for warning in warnings {

@@ -30,10 +30,11 @@ macro_rules! flags {
 
 const ALL: Flags = flags!("", "");
 /// In the order of [`TlsArgs::doors`].
-const DOORS: [(&str, Flags); 4] = [
+const DOORS: [(&str, Flags); 5] = [
     ("http", flags!("http-", "HTTP_")),
     ("grpc", flags!("grpc-", "GRPC_")),
     ("resp", flags!("resp-", "RESP_")),
+    ("gateway", flags!("gateway-", "GATEWAY_")),
     ("admin", flags!("admin-", "ADMIN_")),
 ];
 
@@ -49,7 +50,7 @@ struct Files {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TlsArgs {
     all: Files,
-    doors: [Files; 4],
+    doors: [Files; 5],
 }
 
 impl TlsArgs {
@@ -96,6 +97,7 @@ impl Args for TlsArgs {
             "http" => " of the HTTP door, or off",
             "grpc" => " of the gRPC door, or off",
             "resp" => " of the door of the Redis protocol, or off",
+            "gateway" => " of the gateway, or off",
             _ => " of the admin API's own address, or off",
         };
         DOORS.iter().fold(command, |command, (name, flags)| add(command, flags, of(name), true))

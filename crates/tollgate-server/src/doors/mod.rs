@@ -2,6 +2,7 @@
 //! [`Engine`](crate::engine::Engine), what it renders comes from there.
 
 pub(crate) mod auth;
+pub(crate) mod gateway;
 pub(crate) mod grpc;
 pub(crate) mod http;
 pub(crate) mod resp;

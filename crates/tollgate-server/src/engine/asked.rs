@@ -31,7 +31,7 @@ impl Asked<'_> {
         let attributes = self.attributes.into_iter();
         Asked {
             domain: self.domain.map(own),
-            attributes: attributes.map(|(name, value)| (own(name), owned(&value))).collect(),
+            attributes: attributes.map(|(name, value)| (own(name), value.into_owned())).collect(),
         }
     }
 
@@ -55,15 +55,6 @@ fn borrowed<'v>(value: &'v Value<'_>) -> Value<'v> {
         Value::Flag(flag) => Value::Flag(*flag),
         Value::Ip(address) => Value::Ip(*address),
         other => Value::Text(Cow::Owned(other.text().into_owned())),
-    }
-}
-
-fn owned(value: &Value<'_>) -> Value<'static> {
-    match value {
-        Value::Number(number) => Value::Number(*number),
-        Value::Flag(flag) => Value::Flag(*flag),
-        Value::Ip(address) => Value::Ip(*address),
-        text => Value::Text(Cow::Owned(text.text().into_owned())),
     }
 }
 

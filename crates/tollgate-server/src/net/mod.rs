@@ -8,6 +8,7 @@
 mod address;
 mod connections;
 mod drain;
+pub(crate) mod http;
 mod listener;
 mod stream;
 mod tls;

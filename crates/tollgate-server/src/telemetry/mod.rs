@@ -56,10 +56,13 @@ pub(crate) enum DoorName {
     Grpc,
     /// The Redis protocol.
     Resp,
+    /// The reverse proxy.
+    Gateway,
 }
 
 impl DoorName {
-    const ALL: [DoorName; 4] = [DoorName::Http, DoorName::Auth, DoorName::Grpc, DoorName::Resp];
+    const ALL: [DoorName; 5] =
+        [DoorName::Http, DoorName::Auth, DoorName::Grpc, DoorName::Resp, DoorName::Gateway];
 
     /// Its name in metrics and logs.
     pub(crate) fn as_str(self) -> &'static str {
@@ -68,6 +71,7 @@ impl DoorName {
             DoorName::Auth => "auth",
             DoorName::Grpc => "grpc",
             DoorName::Resp => "resp",
+            DoorName::Gateway => "gateway",
         }
     }
 }

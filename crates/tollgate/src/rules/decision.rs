@@ -215,6 +215,34 @@ impl Decision {
         self.without_store
     }
 
+    /// Whether it matters how the request goes: it holds a place of a limit on concurrency, or a
+    /// rule counts outcomes or settles costs. If it does, [`RuleLimiter::report`] and
+    /// [`RuleLimiter::done`] are to be told.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Request};
+    /// let limiter = Limiter::from_rules("rules: [{ name: a, limit: 5 concurrent }]".parse()?);
+    /// assert!(limiter.decide(&Request::empty()).is_to_be_followed());
+    /// # Ok::<(), tollgate::rules::Diagnostics>(())
+    /// ```
+    ///
+    /// [`RuleLimiter::report`]: super::RuleLimiter::report
+    /// [`RuleLimiter::done`]: super::RuleLimiter::done
+    pub fn is_to_be_followed(&self) -> bool {
+        self.held.is_some() || self.has_outcome()
+    }
+
+    /// Whether a rule that was asked counts outcomes or settles costs.
+    pub fn has_outcome(&self) -> bool {
+        let Some(rules) = &self.rules else { return false };
+        self.limits.iter().any(|limit| {
+            let rule = rules.rules.get(limit.rule as usize);
+            rule.is_some_and(|rule| {
+                rule.count.is_some() || rule.cost.as_ref().is_some_and(|cost| cost.settle.is_some())
+            })
+        })
+    }
+
     /// Whether rules in shadow mode would have refused it.
     pub fn shadow_denied(&self) -> bool {
         self.limits.iter().any(|limit| !limit.enforced && !limit.verdict.allowed)

@@ -66,6 +66,11 @@ impl<S> RuleLimiter<S> {
         &self.0.store
     }
 
+    /// The clock that decides.
+    pub fn clock(&self) -> &Clock {
+        &self.0.clock
+    }
+
     /// The rules in force.
     pub fn rules(&self) -> Rules {
         self.0.current.load().rules.clone()

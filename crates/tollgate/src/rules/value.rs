@@ -37,6 +37,16 @@ impl<'a> Value<'a> {
         }
     }
 
+    /// The same, borrowed from nobody.
+    pub fn into_owned(self) -> Value<'static> {
+        match self {
+            Value::Text(text) => Value::Text(Cow::Owned(text.into_owned())),
+            Value::Number(number) => Value::Number(number),
+            Value::Flag(flag) => Value::Flag(flag),
+            Value::Ip(address) => Value::Ip(address),
+        }
+    }
+
     /// As a number, if it is one or spells one.
     pub fn number(&self) -> Option<i64> {
         match self {

@@ -17,6 +17,7 @@ use hyper::{Response, StatusCode};
 use tollgate::Request;
 use tollgate::rules::Reason;
 
+use crate::clock;
 use crate::doors::http::{Reply, limited};
 use crate::headers::{self, Answer};
 use crate::rules_service::problem::Problem;
@@ -72,8 +73,7 @@ pub(crate) async fn answer(
         tokio::time::sleep(decision.wait).await;
     }
     let mut reply = Response::new(Either::Left(Full::new(Bytes::new())));
-    let unix_s = u64::try_from(crate::clock::unix_ms() / 1000).unwrap_or(0);
-    headers::write(context.config.headers, &answer, unix_s, reply.headers_mut());
+    headers::write(context.config.headers, &answer, clock::unix_s(), reply.headers_mut());
     Ok(reply)
 }
 

@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{Either, Full};
-use hyper::header::{CONTENT_TYPE, HeaderValue};
-use hyper::{Response, StatusCode};
+use hyper::StatusCode;
 use tollgate::rules::{Adjustment, Decision};
 use tollgate::{Action, StoreError, Verdict};
 
@@ -16,6 +15,7 @@ use super::batch;
 use super::call::Call;
 use super::render;
 use super::visit::{Reply, json_reply};
+use crate::clock;
 use crate::engine::{Asked, Brought, Engine, HoldId, Outcome};
 use crate::headers::{self, Answer};
 use crate::rules_service::problem::Problem;
@@ -157,27 +157,24 @@ fn decided(context: &Context, wants: Wants, answer: &Answer<'_>) -> Reply {
     }
 }
 
-/// An answer whose status says what was decided, with the headers about limits. `refusal` is the
-/// status of a refused request, if not the decision's own.
+/// An answer whose status says what was decided, with the headers about limits. `refused_as` is
+/// the status of a refused request, if not the decision's own.
 pub(crate) fn limited(
     context: &Context,
     answer: &Answer<'_>,
-    refusal: Option<StatusCode>,
+    refused_as: Option<StatusCode>,
 ) -> Reply {
-    let mut reply = match answer.allowed {
-        true => json_reply(StatusCode::OK, render::decision(answer)),
-        false => {
-            let own = StatusCode::from_u16(answer.code).unwrap_or(StatusCode::TOO_MANY_REQUESTS);
-            let mut reply = Response::new(Either::Left(Full::from(headers::problem(answer))));
-            *reply.status_mut() = refusal.unwrap_or(own);
-            let kind = HeaderValue::from_static("application/problem+json");
-            reply.headers_mut().insert(CONTENT_TYPE, kind);
-            reply
-        }
-    };
-    let unix_s = u64::try_from(crate::clock::unix_ms() / 1000).unwrap_or(0);
-    headers::write(context.config.headers, answer, unix_s, reply.headers_mut());
-    reply
+    let style = context.config.headers;
+    if answer.allowed {
+        let mut reply = json_reply(StatusCode::OK, render::decision(answer));
+        headers::write(style, answer, clock::unix_s(), reply.headers_mut());
+        return reply;
+    }
+    let mut reply = headers::refusal(style, answer, clock::unix_s());
+    if let Some(status) = refused_as {
+        *reply.status_mut() = status;
+    }
+    reply.map(|body| Either::Left(Full::new(body)))
 }
 
 /// What is done to a counter.

@@ -16,7 +16,6 @@ use tower::ServiceExt;
 
 use super::call::{self, Call, Found};
 use super::decide;
-use super::wire::Pulse;
 use crate::access::bearer;
 use crate::doors::{auth, grpc};
 use crate::net::Drain;
@@ -51,7 +50,6 @@ impl Desk {
 #[derive(Debug)]
 pub(super) struct Visit {
     desk: Arc<Desk>,
-    pulse: Arc<Pulse>,
     drain: Drain,
     peer: Option<SocketAddr>,
     /// The token that was accepted last, so that a connection pays for looking at it once.
@@ -59,17 +57,8 @@ pub(super) struct Visit {
 }
 
 impl Visit {
-    pub(super) fn new(
-        desk: Arc<Desk>,
-        pulse: Arc<Pulse>,
-        drain: Drain,
-        peer: Option<SocketAddr>,
-    ) -> Visit {
-        Visit { desk, pulse, drain, peer, accepted: Mutex::default() }
-    }
-
-    pub(super) fn pulse(&self) -> &Arc<Pulse> {
-        &self.pulse
+    pub(super) fn new(desk: Arc<Desk>, drain: Drain, peer: Option<SocketAddr>) -> Visit {
+        Visit { desk, drain, peer, accepted: Mutex::default() }
     }
 
     /// Answers a request.

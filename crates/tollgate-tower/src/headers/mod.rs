@@ -5,10 +5,9 @@
 //! them round up: who comes back when told to is not refused for a fraction of a second.
 //!
 //! ```
-//! use hyper::HeaderMap;
+//! use http::HeaderMap;
 //! use tollgate::{Limiter, Request};
-//! use tollgate_server::config::HeaderStyle;
-//! use tollgate_server::headers::{Answer, write};
+//! use tollgate_tower::headers::{Answer, HeaderStyle, write};
 //!
 //! let limiter = Limiter::from_rules("rules: [{ name: login, limit: 5/min fixed }]".parse()?);
 //! let decision = limiter.decide(&Request::new("POST", "/login"));
@@ -21,10 +20,11 @@
 mod answer;
 mod fields;
 mod problem;
+mod refusal;
+mod style;
 
-pub(crate) use answer::millis_up;
-pub use answer::{Answer, Standing};
+pub use answer::{Answer, Standing, millis_up};
 pub use fields::write;
 pub use problem::problem;
-
-pub use crate::config::HeaderStyle;
+pub use refusal::refusal;
+pub use style::HeaderStyle;

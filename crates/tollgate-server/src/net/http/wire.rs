@@ -15,21 +15,23 @@ use crate::net::{Seat, Stream};
 /// How a connection is doing. Cheap to keep up to date: timers are only set once something is not
 /// done at once.
 #[derive(Debug)]
-pub(super) struct Pulse {
-    pub(super) seat: Seat,
+pub(crate) struct Pulse {
+    pub(crate) seat: Seat,
     /// Requests that are being answered.
     busy: AtomicU32,
     /// Bytes came, and no request has come of them yet.
     begun: AtomicBool,
     /// The other side does not read what it is sent.
     blocked: AtomicBool,
+    /// Something else than HTTP is spoken now.
+    upgraded: AtomicBool,
     /// The stream, once HTTP is done with it.
     returned: Mutex<Option<Stream>>,
 }
 
 /// What a connection is waiting for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Waiting {
+pub(crate) enum Waiting {
     /// The next request, or its own answer.
     Quiet,
     /// The rest of a request's head.
@@ -39,29 +41,30 @@ pub(super) enum Waiting {
 }
 
 impl Pulse {
-    pub(super) fn new(seat: Seat) -> Arc<Pulse> {
+    pub(crate) fn new(seat: Seat) -> Arc<Pulse> {
         Arc::new(Pulse {
             seat,
             busy: AtomicU32::new(0),
             begun: AtomicBool::new(false),
             blocked: AtomicBool::new(false),
+            upgraded: AtomicBool::new(false),
             returned: Mutex::default(),
         })
     }
 
     /// A request has come; it is being answered until what this returns is dropped.
-    pub(super) fn request(self: &Arc<Pulse>) -> Busy {
+    pub(crate) fn request(self: &Arc<Pulse>) -> Busy {
         self.begun.store(false, Ordering::Relaxed);
         self.busy.fetch_add(1, Ordering::Relaxed);
         self.seat.heard();
         Busy(self.clone())
     }
 
-    pub(super) fn is_busy(&self) -> bool {
+    pub(crate) fn is_busy(&self) -> bool {
         self.busy.load(Ordering::Relaxed) > 0
     }
 
-    pub(super) fn waiting(&self) -> Waiting {
+    pub(crate) fn waiting(&self) -> Waiting {
         if self.blocked.load(Ordering::Relaxed) {
             Waiting::Reader
         } else if self.begun.load(Ordering::Relaxed) && !self.is_busy() {
@@ -71,15 +74,20 @@ impl Pulse {
         }
     }
 
+    /// Something else than HTTP is spoken from now on.
+    pub(crate) fn upgrade(&self) {
+        self.upgraded.store(true, Ordering::Relaxed);
+    }
+
     /// The stream, once HTTP is done with it.
-    pub(super) fn take_stream(&self) -> Option<Stream> {
+    pub(crate) fn take_stream(&self) -> Option<Stream> {
         self.returned.lock().take()
     }
 }
 
 /// A request is being answered.
 #[derive(Debug)]
-pub(super) struct Busy(Arc<Pulse>);
+pub(crate) struct Busy(Arc<Pulse>);
 
 impl Drop for Busy {
     fn drop(&mut self) {
@@ -89,7 +97,7 @@ impl Drop for Busy {
 
 /// A stream that HTTP is spoken on. Ending it is left to who gets it back.
 #[derive(Debug)]
-pub(super) struct Wire {
+pub(crate) struct Wire {
     stream: Option<Stream>,
     /// What was read to see which protocol is spoken.
     read_ahead: Bytes,
@@ -99,7 +107,7 @@ pub(super) struct Wire {
 }
 
 impl Wire {
-    pub(super) fn new(
+    pub(crate) fn new(
         stream: Stream,
         read_ahead: Bytes,
         watches_heads: bool,
@@ -180,7 +188,10 @@ impl AsyncWrite for Wire {
         self.wrote(result)
     }
 
-    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.pulse.upgraded.load(Ordering::Relaxed) {
+            return self.stream()?.poll_shutdown(context);
+        }
         // Whoever gets the stream back ends it, without a reset.
         self.poll_flush(context)
     }

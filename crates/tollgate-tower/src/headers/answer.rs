@@ -12,7 +12,7 @@ use tollgate::{Quota, Retry, Span, Verdict};
 ///
 /// ```
 /// use tollgate::{Limiter, Request};
-/// use tollgate_server::headers::Answer;
+/// use tollgate_tower::headers::Answer;
 ///
 /// let limiter = Limiter::from_rules("rules: [{ name: api, limit: 10/s burst 20 }]".parse()?);
 /// let decision = limiter.decide(&Request::new("GET", "/"));
@@ -180,7 +180,7 @@ fn window_s(quota: Quota, limit: u64) -> Option<u64> {
 }
 
 /// Milliseconds, rounded up.
-pub(crate) fn millis_up(span: Duration) -> u64 {
+pub fn millis_up(span: Duration) -> u64 {
     u64::try_from(span.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
 

@@ -12,7 +12,7 @@ const TYPES: &str = "https://iana.org/assignments/http-problem-types#";
 ///
 /// ```
 /// use tollgate::{Limiter, Request};
-/// use tollgate_server::headers::{Answer, problem};
+/// use tollgate_tower::headers::{Answer, problem};
 ///
 /// let limiter = Limiter::from_rules("rules: [{ name: api, limit: 1/min }]".parse()?);
 /// let request = Request::new("GET", "/");

@@ -3,12 +3,11 @@
 
 use std::future::{Future, poll_fn};
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use hyper_util::server::graceful::GracefulConnection;
 use tokio::io::AsyncReadExt;
 use tokio::time::{sleep, timeout};
 
@@ -28,9 +27,10 @@ pub(super) enum Ended {
     CutOff,
 }
 
-/// Serves a connection to its end.
-pub(super) async fn attend<C: GracefulConnection>(
+/// Serves a connection to its end. `shut_down` has it take no more requests.
+pub(super) async fn attend<C: Future>(
     connection: C,
+    shut_down: impl Fn(Pin<&mut C>),
     pulse: &Pulse,
     drain: &Drain,
     bounds: &Bounds,
@@ -72,7 +72,7 @@ pub(super) async fn attend<C: GracefulConnection>(
         }
         if !let_go && closing.as_mut().poll(context).is_ready() {
             let_go = true;
-            connection.as_mut().graceful_shutdown();
+            shut_down(connection.as_mut());
             if connection.as_mut().poll(context).is_ready() {
                 return Poll::Ready(Ended::Finished);
             }

@@ -1,10 +1,10 @@
 //! The header fields about limits, in the styles clients know.
 
-use hyper::HeaderMap;
-use hyper::header::{HeaderName, HeaderValue, RETRY_AFTER};
+use http::HeaderMap;
+use http::header::{HeaderName, HeaderValue, RETRY_AFTER};
 
 use super::answer::{Answer, Name, Standing};
-use crate::config::HeaderStyle;
+use super::style::HeaderStyle;
 
 const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -24,9 +24,9 @@ const LEGACY: [HeaderName; 3] = [
 /// where the others tell how long.
 ///
 /// ```
-/// use hyper::HeaderMap;
+/// use http::HeaderMap;
 /// use tollgate::{Limiter, Request};
-/// use tollgate_server::headers::{Answer, HeaderStyle, write};
+/// use tollgate_tower::headers::{Answer, HeaderStyle, write};
 ///
 /// let limiter = Limiter::from_rules("rules: [{ name: api, limit: 1/min fixed }]".parse()?);
 /// let request = Request::new("GET", "/");
