@@ -1,6 +1,12 @@
 //! The gateway, through real sockets, in front of an upstream that keeps what it was sent.
 
+mod frames;
 mod passing;
+#[path = "../doors/support/programs.rs"]
+mod programs;
 mod smuggling;
 mod strict;
 mod support;
+
+/// How long anything in a test may take before it is called a failure.
+const DEADLINE: std::time::Duration = std::time::Duration::from_secs(30);

@@ -1,12 +1,17 @@
 //! Bodies in chunks: sizes, extensions, ends and trailers.
 
 use super::Fate::{Broken, Passes};
-use super::{Range, post};
+use super::{Corpus, Range, post};
 
 const CHUNKED: &str = "Transfer-Encoding: chunked";
 
 #[test]
 fn sizes_that_are_none_break_the_request() {
+    Range::new().hold(corpus());
+}
+
+/// Sizes and ends of chunks that are none.
+pub(super) fn corpus() -> Corpus {
     let bodies = [
         "5\nhello\r\n0\r\n\r\n",
         "5\rhello\r\n0\r\n\r\n",
@@ -36,7 +41,7 @@ fn sizes_that_are_none_break_the_request() {
         "5\r\nhello\r\n0\r\n\rX",
         "5\r\nhello\r\nX",
     ];
-    Range::new().hold(bodies.map(|body| (post(CHUNKED, body), Broken)));
+    bodies.map(|body| (post(CHUNKED, body), Broken)).into()
 }
 
 #[test]

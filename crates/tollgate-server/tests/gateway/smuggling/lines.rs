@@ -1,14 +1,28 @@
 //! Lines of a head: how they end, what is in them, what they are for.
 
 use super::Fate::{Passes, Refused};
-use super::{Range, SMUGGLED, post};
+use super::{Corpus, Range, SMUGGLED, post};
 
 fn bytes(texts: &[&str]) -> Vec<u8> {
     texts.concat().into_bytes()
 }
 
+/// Everything of this file that is to be refused.
+pub(super) fn corpus() -> Corpus {
+    [ends(), words(), hosts()].concat()
+}
+
 #[test]
 fn lines_end_in_cr_and_lf() {
+    Range::new().hold(ends());
+}
+
+#[test]
+fn a_request_line_has_three_words() {
+    Range::new().hold(words());
+}
+
+fn ends() -> Corpus {
     let heads = [
         "GET /first HTTP/1.1\nHost: stub\n\n",
         "GET /first HTTP/1.1\r\nHost: stub\n\r\n",
@@ -23,7 +37,7 @@ fn lines_end_in_cr_and_lf() {
         "GET /first HTTP/1.1\r\r\nHost: stub\r\n\r\n",
         "GET /first HTTP/1.1\r\nHost: stub\r\nX: a\nb: c\r\n\r\n",
     ];
-    Range::new().hold(heads.map(|head| (bytes(&[head, SMUGGLED]), Refused)));
+    heads.map(|head| (bytes(&[head, SMUGGLED]), Refused)).into()
 }
 
 #[test]
@@ -63,8 +77,7 @@ fn names_and_values_are_what_they_may_be() {
     Range::new().hold(fine.iter().map(|field| (post(field, ""), Passes(2))));
 }
 
-#[test]
-fn a_request_line_has_three_words() {
+fn words() -> Corpus {
     let lines = [
         "GET /first",
         "GET",
@@ -106,12 +119,10 @@ fn a_request_line_has_three_words() {
         "PRI * HTTP/2.0",
     ];
     let whole = |line: &str| bytes(&[line, "\r\nHost: stub\r\n\r\n", SMUGGLED]);
-    Range::new().hold(lines.map(|line| (whole(line), Refused)));
+    lines.map(|line| (whole(line), Refused)).into()
 }
 
-#[test]
-fn a_request_is_for_one_host() {
-    let range = Range::new();
+fn hosts() -> Corpus {
     let heads = [
         "GET /first HTTP/1.1",
         "GET /first HTTP/1.1\r\nHost: stub\r\nHost: stub",
@@ -136,7 +147,13 @@ fn a_request_is_for_one_host() {
         "GET http://stub/first HTTP/1.1",
         "GET //other/first HTTP/1.1\r\nHost: stub\r\nHost: other",
     ];
-    range.hold(heads.map(|head| (bytes(&[head, "\r\n\r\n", SMUGGLED]), Refused)));
+    heads.map(|head| (bytes(&[head, "\r\n\r\n", SMUGGLED]), Refused)).into()
+}
+
+#[test]
+fn a_request_is_for_one_host() {
+    let range = Range::new();
+    range.hold(hosts());
     let fine = [
         "GET http://stub/first HTTP/1.1\r\nHost: stub",
         "GET HTTP://STUB/first HTTP/1.1\r\nHost: stub",

@@ -1,9 +1,14 @@
 //! Requests that two servers could read differently. Whatever a client sends: the upstream sees
 //! as many requests as there were decisions, and each of them in a form nobody can misread.
 
+mod answers;
 mod chunks;
+mod downgrade;
 mod lengths;
 mod lines;
+mod pipelines;
+mod real;
+mod upgrade;
 
 use tollgate_rig::{Message, Upstream, until};
 
@@ -23,6 +28,9 @@ enum Fate {
     /// So many requests, each decided on and answered with 200.
     Passes(usize),
 }
+
+/// What is sent on a connection of its own, and what should become of it.
+type Corpus = Vec<(Vec<u8>, Fate)>;
 
 /// A gateway and a stub that are sent one thing after the other.
 struct Range {
