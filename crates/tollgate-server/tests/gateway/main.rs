@@ -1,6 +1,8 @@
 //! The gateway, through real sockets, in front of an upstream that keeps what it was sent.
 
+mod bypass;
 mod frames;
+mod life;
 mod passing;
 #[path = "../doors/support/programs.rs"]
 mod programs;
