@@ -1,6 +1,7 @@
 //! The gateway, through real sockets, in front of an upstream that keeps what it was sent.
 
 mod bypass;
+mod clients;
 mod frames;
 mod life;
 mod passing;

@@ -65,6 +65,11 @@ impl Gateway {
         self.tcp(|addresses| addresses.http.as_ref())
     }
 
+    /// The gRPC door of the same server, if it was given one.
+    pub(crate) fn grpc(&self) -> SocketAddr {
+        self.tcp(|addresses| addresses.grpc.as_ref())
+    }
+
     /// What the metrics say.
     pub(crate) fn metrics(&self) -> String {
         WebClient::connect(self.http()).get("/metrics").text()
