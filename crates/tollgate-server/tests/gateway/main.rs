@@ -2,14 +2,19 @@
 
 mod bypass;
 mod clients;
+mod ending;
+mod failing;
 mod frames;
 mod life;
 mod passing;
 #[path = "../doors/support/programs.rs"]
 mod programs;
+mod protocols;
 mod smuggling;
+mod sound;
 mod strict;
 mod support;
+mod tunnels;
 
 /// How long anything in a test may take before it is called a failure.
 const DEADLINE: std::time::Duration = std::time::Duration::from_secs(30);

@@ -5,132 +5,103 @@
 //! tasks wake each other. Here both halves stay together, and the request's own task drives them:
 //! no channel is waited for, nobody is woken, and an idle lane costs no task.
 
+use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
-use bytes::Bytes;
-use hyper::body::{Body, Frame, Incoming, SizeHint};
-use hyper::client::conn::http1::{self, Connection, SendRequest};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{self, SendRequest};
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
 
-use super::Upstream;
+use super::super::upload::Upload;
+use super::alarm::Alarm;
+use super::patience::Patience;
+use super::{SendError, UpstreamError};
+use crate::net::Stream;
+use crate::net::http::LONGEST_HEAD;
 
 /// A connection to an upstream.
-#[derive(Debug)]
-pub(super) struct Lane {
-    sender: SendRequest<Incoming>,
-    connection: Pin<Box<Connection<TokioIo<TcpStream>, Incoming>>>,
+pub(in crate::doors::gateway) struct Lane {
+    sender: SendRequest<Upload>,
+    /// None once it has ended.
+    connection: Option<Pin<Box<dyn Future<Output = hyper::Result<()>> + Send>>>,
+    pub(super) alarm: Alarm,
+    /// When it was last used, in milliseconds of this process.
+    pub(super) used_ms: u64,
 }
 
 impl Lane {
-    pub(super) async fn open(stream: TcpStream) -> hyper::Result<Lane> {
-        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-        Ok(Lane { sender, connection: Box::pin(connection) })
+    pub(super) async fn open(stream: Stream) -> hyper::Result<Lane> {
+        let handshake =
+            http1::Builder::new().max_buf_size(LONGEST_HEAD).handshake(TokioIo::new(stream));
+        let (sender, connection) = handshake.await?;
+        let connection = Some(Box::pin(connection.with_upgrades()) as _);
+        Ok(Lane { sender, connection, alarm: Alarm::default(), used_ms: 0 })
+    }
+
+    /// Reads and writes what can be; whether the connection goes on.
+    pub(super) fn drive(&mut self, context: &mut Context<'_>) -> bool {
+        if let Some(connection) = &mut self.connection
+            && connection.as_mut().poll(context).is_ready()
+        {
+            self.connection = None;
+        }
+        self.connection.is_some()
     }
 
     /// Whether it can take a request. Looks once at what the upstream did meanwhile.
-    pub(super) async fn is_good(&mut self) -> bool {
-        poll_fn(|context| {
-            let open = self.connection.as_mut().poll(context).is_pending();
-            Poll::Ready(open && self.sender.is_ready())
-        })
-        .await
+    pub(super) fn is_good(&mut self) -> bool {
+        // Nobody need be woken: who takes it drives it, and who does not looks again.
+        self.drive(&mut Context::from_waker(Waker::noop())) && self.sender.is_ready()
     }
 
-    /// Sends a request. If it fails before anything was sent, the request comes back.
+    /// Drives it until it is over: what was read of another protocol is handed on then.
+    pub(in crate::doors::gateway) async fn finish(mut self) {
+        poll_fn(|context| if self.drive(context) { Poll::Pending } else { Poll::Ready(()) }).await;
+    }
+
+    /// Sends a request; the head of the answer.
     pub(super) async fn send(
-        mut self,
-        request: Request<Incoming>,
-        home: &Arc<Upstream>,
-    ) -> Result<Response<LaneBody>, (hyper::Error, Option<Request<Incoming>>)> {
+        &mut self,
+        request: Request<Upload>,
+        mut patience: Patience<'_>,
+    ) -> Result<Response<Incoming>, SendError> {
         let mut sent = pin!(self.sender.try_send_request(request));
-        let connection = &mut self.connection;
-        let mut is_open = true;
-        let response = poll_fn(|context| {
-            if is_open && connection.as_mut().poll(context).is_ready() {
-                is_open = false;
+        let (connection, alarm) = (&mut self.connection, &mut self.alarm);
+        let answer = poll_fn(|context| {
+            if let Some(driven) = connection
+                && driven.as_mut().poll(context).is_ready()
+            {
+                *connection = None;
             }
-            sent.as_mut().poll(context)
+            if let Poll::Ready(answer) = sent.as_mut().poll(context) {
+                return Poll::Ready(Ok(answer));
+            }
+            patience.poll(context, alarm).map(Err)
         })
         .await;
-        match response {
-            Ok(response) => {
-                let lane = is_open.then_some(self);
-                Ok(response.map(|body| LaneBody::new(body, lane, home)))
-            }
-            Err(mut error) => {
-                let unsent = error.take_message();
-                Err((error.into_error(), unsent))
-            }
+        match answer {
+            Ok(Ok(response)) => Ok(response),
+            Ok(Err(mut error)) => Err(match error.take_message() {
+                // The lane was closed before anything was sent.
+                Some(request) => SendError::Unsent(Box::new(request)),
+                None => SendError::Failed(patience.blame(error.into_error())),
+            }),
+            Err(error) => Err(SendError::Failed(error)),
         }
     }
 }
 
-/// The body of an upstream's answer. At its end the lane is free for others; dropped before, the
-/// lane is closed, and the upstream notices.
-#[derive(Debug)]
-pub(in crate::doors::gateway) struct LaneBody {
-    body: Incoming,
-    lane: Option<Lane>,
-    home: Arc<Upstream>,
-}
-
-impl LaneBody {
-    fn new(body: Incoming, lane: Option<Lane>, home: &Arc<Upstream>) -> LaneBody {
-        let mut body = LaneBody { body, lane, home: home.clone() };
-        body.leave_at_end();
-        body
-    }
-
-    fn leave_at_end(&mut self) {
-        if self.body.is_end_stream()
-            && let Some(lane) = self.lane.take()
-        {
-            self.home.give_back(lane);
-        }
+impl fmt::Debug for Lane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lane").field("is_open", &self.connection.is_some()).finish_non_exhaustive()
     }
 }
 
-impl Body for LaneBody {
-    type Data = Bytes;
-    type Error = hyper::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
-        let this = &mut *self;
-        let mut frame = Pin::new(&mut this.body).poll_frame(context);
-        if frame.is_pending()
-            && let Some(lane) = &mut this.lane
-        {
-            if lane.connection.as_mut().poll(context).is_ready() {
-                this.lane = None;
-            }
-            frame = Pin::new(&mut this.body).poll_frame(context);
-        }
-        match &frame {
-            Poll::Ready(None) => {
-                if let Some(lane) = this.lane.take() {
-                    this.home.give_back(lane);
-                }
-            }
-            Poll::Ready(Some(Ok(_))) => this.leave_at_end(),
-            Poll::Ready(Some(Err(_))) => this.lane = None,
-            Poll::Pending => {}
-        }
-        frame
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+impl From<hyper::Error> for UpstreamError {
+    fn from(error: hyper::Error) -> UpstreamError {
+        UpstreamError::Broken(error)
     }
 }

@@ -1,20 +1,33 @@
-//! Where requests go.
+//! Where requests go: upstreams that share them, each with its connections and its health.
 
+mod alarm;
+mod body;
+mod connect;
+mod health;
 mod lane;
+mod patience;
+mod tend;
+mod upstream;
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 use hyper::body::Incoming;
 use hyper::{Request, Response};
-use parking_lot::Mutex;
-use tokio::net::TcpStream;
-use tokio::time::timeout;
+use smallvec::SmallVec;
 
-use super::options::{GatewayOptions, UpstreamUrl};
-use lane::Lane;
-pub(super) use lane::LaneBody;
+use super::options::GatewayOptions;
+use super::upload::Upload;
+use crate::net::Drain;
+use crate::telemetry::Telemetry;
+pub(super) use body::UpstreamBody;
+use connect::Connector;
+pub(super) use lane::Lane;
+pub(super) use upstream::Load;
+use upstream::{Upstream, Way};
+
+/// Connections that may be closed under a request before any of it was sent.
+const MOST_CLOSED: u32 = 3;
 
 /// Why an upstream gave no answer.
 #[derive(Debug, thiserror::Error)]
@@ -25,83 +38,126 @@ pub(super) enum UpstreamError {
     Broken(hyper::Error),
     #[error("the upstream did not answer in time")]
     Late,
+    #[error("the client paused for too long in the middle of its request")]
+    SlowClient,
+    #[error("the client's request broke off, or is not well formed")]
+    BadClient,
+}
+
+/// Why a request was not answered on one connection.
+enum SendError {
+    /// Nothing of it was sent.
+    Unsent(Box<Request<Upload>>),
+    Failed(UpstreamError),
+}
+
+/// An answer whose body has not come yet.
+pub(super) struct Answer {
+    pub(super) response: Response<Incoming>,
+    /// What it came on, if nobody else uses that.
+    pub(super) lane: Option<Lane>,
+    pub(super) load: Load,
 }
 
 /// All upstreams of a gateway.
 #[derive(Debug)]
 pub(super) struct Upstreams {
     all: Vec<Arc<Upstream>>,
-    connect_timeout: Duration,
-    answer_timeout: Duration,
+    options: Arc<GatewayOptions>,
 }
-
-/// One upstream and the lanes to it that nobody uses.
-#[derive(Debug)]
-pub(super) struct Upstream {
-    url: UpstreamUrl,
-    idle: Mutex<Vec<Lane>>,
-}
-
-/// Idle lanes kept for each upstream.
-const MOST_IDLE: usize = 1024;
 
 impl Upstreams {
-    pub(super) fn new(options: &GatewayOptions) -> Upstreams {
-        let all = options.upstreams.iter();
-        let all = all.map(|url| Arc::new(Upstream { url: url.clone(), idle: Mutex::default() }));
-        Upstreams {
-            all: all.collect(),
-            connect_timeout: options.connect_timeout,
-            answer_timeout: options.answer_timeout,
+    pub(super) fn new(
+        options: &Arc<GatewayOptions>,
+        telemetry: &Telemetry,
+    ) -> Result<Upstreams, String> {
+        let connector = Connector::new(options)?;
+        let one = |url| Arc::new(Upstream::new(url, connector.clone(), options.clone(), telemetry));
+        let all = options.upstreams.iter().map(one).collect();
+        Ok(Upstreams { all, options: options.clone() })
+    }
+
+    /// Looks after them until the server drains.
+    pub(super) fn tend(&self, drain: &Drain) {
+        for upstream in &self.all {
+            tend::start(upstream, &self.options, drain);
         }
     }
 
-    /// Sends a request on.
-    pub(super) async fn send(
-        &self,
-        mut request: Request<Incoming>,
-    ) -> Result<Response<LaneBody>, UpstreamError> {
-        let upstream = &self.all[fastrand::usize(..self.all.len())];
+    /// Sends a request on; the head of the answer. Another upstream is tried only as long as
+    /// nothing of the request was sent.
+    pub(super) async fn send(&self, mut request: Request<Upload>) -> Result<Answer, UpstreamError> {
+        let progress = request.body().progress();
+        let mut tried: SmallVec<[usize; 4]> = SmallVec::new();
+        let mut closed = 0;
         loop {
-            let lane = match upstream.take().await {
-                Some(lane) => lane,
-                None => upstream.open(self.connect_timeout).await?,
+            let number = self.choose(&tried);
+            let upstream = &self.all[number];
+            let load = Load::new(upstream);
+            let way = match upstream.way().await {
+                Ok(way) => way,
+                Err(error) => {
+                    upstream.health.unreachable(&error);
+                    tried.push(number);
+                    if tried.len() >= self.all.len() {
+                        return Err(UpstreamError::Connect(error));
+                    }
+                    continue;
+                }
             };
-            let sent = timeout(self.answer_timeout, lane.send(request, upstream));
-            match sent.await {
-                Ok(Ok(response)) => return Ok(response),
-                // The lane was closed before anything was sent.
-                Ok(Err((_, Some(unsent)))) => request = unsent,
-                Ok(Err((error, None))) => return Err(UpstreamError::Broken(error)),
-                Err(_) => return Err(UpstreamError::Late),
+            let patience = patience::Patience::new(&self.options, progress.clone());
+            let sent = match way {
+                Way::Lane(mut lane) => {
+                    let sent = lane.send(upstream.for_lane(request), patience).await;
+                    sent.map(|response| (response, Some(lane)))
+                }
+                Way::Shared(mut shared) => {
+                    let sent = upstream.share(&mut shared, request, patience).await;
+                    sent.map(|response| (response, None))
+                }
+            };
+            match sent {
+                Ok((response, lane)) => {
+                    upstream.health.answered();
+                    return Ok(Answer { response, lane, load });
+                }
+                Err(SendError::Unsent(unsent)) if closed < MOST_CLOSED => {
+                    closed += 1;
+                    request = *unsent;
+                }
+                Err(SendError::Unsent(_)) => {
+                    let error = io::Error::from(io::ErrorKind::ConnectionReset);
+                    upstream.health.unreachable(&error);
+                    return Err(UpstreamError::Connect(error));
+                }
+                Err(SendError::Failed(error)) => {
+                    if matches!(error, UpstreamError::Late) {
+                        upstream.health.late();
+                    }
+                    return Err(error);
+                }
             }
         }
     }
-}
 
-impl Upstream {
-    /// A lane that nobody uses and that is still good.
-    async fn take(&self) -> Option<Lane> {
-        loop {
-            let mut lane = self.idle.lock().pop()?;
-            if lane.is_good().await {
-                return Some(lane);
-            }
+    /// The less busy of two that are well and were not tried; any that is well; any at all.
+    fn choose(&self, tried: &[usize]) -> usize {
+        let count = self.all.len();
+        if count == 1 {
+            return 0;
         }
-    }
-
-    async fn open(&self, patience: Duration) -> Result<Lane, UpstreamError> {
-        let address = (self.url.host.as_str(), self.url.port);
-        let stream = timeout(patience, TcpStream::connect(address)).await;
-        let stream = stream.map_err(io::Error::from).flatten().map_err(UpstreamError::Connect)?;
-        let _ = stream.set_nodelay(true);
-        Lane::open(stream).await.map_err(UpstreamError::Broken)
-    }
-
-    fn give_back(&self, lane: Lane) {
-        let mut idle = self.idle.lock();
-        if idle.len() < MOST_IDLE {
-            idle.push(lane);
+        let first = fastrand::usize(..count);
+        let takes =
+            |number: &usize| !tried.contains(number) && self.all[*number].health.takes_requests();
+        let mut well = (0..count).map(|step| (first + step) % count).filter(takes);
+        let busy = |number: usize| self.all[number].busy();
+        match (well.next(), well.next()) {
+            (Some(one), Some(other)) if busy(other) < busy(one) => other,
+            (Some(one), _) => one,
+            (None, _) => {
+                let mut rest = (0..count).map(|step| (first + step) % count);
+                rest.find(|number| !tried.contains(number)).unwrap_or(first)
+            }
         }
     }
 }
