@@ -1,7 +1,7 @@
 //! The gateway: a reverse proxy that asks the engine before it lets a request through.
 //!
 //! A request is [looked at](sound), decided, held back if a rule says so, and [sent on](pass) over a
-//! [lane](upstream) to an upstream; its answer streams back the same way. Its whole life is told to
+//! [lane](upstreams) to an upstream; its answer streams back the same way. Its whole life is told to
 //! the limiter through a [`Passage`](tollgate_tower::passage::Passage).
 //!
 //! What is decided on is what is sent on: the target in one spelling, the client's address by whom
@@ -15,7 +15,7 @@ mod pass;
 mod sound;
 mod tunnel;
 mod upload;
-mod upstream;
+mod upstreams;
 mod url;
 
 use std::sync::Arc;
@@ -30,7 +30,7 @@ use crate::server::{Context, StartError};
 use crate::store::AnyLimiter;
 use forwarded::Peer;
 use tunnel::{Times, Tunnel};
-use upstream::Upstreams;
+use upstreams::Upstreams;
 
 pub use options::GatewayOptions;
 pub use url::{UpstreamUrl, UpstreamUrlError};
