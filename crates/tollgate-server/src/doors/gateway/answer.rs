@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use super::pass::Body;
 use super::sound::Unsound;
-use super::upstream::UpstreamError;
+use super::upstreams::UpstreamError;
 use crate::rules_service::problem::Problem;
 
 /// A body of a refused request that is worth reading, in bytes, so that its connection can be kept.

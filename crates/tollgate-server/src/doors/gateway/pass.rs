@@ -15,7 +15,7 @@ use tollgate_tower::passage::{End, Followed, Passage, follow};
 use super::forwarded::Told;
 use super::tunnel::{self, Tunnel};
 use super::upload::Upload;
-use super::upstream::{Answer, UpstreamBody, UpstreamError};
+use super::upstreams::{Answer, UpstreamBody, UpstreamError};
 use super::{Visitor, answer, hops, sound};
 use crate::clock;
 use crate::headers;
@@ -189,8 +189,8 @@ struct Known {
 
 /// What a request leaves to the tunnel it becomes.
 struct Tunnelled {
-    lane: Option<super::upstream::Lane>,
-    load: super::upstream::Load,
+    lane: Option<super::upstreams::Lane>,
+    load: super::upstreams::Load,
     passage: Passage,
     told: HeaderMap,
 }

@@ -19,7 +19,7 @@ use tokio::time::sleep;
 use tollgate_tower::passage::{End, Passage};
 
 use super::hops::tokens;
-use super::upstream::{Lane, Load};
+use super::upstreams::{Lane, Load};
 use crate::net::Drain;
 use crate::net::http::Pulse;
 
