@@ -24,16 +24,14 @@ pub(super) fn strip(headers: &mut HeaderMap) {
         named.iter().for_each(|name| drop(headers.remove(name)));
         headers.remove(CONNECTION);
     }
-    for name in [
-        KEEP_ALIVE,
-        PROXY_CONNECTION,
-        PROXY_AUTHENTICATE,
-        PROXY_AUTHORIZATION,
-        TE,
-        TRANSFER_ENCODING,
-        UPGRADE,
-    ] {
+    for name in
+        [KEEP_ALIVE, PROXY_CONNECTION, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, UPGRADE]
+    {
         headers.remove(name);
+    }
+    // A length beside chunks is another one than that of the body.
+    if headers.remove(TRANSFER_ENCODING).is_some() {
+        headers.remove(CONTENT_LENGTH);
     }
 }
 

@@ -5,13 +5,12 @@ use std::process::Command;
 
 use tollgate_rig::{WebClient, until};
 
-use super::{chunks, fire, lengths, lines};
+use super::{chunks, fire, impatient, lengths, lines};
 use crate::programs::{Program, client_program, free_port, server_program};
-use crate::support::{OPEN, start_with};
 
 /// Sends the corpus through a gateway in front of a server, which says how many requests came.
 fn hold(address: SocketAddr, count: impl Fn() -> usize) {
-    let gateway = start_with(OPEN, &[&format!("http://{address}")], |_| {});
+    let gateway = impatient(&format!("http://{address}"));
     let mut wrong = String::new();
     // What breaks off is counted late, so it comes last, and all counts are of everything so far.
     for (bytes, fate) in [lengths::corpus(), lines::corpus(), chunks::corpus()].concat() {
