@@ -24,8 +24,7 @@ pub(super) fn strip(headers: &mut HeaderMap) {
         named.iter().for_each(|name| drop(headers.remove(name)));
         headers.remove(CONNECTION);
     }
-    for name in
-        [KEEP_ALIVE, PROXY_CONNECTION, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, UPGRADE]
+    for name in [KEEP_ALIVE, PROXY_CONNECTION, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, UPGRADE]
     {
         headers.remove(name);
     }
