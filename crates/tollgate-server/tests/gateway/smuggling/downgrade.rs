@@ -153,6 +153,15 @@ fn hosts_and_cookies_are_put_together() {
 }
 
 #[test]
+fn a_path_is_one_path_by_either_protocol() {
+    let range = Range::new();
+    for written in ["/a/b", "//a//b", "/a/./b", "/x/../a/b", "/%61/b", "/a\\b", "/a/%2e/b"] {
+        assert_eq!(fire(&range, &head(&[(":path", Some(written))], &[]), b"x"), Said::Fine);
+        assert_eq!(range.upstream.last().target(), "/a/b", "{written}");
+    }
+}
+
+#[test]
 fn a_length_that_lies_is_no_way_in() {
     let range = Range::new();
     let smuggled = super::SMUGGLED.as_bytes();
