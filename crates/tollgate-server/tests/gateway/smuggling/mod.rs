@@ -6,6 +6,7 @@ mod chunks;
 mod downgrade;
 mod lengths;
 mod lines;
+mod mutants;
 mod pipelines;
 mod real;
 mod upgrade;
