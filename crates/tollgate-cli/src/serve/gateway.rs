@@ -1,5 +1,6 @@
 //! The gateway: where requests come in, and where they go.
 
+use anyhow::bail;
 use clap::Args;
 use tollgate_server::config::{GatewayOptions, UpstreamUrl};
 use tollgate_server::net::{Address, Bind, TlsOptions};
@@ -20,14 +21,20 @@ pub(crate) struct GatewayArgs {
 
 impl GatewayArgs {
     /// What they ask for; nothing without an upstream.
-    pub(super) fn options(&self, tls: Option<TlsOptions>) -> Option<GatewayOptions> {
+    pub(super) fn options(
+        &self,
+        tls: Option<TlsOptions>,
+    ) -> anyhow::Result<Option<GatewayOptions>> {
         if self.to.is_empty() {
-            return None;
+            if self.listen.is_some() {
+                bail!("--listen needs --to: give where requests go, as http://localhost:3000");
+            }
+            return Ok(None);
         }
         let mut options = GatewayOptions::to(self.to.clone());
         let address = self.listen.clone().unwrap_or_else(|| options.listen.address.clone());
         options.listen = Bind { address, tls };
         options.domain = self.domain.clone();
-        Some(options)
+        Ok(Some(options))
     }
 }
