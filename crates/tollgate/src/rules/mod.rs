@@ -112,7 +112,7 @@ pub use key::encode_key;
 pub use limiter::RuleLimiter;
 pub use load::LoadError;
 pub use policy::{Ban, MissingKey, Mode, OnError, Priority, Queue, Then, Unmatched};
-pub use request::Request;
+pub use request::{HeaderSource, Request};
 pub use source::Source;
 pub use value::Value;
 

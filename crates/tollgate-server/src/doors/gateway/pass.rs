@@ -31,7 +31,7 @@ impl Visitor {
         let answer = Answer::of(&decision);
         let unix_s = clock::unix_s();
         if !answer.allowed {
-            return headers::refusal(style, &answer, unix_s)
+            return headers::refusal_to(&head.headers, style, &answer, unix_s)
                 .map(|body| Either::Left(Full::new(body)));
         }
         if !decision.wait.is_zero() {
