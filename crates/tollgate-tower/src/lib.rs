@@ -2,6 +2,7 @@
 
 pub mod arrival;
 mod body;
+pub mod client;
 mod future;
 mod gate;
 mod grpc;

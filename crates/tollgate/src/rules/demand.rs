@@ -6,6 +6,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 use tollgate_core::Time;
 
+use super::attribute::Attribute;
 use super::compiled::{Bound, CostOf, Domain, Gives, KeyPart, Rule, RuleLimit};
 use super::expr::On;
 use super::facts::Facts;
@@ -225,7 +226,13 @@ impl<'d> Builder<'_, 'd, '_, '_> {
                     .get(of, on.route)
                     .and_then(|value| value.ip())
                     .map(|ip| writer.ip(ip, *bits4, *bits6)),
-                KeyPart::Value(expr) => expr.value(on).map(|value| writer.value(&value)),
+                KeyPart::Value(expr) => {
+                    let value = match expr.attribute() {
+                        Some(Attribute::Header(name)) => facts.identity_in_header(name),
+                        _ => expr.value(on),
+                    };
+                    value.map(|value| writer.value(&value))
+                }
             };
             if written.is_none() {
                 writer.missing();

@@ -137,8 +137,16 @@ impl<'r> Facts<'r> {
         }
     }
 
-    /// A header that was sent several times counts as all of them together: otherwise a second
-    /// one would make two identities of one.
+    /// Who a header says a request is from. One that says two things names nobody: whichever of
+    /// them the service believes, the other would be a way to as many identities as one likes.
+    pub(crate) fn identity_in_header(&self, name: &str) -> Option<Value<'r>> {
+        let mut values = self.values(name);
+        let Some(last) = values.pop() else { return self.entry("header", name) };
+        let same = values.iter().all(|value| value.trim() == last.trim());
+        same.then(|| Value::Text(part(last, |value| value.trim().into())))
+    }
+
+    /// A header that was sent several times is the list of what was sent.
     fn header(&self, name: &str) -> Option<Cow<'r, str>> {
         let mut values = self.values(name);
         match values.len() {
