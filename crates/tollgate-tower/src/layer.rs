@@ -93,7 +93,7 @@ impl RateLimitLayer {
     pub fn per_header(name: &str, limit: Limit) -> Result<RateLimitLayer, InvalidHeaderName> {
         let name: HeaderName = name.parse()?;
         let per = format!("header[{:?}]", name.as_str());
-        Ok(RateLimitLayer::one_rule(&format!("per-{name}"), &per, &limit))
+        Ok(RateLimitLayer::one_rule("per-header", &per, &limit))
     }
 
     /// A limit for each key that a function finds in the head of a request. Requests without one
@@ -235,5 +235,34 @@ impl<I> Layer<I> for RateLimitLayer {
 impl fmt::Debug for RateLimitLayer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("RateLimitLayer").field(&self.gate).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_limit_and_any_header_make_a_rule() {
+        let long = "x".repeat(300);
+        for name in ["x-api-key", "X-Api-Key", "a!#$%&'*+-.^_`|~9", &long] {
+            for limit in [
+                "10/s burst 20",
+                "20/s leaky burst 50",
+                "1k/month calendar",
+                "500/h sliding slots 60",
+                "5/min log",
+                "100/s warmup 10s",
+                "3 concurrent",
+                "adaptive 20..500 concurrent",
+                "200k tokens/day",
+                "unlimited",
+            ] {
+                RateLimitLayer::per_header(name, limit.parse().unwrap()).unwrap();
+            }
+        }
+        for name in ["", "a b", "a\"", "\u{e9}"] {
+            assert!(RateLimitLayer::per_header(name, "1/s".parse().unwrap()).is_err(), "{name}");
+        }
     }
 }

@@ -45,7 +45,7 @@ async fn a_refused_call_says_when_to_come_back() {
 #[tokio::test]
 async fn other_refusals_have_codes_of_their_own() {
     for (rule, code) in [
-        ("limit: 0/h, then: shed", Code::Unavailable),
+        ("limit: 1/h, then: shed", Code::Unavailable),
         ("when: method == 'POST', then: deny 403", Code::PermissionDenied),
         ("when: method == 'POST', then: deny 401", Code::Unauthenticated),
         ("when: method == 'POST', then: deny", Code::ResourceExhausted),
