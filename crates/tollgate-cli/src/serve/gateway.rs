@@ -11,6 +11,17 @@ use tollgate_server::net::{Address, Bind, TlsOptions};
 
 use crate::quantity::{patience, size};
 
+pub(crate) const GATEWAY_HELP: &str = "\
+It takes every setting of `tollgate serve`, and that command takes --to as well: a gateway is a door
+of the server. As a command of its own it leaves the gRPC and Redis doors closed unless they are
+given. Settings come from flags, then from variables, then from the file `tollgate.toml`.
+
+Examples:
+  tollgate gateway --to http://localhost:3000
+  tollgate gateway --to http://10.0.0.1:80,http://10.0.0.2:80 --upstream-health /healthz
+  tollgate gateway --to https://api.example --upstream-host --listen 0.0.0.0:8443 \\
+      --gateway-tls-cert cert.pem --gateway-tls-key key.pem --rules rules/";
+
 /// The gateway: where requests come in, and where they go.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct GatewayArgs {
