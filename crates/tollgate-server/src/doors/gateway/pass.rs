@@ -91,7 +91,8 @@ impl Visitor {
         let answer = headers::Answer::of(&decision);
         let unix_s = clock::unix_s();
         if !answer.allowed {
-            return Err(Box::new(headers::refusal(style, &answer, unix_s).map(answer::whole)));
+            let refusal = headers::refusal_to(&head.headers, style, &answer, unix_s);
+            return Err(Box::new(refusal.map(answer::whole)));
         }
         let mut told = HeaderMap::new();
         headers::write(style, &answer, unix_s, &mut told);
