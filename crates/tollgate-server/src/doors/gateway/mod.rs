@@ -66,7 +66,7 @@ impl GatewayDoor {
         options: &GatewayOptions,
     ) -> Result<GatewayDoor, StartError> {
         let http = HttpServer::new(context.config.bounds).for_others();
-        check_domain(options, &context.engine.limiter().rules())?;
+        check(options, &context.engine.limiter().rules())?;
         let options = Arc::new(options.clone());
         let upstreams = Upstreams::new(&options, context.engine.telemetry());
         let upstreams = upstreams.map_err(StartError::Gateway)?;
@@ -110,8 +110,15 @@ impl Gateway {
     }
 }
 
+/// Whether a gateway can be set up so, under these rules. Opens nothing.
+pub(crate) fn check(options: &GatewayOptions, rules: &Rules) -> Result<(), StartError> {
+    check_domain(options, rules)
+        .and_then(|()| upstreams::check(options))
+        .map_err(StartError::Gateway)
+}
+
 /// Whether it is clear whose rules the gateway follows.
-pub(crate) fn check_domain(options: &GatewayOptions, rules: &Rules) -> Result<(), StartError> {
+fn check_domain(options: &GatewayOptions, rules: &Rules) -> Result<(), String> {
     let names: Vec<&str> = rules.domain_names().collect();
     let there_are = || format!("there are: {}", names.join(", "));
     let wrong = match &options.domain {
@@ -123,5 +130,5 @@ pub(crate) fn check_domain(options: &GatewayOptions, rules: &Rules) -> Result<()
         }
         _ => return Ok(()),
     };
-    Err(StartError::Gateway(wrong))
+    Err(wrong)
 }
