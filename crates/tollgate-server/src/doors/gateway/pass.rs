@@ -98,9 +98,10 @@ impl Visitor {
         headers::write(style, &answer, unix_s, &mut told);
         drop(answer);
         let wait = decision.wait;
-        let passage = follow(engine.limiter(), decision, &arrival);
+        let mut passage = follow(engine.limiter(), decision, &arrival);
         if !wait.is_zero() {
             tokio::time::sleep(wait).await;
+            passage.goes_on();
         }
         Ok((told, passage))
     }
