@@ -14,6 +14,7 @@ mod engine;
 mod figures;
 mod in_redis;
 mod instructions;
+mod layer;
 mod measure;
 mod memory;
 mod options;
@@ -74,6 +75,10 @@ fn run(options: &Options) -> Result<ExitCode, String> {
         "rules" => {
             head(options);
             rules::run(options);
+        }
+        "layer" => {
+            head(options);
+            layer::run(options);
         }
         "batch" => {
             head(options);

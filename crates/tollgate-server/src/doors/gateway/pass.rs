@@ -97,9 +97,10 @@ impl Visitor {
         let told = Told::new(style, &answer, unix_s);
         drop(answer);
         let wait = decision.wait;
-        let passage = follow(engine.limiter(), decision, &arrival);
+        let mut passage = follow(engine.limiter(), decision, &arrival);
         if !wait.is_zero() {
             tokio::time::sleep(wait).await;
+            passage.goes_on();
         }
         Ok((told, passage))
     }
