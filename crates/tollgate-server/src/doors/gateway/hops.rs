@@ -24,16 +24,13 @@ pub(super) fn strip(headers: &mut HeaderMap) {
         named.iter().for_each(|name| drop(headers.remove(name)));
         headers.remove(CONNECTION);
     }
-    for name in [
-        KEEP_ALIVE,
-        PROXY_CONNECTION,
-        PROXY_AUTHENTICATE,
-        PROXY_AUTHORIZATION,
-        TE,
-        TRANSFER_ENCODING,
-        UPGRADE,
-    ] {
+    for name in [KEEP_ALIVE, PROXY_CONNECTION, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, UPGRADE]
+    {
         headers.remove(name);
+    }
+    // A length beside chunks is another one than that of the body.
+    if headers.remove(TRANSFER_ENCODING).is_some() {
+        headers.remove(CONTENT_LENGTH);
     }
 }
 
@@ -45,9 +42,21 @@ pub(super) fn renew(headers: &mut HeaderMap) {
     headers.remove(EXPECT);
     // HTTP/2 cuts cookies in pieces.
     join(headers, &COOKIE, "; ");
+    join_all(headers);
     if takes_trailers {
         headers.insert(TE, TRAILERS);
     }
+}
+
+/// Rules take a field that came several times for all of them together. An upstream that took the
+/// first or the last would be asked by somebody else than who was counted.
+fn join_all(headers: &mut HeaderMap) {
+    if headers.len() == headers.keys_len() {
+        return;
+    }
+    let is_several = |name: &&HeaderName| headers.get_all(*name).iter().nth(1).is_some();
+    let several: SmallVec<[HeaderName; 4]> = headers.keys().filter(is_several).cloned().collect();
+    several.iter().for_each(|name| join(headers, name, ", "));
 }
 
 /// What a field lists.
@@ -80,6 +89,8 @@ mod tests {
             ("cookie", "a=b"),
             ("cookie", "c=d"),
             ("expect", "100-continue"),
+            ("x-org", "acme"),
+            ("x-org", "other"),
         ] {
             headers.append(name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
         }
@@ -91,7 +102,14 @@ mod tests {
         left.sort();
         assert_eq!(
             left,
-            ["content-length: 5", "cookie: a=b; c=d", "host: b", "te: trailers", "trailer: x-sum"]
+            [
+                "content-length: 5",
+                "cookie: a=b; c=d",
+                "host: b",
+                "te: trailers",
+                "trailer: x-sum",
+                "x-org: acme, other"
+            ]
         );
     }
 }

@@ -26,6 +26,9 @@ pub(super) fn make_sound(head: &mut Parts, body: &Incoming) -> Result<(), Unsoun
     if head.headers.get_all(TRANSFER_ENCODING).iter().count() > 1 {
         return Err(bad("there are several transfer codings"));
     }
+    if head.uri.scheme_str().is_some_and(|scheme| !["http", "https"].contains(&scheme)) {
+        return Err(bad("the target is of another scheme than http or https"));
+    }
     settle_host(head).map_err(bad)?;
     let target = head.uri.path_and_query().map_or("", |target| target.as_str());
     if target == "*" && head.method != Method::OPTIONS {
@@ -67,6 +70,7 @@ fn settle_host(head: &mut Parts) -> Result<(), &'static str> {
             Err("Host is another than that of the target")
         }
         Some(_) => Ok(()),
+        None if head.version == Version::HTTP_11 => Err("Host is missing"),
         None => {
             let value = HeaderValue::from_str(authority.as_str());
             head.headers.insert(HOST, value.map_err(|_| "the host of the target is no name")?);
@@ -112,7 +116,8 @@ mod tests {
     #[test]
     fn the_host_is_the_same_wherever_it_is() {
         let settled = |uri: &str, hosts: &[&str]| {
-            let mut request = hyper::Request::builder().uri(uri);
+            let version = if uri.starts_with('/') { Version::HTTP_11 } else { Version::HTTP_2 };
+            let mut request = hyper::Request::builder().uri(uri).version(version);
             for host in hosts {
                 request = request.header(HOST, *host);
             }
