@@ -12,12 +12,14 @@ mod cores;
 mod doors;
 mod engine;
 mod figures;
+mod gateway;
 mod in_redis;
 mod instructions;
 mod measure;
 mod memory;
 mod options;
 mod places;
+mod process;
 mod report;
 mod rules;
 mod scaling;
@@ -50,6 +52,7 @@ fn run(options: &Options) -> Result<ExitCode, String> {
         memory::CHILD => memory::child(&options.words)?,
         instructions::CHILD => instructions::child(&options.words)?,
         "doors" => doors::run(options)?,
+        "gateway" => gateway::run(options)?,
         _ if !options.words.is_empty() => {
             return Err(format!("unexpected `{}`\n{USAGE}", options.words[0]));
         }
