@@ -77,10 +77,12 @@ http {
 }
 ";
 
+/// It wants twice as many files as connections; those that are idle need one.
 const HAPROXY: &str = "\
 global
   nbthread 1
   maxconn 16000
+  no strict-limits
 defaults
   mode http
   timeout connect 5s

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::latency;
 use super::lineup::{Kind, Proxy};
-use crate::doors::idle::{RESERVE, connect};
+use crate::doors::idle::connect;
 use crate::doors::loaders::wrk_by;
 use crate::report::{Table, count};
 use crate::sections::Section;
@@ -21,7 +21,7 @@ const MIB: f64 = 1024.0 * 1024.0;
 const NETWORK: u8 = 10;
 
 /// Measures all proxies at hand, one after the other.
-pub(super) fn run(upstream: SocketAddr, idle: usize) -> Result<Section, String> {
+pub(super) fn run(upstream: SocketAddr, idle: usize, files: u64) -> Result<Section, String> {
     let (with_idle, each, with_active) = (
         format!("{} idle", count(idle)),
         "KiB each".to_owned(),
@@ -29,7 +29,6 @@ pub(super) fn run(upstream: SocketAddr, idle: usize) -> Result<Section, String> 
     );
     let mut table = Table::new(["", "started", &with_idle, &each, &with_active]);
     let (mut figures, mut cost) = (Vec::new(), Vec::new());
-    let files = idle as u64 + 2 * RESERVE;
     for (network, kind) in (NETWORK..).zip(Kind::ALL) {
         // Who is missing was told before.
         let Ok(proxy) = Proxy::start(kind, upstream, files) else { continue };

@@ -42,13 +42,15 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
             options.rounds, options.seconds
         );
     }
-    let files = cores::settle_in(idle as u64 + 2 * RESERVE)?;
-    let idle = idle.min(files.saturating_sub(2 * RESERVE) as usize);
+    // What proxies may have as well: a connection on each side for those that are active.
+    let spare = 4 * RESERVE;
+    let files = cores::settle_in(idle as u64 + spare)?;
+    let idle = idle.min(files.saturating_sub(spare) as usize);
     let failed = |error: std::io::Error| format!("the upstream: {error}");
     let upstream = Upstream::start().map_err(failed)?;
     let address = upstream.address().map_err(failed)?;
     let mut told = Told::new(options);
-    let proxies = lineup::start(address, RESERVE * 4)?;
+    let proxies = lineup::start(address, files)?;
     let upstream = upstream.in_background();
     if wanted(WORK) {
         told.tell(side_by_side::run(&proxies, options)?);
@@ -60,7 +62,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     drop(proxies);
     let upstream = upstream.in_background();
     if wanted(MEMORY) {
-        told.tell(memory::run(address, idle)?);
+        told.tell(memory::run(address, idle, files)?);
     }
     upstream.stop().map_err(failed)?;
     told.end();
