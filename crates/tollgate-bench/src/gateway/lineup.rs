@@ -4,10 +4,18 @@ use std::ffi::OsString;
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
 
 use super::configs;
+use crate::doors::idle;
 use crate::places;
 use crate::process::{Cpu, Process};
+
+/// Where first requests come from; idle connections come from others.
+const NETWORK: u8 = 9;
+/// How often a proxy that has just started is asked before it is given up.
+const MOST_TRIES: usize = 250;
 
 /// A proxy that limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +97,16 @@ impl Proxy {
         let words = [program].into_iter().chain(words).collect();
         let mut process = Process::start(kind.name(), folder, words, files)?;
         process.await_address(address)?;
+        // Some listen before they know where requests go.
+        let ask = super::latency::ask();
+        let mut tries = 0;
+        while let Err(error) = idle::connect(address, NETWORK, 0, &ask) {
+            tries += 1;
+            if tries > MOST_TRIES {
+                return Err(format!("{} sends nothing on: {error}", kind.name()));
+            }
+            thread::park_timeout(Duration::from_millis(20));
+        }
         Ok(Proxy { kind, address, process })
     }
 

@@ -50,8 +50,8 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     let upstream = Upstream::start().map_err(failed)?;
     let address = upstream.address().map_err(failed)?;
     let mut told = Told::new(options);
-    let proxies = lineup::start(address, files)?;
     let upstream = upstream.in_background();
+    let proxies = lineup::start(address, files)?;
     if wanted(WORK) {
         told.tell(side_by_side::run(&proxies, options)?);
     }
