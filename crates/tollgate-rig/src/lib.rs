@@ -14,7 +14,8 @@
 //!
 //! [`Redis`] is one server of a [`Flavour`], [`Setup`] starts it with TLS, an ACL file or other
 //! settings; [`Cluster`] and [`Sentinels`] are several of them. A [`Proxy`] stands between a client
-//! and a server and does what networks do to both.
+//! and a server and does what networks do to both. For HTTP there are a [`WebClient`] that sends
+//! exactly what it is told to, and an [`Upstream`] that keeps what it was sent.
 
 mod cluster;
 mod files;
@@ -28,6 +29,7 @@ mod sentinels;
 mod setup;
 mod tls;
 mod wait;
+mod web;
 
 pub use cluster::Cluster;
 pub use flavour::Flavour;
@@ -38,3 +40,4 @@ pub use sentinels::Sentinels;
 pub use setup::Setup;
 pub use tls::Certificates;
 pub use wait::until;
+pub use web::{Message, Next, Upstream, WebClient};

@@ -1,15 +1,19 @@
 //! Looking at what a server would be started with, without starting it.
 
 use crate::config::{Config, StoreChoice};
+use crate::doors::gateway::check_domain;
 use crate::net::{BindError, Tls};
 use crate::server::{Server, StartError};
 
 impl Server {
-    /// Reads the rules, the certificates and what is needed to reach the store as [`Server::start`] would, and opens nothing. Blocks
-    /// the thread.
+    /// Reads the rules, the certificates and what is needed to reach the store as
+    /// [`Server::start`] would, and opens nothing. Blocks the thread.
     pub fn check(config: &Config) -> Result<(), StartError> {
         if let Some(origin) = &config.rules {
-            origin.clone().open()?;
+            let opened = origin.clone().open()?;
+            if let Some(options) = &config.gateway {
+                check_domain(options, opened.rules())?;
+            }
         }
         let doors = [&config.http, &config.grpc, &config.resp, &config.admin];
         let gateway = config.gateway.as_ref().map(|gateway| &gateway.listen);

@@ -49,6 +49,9 @@ pub enum StartError {
     /// The store cannot be used as it is set up.
     #[error("the store cannot be used: {0}")]
     Store(String),
+    /// The gateway cannot be set up.
+    #[error("the gateway: {0}")]
+    Gateway(String),
     /// A door cannot be opened.
     #[error(transparent)]
     Bind(#[from] BindError),
@@ -133,7 +136,7 @@ impl Server {
         let resp = RespDoor::new(context.clone());
         server.addresses.resp = server.open("resp", &config.resp, &[], resp)?;
         if let Some(options) = &config.gateway {
-            let gateway = GatewayDoor::new(context.clone(), options);
+            let gateway = GatewayDoor::new(context.clone(), options)?;
             let listen = Some(options.listen.clone());
             server.addresses.gateway =
                 server.open("gateway", &listen, &["h2", "http/1.1"], gateway)?;

@@ -80,7 +80,7 @@ pub(crate) struct ServeArgs {
     /// A file of tokens for whoever asks for decisions; everybody may without it
     #[arg(long, env = "TOLLGATE_DATA_TOKENS", value_name = "FILE")]
     pub(super) data_tokens: Option<PathBuf>,
-    /// Networks of proxies whose X-Forwarded-* headers forward-auth believes
+    /// Networks of proxies whose X-Forwarded-* headers forward-auth and the gateway believe
     #[arg(
         long,
         env = "TOLLGATE_TRUSTED_PROXIES",

@@ -24,7 +24,7 @@ pub(crate) use drain::{Drain, Drainer};
 pub(crate) use listener::Listener;
 pub use listener::{Bind, BindError};
 pub(crate) use stream::Stream;
-pub(crate) use tls::Tls;
+pub(crate) use tls::{Tls, certificates};
 pub use tls::{TlsError, TlsOptions};
 
 /// How long a TLS handshake may take.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
-use tokio_rustls::server::TlsStream;
+use tokio_rustls::TlsStream;
 
 /// How long the other side has to notice that we are done.
 const LINGER: Duration = Duration::from_secs(1);
@@ -23,6 +23,11 @@ pub(crate) enum Stream {
 }
 
 impl Stream {
+    /// Whether others can read what is said.
+    pub(crate) fn is_secret(&self) -> bool {
+        matches!(self, Stream::Tls(_))
+    }
+
     /// Ends the connection without a reset: says that nothing more comes, and reads on until the
     /// other side has understood. A close with unread bytes would make the system reset it, and the
     /// last answer could be lost with that.

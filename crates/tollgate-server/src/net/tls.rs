@@ -57,7 +57,7 @@ impl Tls {
     /// Shakes hands.
     pub(crate) async fn accept(&self, stream: Stream) -> io::Result<Stream> {
         let acceptor = TlsAcceptor::from(self.current.load_full());
-        Ok(Stream::Tls(Box::new(acceptor.accept(stream).await?)))
+        Ok(Stream::Tls(Box::new(acceptor.accept(stream).await?.into())))
     }
 }
 
@@ -91,7 +91,7 @@ fn read(options: &TlsOptions, protocols: &[Vec<u8>]) -> Result<ServerConfig, Tls
     Ok(config)
 }
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let wrong = |why: String| TlsError { path: path.to_owned(), why };
     let read = CertificateDer::pem_file_iter(path).map_err(|error| wrong(error.to_string()))?;
     let all = read.collect::<Result<Vec<_>, _>>().map_err(|error| wrong(error.to_string()))?;

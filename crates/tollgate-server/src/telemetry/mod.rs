@@ -11,6 +11,7 @@ mod event;
 mod exposition;
 mod log;
 mod noisy;
+mod passed;
 mod report;
 mod sample;
 mod series;
@@ -21,7 +22,7 @@ mod top;
 mod traces;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -90,6 +91,8 @@ pub(crate) struct Telemetry {
     without_store: [AtomicU64; 3],
     store_errors: [AtomicU64; StoreErrorKind::ALL.len()],
     connections: Mutex<Vec<(&'static str, Arc<AtomicU64>)>>,
+    /// Upstreams of the gateway, and whether they are well.
+    upstreams: Mutex<Vec<(Box<str>, Arc<AtomicBool>)>>,
 }
 
 impl Telemetry {
@@ -105,6 +108,7 @@ impl Telemetry {
             without_store: Default::default(),
             store_errors: Default::default(),
             connections: Mutex::default(),
+            upstreams: Mutex::default(),
         });
         let weak = Arc::downgrade(&telemetry);
         tokio::spawn(async move {

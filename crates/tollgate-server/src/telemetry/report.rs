@@ -45,6 +45,7 @@ impl Telemetry {
             let open = open.load(Ordering::Relaxed);
             into.sample("tollgate_connections", &[("door", door)], open);
         }
+        self.report_passed(into);
     }
 
     fn report_decisions(&self, into: &mut Exposition) {

@@ -9,6 +9,7 @@ use tollgate::Span;
 
 use super::DoorName;
 use super::noisy::Noisy;
+use super::passed::Passed;
 use super::series::MOST;
 
 /// How a decision ended, as metrics name it.
@@ -47,6 +48,7 @@ pub(super) struct Stripe {
     pub(super) took: [Histogram; DoorName::ALL.len()],
     pub(super) store: Histogram,
     pub(super) waits: Histogram,
+    pub(super) passed: Passed,
     pub(super) noisy: Mutex<Noisy>,
 }
 
@@ -58,6 +60,7 @@ impl Stripe {
             took: Default::default(),
             store: Histogram::default(),
             waits: Histogram::default(),
+            passed: Passed::default(),
             noisy: Mutex::new(Noisy::new(top_keys)),
         }
     }

@@ -98,6 +98,8 @@ use std::collections::HashMap;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use ipnet::IpNet;
+
 pub use adjust::Adjustment;
 pub use adjust_key::KeyAdjustment;
 pub use cases::CaseResult;
@@ -111,6 +113,7 @@ pub use info::RuleInfo;
 pub use key::encode_key;
 pub use limiter::RuleLimiter;
 pub use load::LoadError;
+pub use path::{UnsoundPath, sound_path};
 pub use policy::{Ban, MissingKey, Mode, OnError, Priority, Queue, Then, Unmatched};
 pub use request::Request;
 pub use source::Source;
@@ -247,6 +250,13 @@ impl Rules {
     pub fn domain_names(&self) -> impl Iterator<Item = &str> {
         let trees = self.0.trees.keys().map(|name| &**name);
         self.0.domains.iter().map(|domain| &*domain.name).chain(trees)
+    }
+
+    /// The proxies whose word a domain's rules take for who is behind them (`trusted_proxies`); the
+    /// only domain's, if none is named.
+    pub fn trusted_proxies(&self, domain: Option<&str>) -> &[IpNet] {
+        let request = Request { domain, ..Request::empty() };
+        self.domain_of(&request).map_or(&[], |domain| &domain.compiled.trust.proxies)
     }
 
     /// How many rules there are.

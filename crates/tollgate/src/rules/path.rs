@@ -1,6 +1,10 @@
 //! One spelling for every path: `//a/./b%2Fc` must not be a way around a rule on `/a/b`.
 
+mod sound;
+
 use std::borrow::Cow;
+
+pub use sound::{UnsoundPath, sound_path};
 
 /// The path of a target in the one spelling all its spellings have in common: no query, no
 /// empty, `.` or `..` segments, no slash at the end, nothing escaped that need not be.

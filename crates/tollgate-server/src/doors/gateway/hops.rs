@@ -2,36 +2,96 @@
 
 use hyper::HeaderMap;
 use hyper::header::{
-    CONNECTION, HeaderName, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER,
-    TRANSFER_ENCODING, UPGRADE,
+    CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, HOST, HeaderName, HeaderValue, PROXY_AUTHENTICATE,
+    PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING, UPGRADE,
 };
+use smallvec::SmallVec;
+
+use super::forwarded::join;
 
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+const TRAILERS: HeaderValue = HeaderValue::from_static("trailers");
 
-/// Removes what is about one connection only, also what `Connection` names.
+/// Removes what is about one connection only, also what `Connection` names; but nobody can have
+/// what makes a message a message taken out of it.
 pub(super) fn strip(headers: &mut HeaderMap) {
-    let named: Vec<HeaderName> = headers
-        .get_all(CONNECTION)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .filter_map(|name| name.trim().parse().ok())
-        .collect();
-    for name in named {
-        headers.remove(name);
+    if headers.contains_key(CONNECTION) {
+        let named: SmallVec<[HeaderName; 4]> = tokens(headers, &CONNECTION)
+            .filter_map(|name| name.parse().ok())
+            .filter(|name| ![HOST, CONTENT_LENGTH].contains(name))
+            .collect();
+        named.iter().for_each(|name| drop(headers.remove(name)));
+        headers.remove(CONNECTION);
     }
     for name in [
-        CONNECTION,
         KEEP_ALIVE,
         PROXY_CONNECTION,
         PROXY_AUTHENTICATE,
         PROXY_AUTHORIZATION,
         TE,
-        TRAILER,
         TRANSFER_ENCODING,
         UPGRADE,
     ] {
         headers.remove(name);
+    }
+}
+
+/// Makes the header fields of a request those of one that is sent on.
+pub(super) fn renew(headers: &mut HeaderMap) {
+    let takes_trailers = tokens(headers, &TE).any(|token| token.eq_ignore_ascii_case("trailers"));
+    strip(headers);
+    // The client is told to go on as soon as its body is wanted.
+    headers.remove(EXPECT);
+    // HTTP/2 cuts cookies in pieces.
+    join(headers, &COOKIE, "; ");
+    if takes_trailers {
+        headers.insert(TE, TRAILERS);
+    }
+}
+
+/// What a field lists.
+pub(super) fn tokens<'h>(
+    headers: &'h HeaderMap,
+    name: &HeaderName,
+) -> impl Iterator<Item = &'h str> + use<'h> {
+    let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).map(str::trim)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_about_a_connection_ends_here() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("connection", "close, X-Secret , content-length, host"),
+            ("connection", "te"),
+            ("x-secret", "a"),
+            ("host", "b"),
+            ("content-length", "5"),
+            ("keep-alive", "timeout=5"),
+            ("te", "gzip, Trailers"),
+            ("upgrade", "h2c"),
+            ("proxy-authorization", "x"),
+            ("trailer", "x-sum"),
+            ("cookie", "a=b"),
+            ("cookie", "c=d"),
+            ("expect", "100-continue"),
+        ] {
+            headers.append(name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
+        }
+        renew(&mut headers);
+        let mut left: Vec<_> = headers
+            .iter()
+            .map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()))
+            .collect();
+        left.sort();
+        assert_eq!(
+            left,
+            ["content-length: 5", "cookie: a=b; c=d", "host: b", "te: trailers", "trailer: x-sum"]
+        );
     }
 }

@@ -1,23 +1,39 @@
 //! The gateway: a reverse proxy that asks the engine before it lets a request through.
 //!
-//! A request is [looked at](pass), decided, held back if a rule says so, and sent on over a
-//! [lane](upstream) to an upstream; its answer streams back the same way. Its whole life is told to
+//! A request is [looked at](sound), decided, held back if a rule says so, and [sent on](pass) over a
+//! [lane](upstreams) to an upstream; its answer streams back the same way. Its whole life is told to
 //! the limiter through a [`Passage`](tollgate_tower::passage::Passage).
+//!
+//! What is decided on is what is sent on: the target in one spelling, the client's address by whom
+//! it is [believed](forwarded). What two servers could read differently goes no further.
 
+mod answer;
+mod forwarded;
 mod hops;
 mod options;
 mod pass;
-mod upstream;
+mod sound;
+mod tunnel;
+mod upload;
+mod upstreams;
+mod url;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
-use crate::net::http::HttpServer;
-use crate::net::{Connection, Door, Drain};
-use crate::server::Context;
-use upstream::Upstreams;
+use ipnet::IpNet;
+use parking_lot::Mutex;
+use tollgate::Rules;
 
-pub use options::{GatewayOptions, UpstreamUrl, UpstreamUrlError};
+use crate::net::http::{HttpServer, Pulse};
+use crate::net::{Connection, Door};
+use crate::server::{Context, StartError};
+use crate::store::AnyLimiter;
+use forwarded::Peer;
+use tunnel::{Times, Tunnel};
+use upstreams::Upstreams;
+
+pub use options::GatewayOptions;
+pub use url::{UpstreamUrl, UpstreamUrlError};
 
 /// The gateway.
 #[derive(Clone, Debug)]
@@ -30,7 +46,7 @@ pub(crate) struct GatewayDoor {
 #[derive(Debug)]
 struct Gateway {
     context: Context,
-    options: GatewayOptions,
+    options: Arc<GatewayOptions>,
     upstreams: Upstreams,
 }
 
@@ -38,28 +54,74 @@ struct Gateway {
 #[derive(Debug)]
 struct Visitor {
     gateway: Arc<Gateway>,
-    peer: Option<SocketAddr>,
-    drain: Drain,
+    peer: Peer,
+    pulse: Arc<Pulse>,
+    /// What the connection becomes after its last request.
+    tunnel: Mutex<Option<Tunnel>>,
 }
 
 impl GatewayDoor {
-    pub(crate) fn new(context: Context, options: &GatewayOptions) -> GatewayDoor {
-        let http = HttpServer::new(context.config.bounds);
-        let upstreams = Upstreams::new(options);
-        let gateway = Gateway { context, options: options.clone(), upstreams };
-        GatewayDoor { gateway: Arc::new(gateway), http }
+    pub(crate) fn new(
+        context: Context,
+        options: &GatewayOptions,
+    ) -> Result<GatewayDoor, StartError> {
+        let http = HttpServer::new(context.config.bounds).for_others();
+        check_domain(options, &context.engine.limiter().rules())?;
+        let options = Arc::new(options.clone());
+        let upstreams = Upstreams::new(&options, context.engine.telemetry());
+        let upstreams = upstreams.map_err(StartError::Gateway)?;
+        upstreams.tend(&context.drain);
+        let gateway = Gateway { context, options, upstreams };
+        Ok(GatewayDoor { gateway: Arc::new(gateway), http })
     }
 }
 
 impl Door for GatewayDoor {
     async fn serve(&self, connection: Connection) {
-        let Connection { peer, ref drain, .. } = connection;
-        let visitor = Visitor { gateway: self.gateway.clone(), peer, drain: drain.clone() };
-        let visitor = Arc::new(visitor);
-        let answer = |request| {
-            let visitor = visitor.clone();
-            async move { visitor.pass(request).await }
-        };
-        self.http.serve(connection, |_| answer).await;
+        let Connection { peer, ref drain, ref stream, .. } = connection;
+        let (drain, is_secret) = (drain.clone(), stream.is_secret());
+        let peer = Peer::new(peer.map(|peer| peer.ip()), is_secret);
+        let mut visiting = None;
+        self.http
+            .serve(connection, |pulse| {
+                let (gateway, pulse) = (self.gateway.clone(), pulse.clone());
+                let visitor = Arc::new(Visitor { gateway, peer, pulse, tunnel: Mutex::default() });
+                visiting = Some(visitor.clone());
+                move |request| {
+                    let visitor = visitor.clone();
+                    async move { visitor.pass(request).await }
+                }
+            })
+            .await;
+        let Some(visitor) = visiting else { return };
+        let tunnel = visitor.tunnel.lock().take();
+        if let Some(tunnel) = tunnel {
+            let silence = self.gateway.options.tunnel_timeout;
+            let times = Times { silence, drain: self.gateway.context.config.drain.patience };
+            tunnel.run(&visitor.pulse, &drain, times).await;
+        }
     }
+}
+
+impl Gateway {
+    /// The proxies that the rules trust.
+    fn trusted_by_rules(&self, limiter: &AnyLimiter) -> Vec<IpNet> {
+        limiter.rules().trusted_proxies(self.options.domain.as_deref()).to_vec()
+    }
+}
+
+/// Whether it is clear whose rules the gateway follows.
+pub(crate) fn check_domain(options: &GatewayOptions, rules: &Rules) -> Result<(), StartError> {
+    let names: Vec<&str> = rules.domain_names().collect();
+    let there_are = || format!("there are: {}", names.join(", "));
+    let wrong = match &options.domain {
+        Some(domain) if !names.contains(&domain.as_str()) => {
+            format!("the rules have no domain {domain:?}; {}", there_are())
+        }
+        None if names.len() > 1 => {
+            format!("the rules have several domains: say which with --domain; {}", there_are())
+        }
+        _ => return Ok(()),
+    };
+    Err(StartError::Gateway(wrong))
 }

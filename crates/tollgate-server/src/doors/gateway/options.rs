@@ -1,10 +1,10 @@
 //! How a gateway is set up.
 
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::str::FromStr;
+use std::path::PathBuf;
 use std::time::Duration;
 
+use super::url::UpstreamUrl;
 use crate::net::{Address, Bind};
 
 /// How a gateway is set up.
@@ -17,10 +17,29 @@ pub struct GatewayOptions {
     pub upstreams: Vec<UpstreamUrl>,
     /// Whose rules apply; the only ones' unless set.
     pub domain: Option<String>,
+    /// Whether upstreams are sent their own name as `Host` instead of what the client sent.
+    pub upstream_host: bool,
+    /// Who vouches for upstreams, in PEM; those this machine trusts unless set.
+    pub upstream_ca: Option<PathBuf>,
     /// How long connecting to an upstream may take.
     pub connect_timeout: Duration,
-    /// How long an upstream may take for the head of its answer.
+    /// How long an upstream may take for the head of its answer, once it has the request.
     pub answer_timeout: Duration,
+    /// How long an upstream may pause within the body of its answer.
+    pub pause_timeout: Duration,
+    /// How long a client may pause within the body of its request.
+    pub upload_timeout: Duration,
+    /// How long nothing may be said on a connection that was upgraded.
+    pub tunnel_timeout: Duration,
+    /// Connections to each upstream that are kept for later.
+    pub idle_lanes: usize,
+    /// How long they are kept.
+    pub idle_timeout: Duration,
+    /// A path to ask every upstream for now and then: who answers it with an error gets no
+    /// requests. Without it, only who cannot be reached is set aside.
+    pub health: Option<String>,
+    /// How often.
+    pub health_interval: Duration,
 }
 
 impl GatewayOptions {
@@ -31,40 +50,17 @@ impl GatewayOptions {
             listen: Bind::plain(Address::Tcp(address)),
             upstreams,
             domain: None,
+            upstream_host: false,
+            upstream_ca: None,
             connect_timeout: Duration::from_secs(5),
             answer_timeout: Duration::from_secs(60),
+            pause_timeout: Duration::from_secs(60),
+            upload_timeout: Duration::from_secs(30),
+            tunnel_timeout: Duration::from_secs(3600),
+            idle_lanes: 512,
+            idle_timeout: Duration::from_secs(30),
+            health: None,
+            health_interval: Duration::from_secs(5),
         }
-    }
-}
-
-/// Where an upstream is: `http://host:port`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UpstreamUrl {
-    pub(super) host: String,
-    pub(super) port: u16,
-}
-
-/// Why a text is no upstream.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct UpstreamUrlError(String);
-
-impl FromStr for UpstreamUrl {
-    type Err = UpstreamUrlError;
-
-    fn from_str(text: &str) -> Result<UpstreamUrl, UpstreamUrlError> {
-        let wrong = || UpstreamUrlError(format!("{text:?} is no upstream; write http://host:port"));
-        let url: hyper::Uri = text.parse().map_err(|_| wrong())?;
-        if url.scheme_str() != Some("http") {
-            return Err(wrong());
-        }
-        let host = url.host().ok_or_else(wrong)?.to_owned();
-        Ok(UpstreamUrl { host, port: url.port_u16().unwrap_or(80) })
-    }
-}
-
-impl fmt::Display for UpstreamUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "http://{}:{}", self.host, self.port)
     }
 }

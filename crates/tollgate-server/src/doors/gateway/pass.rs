@@ -1,69 +1,196 @@
 //! One request: looked at, decided, sent on, answered.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use http_body_util::{Either, Full};
-use hyper::body::Incoming;
-use hyper::{Request, Response, StatusCode, Uri, Version};
+use hyper::body::{Body as _, Incoming};
+use hyper::header::{EXPECT, HeaderValue};
+use hyper::http::request::Parts;
+use hyper::upgrade::OnUpgrade;
+use hyper::{HeaderMap, Request, Response, StatusCode, Version};
 use tollgate_tower::arrival::Arrival;
-use tollgate_tower::passage::{Followed, follow};
+use tollgate_tower::passage::{End, Followed, Passage, follow};
 
-use super::upstream::LaneBody;
-use super::{Visitor, hops};
+use super::forwarded::Told;
+use super::tunnel::{self, Tunnel};
+use super::upload::Upload;
+use super::upstreams::{Answer, UpstreamBody, UpstreamError};
+use super::{Visitor, answer, hops, sound};
 use crate::clock;
-use crate::headers::{self, Answer};
-use crate::rules_service::problem::Problem;
+use crate::headers;
 use crate::telemetry::DoorName;
 
-/// The body of an answer: of an upstream, or made here.
-pub(super) type Body = Either<Full<Bytes>, Followed<LaneBody>>;
+/// The body of an answer: made here, or of an upstream.
+pub(super) type Body = Either<Full<Bytes>, Followed<UpstreamBody>>;
+
+/// A request that asks to go on in another protocol.
+struct Switch {
+    protocol: HeaderValue,
+    client: OnUpgrade,
+}
 
 impl Visitor {
     /// Answers a request.
     pub(super) async fn pass(&self, request: Request<Incoming>) -> Response<Body> {
-        let gateway = &self.gateway;
+        let (response, is_upstream) = match self.answer(request).await {
+            Ok(response) => (response, true),
+            Err(response) => (response, false),
+        };
+        self.gateway.context.engine.telemetry().passed(response.status(), is_upstream);
+        response
+    }
+
+    /// The upstream's answer, or one that is made here instead.
+    async fn answer(
+        &self,
+        mut request: Request<Incoming>,
+    ) -> Result<Response<Body>, Response<Body>> {
+        let version = request.version();
+        if let Some(unsound) = self.pulse.unsound() {
+            let why = Cow::Borrowed(unsound.as_str());
+            return Err(answer::unsound(version, &(StatusCode::BAD_REQUEST, why)));
+        }
+        let client = hyper::upgrade::on(&mut request);
         let (mut head, body) = request.into_parts();
+        sound::make_sound(&mut head, &body)
+            .map_err(|unsound| answer::unsound(version, &unsound))?;
+        let known = self.known(&head);
+        let (told, passage) = match self.decide(&head, &known).await {
+            Ok(allowed) => allowed,
+            Err(refusal) => {
+                answer::read_small(body, head.headers.contains_key(EXPECT)).await;
+                return Err(*refusal);
+            }
+        };
+        let protocol = tunnel::wanted(&head, !body.is_end_stream());
+        hops::renew(&mut head.headers);
+        self.peer.introduce(&mut head.headers, known.told, known.client);
+        let switch = protocol.map(|protocol| Switch { protocol, client });
+        if let Some(switch) = &switch {
+            tunnel::announce(&mut head.headers, switch.protocol.clone());
+        }
+        self.send(head, Upload::new(body), passage, told, switch)
+            .await
+            .map_err(|error| answer::failed(version, &error))
+    }
+
+    /// Asks the rules. Allowed, it comes back once it may go on, with what the client is told of
+    /// its limits; who leaves meanwhile has left everything behind.
+    async fn decide(
+        &self,
+        head: &Parts,
+        known: &Known,
+    ) -> Result<(HeaderMap, Passage), Box<Response<Body>>> {
+        let gateway = &self.gateway;
         let engine = &gateway.context.engine;
         let style = gateway.context.config.headers;
-        let arrival = Arrival::new(&head)
-            .peer(self.peer.map(|peer| peer.ip()))
-            .domain(gateway.options.domain.as_deref());
+        let arrival =
+            Arrival::new(head).peer(known.client).domain(gateway.options.domain.as_deref());
         let decision = engine.check(DoorName::Gateway, &arrival.request(), 1).await;
-        let answer = Answer::of(&decision);
+        let answer = headers::Answer::of(&decision);
         let unix_s = clock::unix_s();
         if !answer.allowed {
-            return headers::refusal(style, &answer, unix_s)
-                .map(|body| Either::Left(Full::new(body)));
+            return Err(Box::new(headers::refusal(style, &answer, unix_s).map(answer::whole)));
         }
-        if !decision.wait.is_zero() {
-            tokio::time::sleep(decision.wait).await;
-        }
-        let mut told = hyper::HeaderMap::new();
+        let mut told = HeaderMap::new();
         headers::write(style, &answer, unix_s, &mut told);
         drop(answer);
-        let mut passage = follow(engine.limiter(), decision, &arrival);
-        drop(arrival);
-
-        hops::strip(&mut head.headers);
-        head.version = Version::HTTP_11;
-        if let Some(target) = head.uri.path_and_query() {
-            head.uri = Uri::from(target.clone());
+        let wait = decision.wait;
+        let passage = follow(engine.limiter(), decision, &arrival);
+        if !wait.is_zero() {
+            tokio::time::sleep(wait).await;
         }
-        let sent = gateway.upstreams.send(Request::from_parts(head, body)).await;
-        match sent {
-            Ok(mut response) => {
-                passage.answered(response.status(), response.headers());
-                hops::strip(response.headers_mut());
-                response.headers_mut().extend(told);
-                response.map(|body| Either::Right(Followed::new(body, passage)))
-            }
-            Err(error) => {
-                let status = StatusCode::BAD_GATEWAY;
-                let problem = Problem::new(status, "bad-gateway", error.to_string());
-                let mut response =
-                    Response::new(Either::Left(Full::new(Bytes::from(problem.body().to_string()))));
-                *response.status_mut() = status;
-                response
-            }
-        }
+        Ok((told, passage))
     }
+
+    async fn send(
+        &self,
+        head: Parts,
+        upload: Upload,
+        mut passage: Passage,
+        told: HeaderMap,
+        switch: Option<Switch>,
+    ) -> Result<Response<Body>, UpstreamError> {
+        let engine = &self.gateway.context.engine;
+        let progress = upload.progress();
+        let before = engine.clock().now();
+        let sent = self.gateway.upstreams.send(Request::from_parts(head, upload)).await;
+        engine.telemetry().upstream_took(engine.clock().now().since(before));
+        let Answer { response, lane, load } = match sent {
+            Ok(answer) => answer,
+            Err(error) => {
+                tracing::debug!(%error, "an upstream gave no answer");
+                passage.end(End::Broken);
+                return Err(error);
+            }
+        };
+        passage.answered(response.status(), response.headers());
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            return Ok(self.switch(response, switch, Tunnelled { lane, load, passage, told }));
+        }
+        let pause = self.gateway.options.pause_timeout;
+        let mut response = response.map(|body| {
+            let body = UpstreamBody::new(body, lane, progress, load, pause);
+            Either::Right(Followed::new(body, passage))
+        });
+        *response.version_mut() = Version::HTTP_11;
+        hops::strip(response.headers_mut());
+        response.headers_mut().extend(told);
+        Ok(response)
+    }
+
+    /// Both sides go on in another protocol, if that is what was asked for.
+    fn switch(
+        &self,
+        mut response: Response<Incoming>,
+        switch: Option<Switch>,
+        tunnelled: Tunnelled,
+    ) -> Response<Body> {
+        let agreed = switch.filter(|switch| tunnel::agrees(response.headers(), &switch.protocol));
+        let Tunnelled { lane, load, passage, told } = tunnelled;
+        let Some(Switch { protocol, client }) = agreed else {
+            passage.end(End::Broken);
+            return answer::wrong_switch();
+        };
+        let upstream = hyper::upgrade::on(&mut response);
+        let mut response = response.map(|_| answer::whole(Bytes::new()));
+        hops::strip(response.headers_mut());
+        tunnel::announce(response.headers_mut(), protocol);
+        response.headers_mut().extend(told);
+        self.pulse.upgrade();
+        *self.tunnel.lock() = Some(Tunnel { client, upstream, lane, passage, load });
+        response
+    }
+
+    /// Who the client is, as far as it is known.
+    fn known(&self, head: &Parts) -> Known {
+        let own = &self.gateway.context.config.trusted_proxies;
+        let rules = self.gateway.context.engine.limiter();
+        let told = self.peer.told(&head.headers, || match own.is_empty() {
+            false => Cow::Borrowed(&own[..]),
+            true => Cow::Owned(self.gateway.trusted_by_rules(rules)),
+        });
+        let client = match (told, own.is_empty()) {
+            (Told::Believed, true) => {
+                self.peer.client(&head.headers, told, &self.gateway.trusted_by_rules(rules))
+            }
+            _ => self.peer.client(&head.headers, told, own),
+        };
+        Known { told, client }
+    }
+}
+
+/// Who the client is, as far as it is known.
+struct Known {
+    told: Told,
+    client: Option<std::net::IpAddr>,
+}
+
+/// What a request leaves to the tunnel it becomes.
+struct Tunnelled {
+    lane: Option<super::upstreams::Lane>,
+    load: super::upstreams::Load,
+    passage: Passage,
+    told: HeaderMap,
 }

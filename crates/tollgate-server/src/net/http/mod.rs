@@ -2,6 +2,8 @@
 //! client may be, and how it is let go.
 
 mod attend;
+mod chunks;
+mod guard;
 mod held;
 mod wire;
 
@@ -36,6 +38,8 @@ const FIRST_READ: usize = 4096;
 #[derive(Clone, Debug)]
 pub(crate) struct HttpServer {
     bounds: Bounds,
+    /// Whether requests that could be read differently are told apart.
+    guards: bool,
     http1: http1::Builder,
     http2: http2::Builder<TokioExecutor>,
 }
@@ -54,7 +58,15 @@ impl HttpServer {
             .max_local_error_reset_streams(MOST_RESETS)
             .max_header_list_size(LONGEST_HEAD as u32)
             .max_send_buf_size(LONGEST_HEAD);
-        HttpServer { bounds, http1, http2 }
+        HttpServer { bounds, guards: false, http1, http2 }
+    }
+
+    /// The same for requests that others will read after us: those that could be read differently
+    /// are [told apart](Pulse::unsound), and who says that nothing more comes has left.
+    pub(crate) fn for_others(mut self) -> HttpServer {
+        self.guards = true;
+        self.http1.half_close(false);
+        self
     }
 
     /// Answers what comes on a connection until it ends. `greet` is told how the connection is
@@ -77,7 +89,8 @@ impl HttpServer {
         };
         let pulse = Pulse::new(seat);
         let is_http1 = spoken == Protocol::Http1;
-        let wire = TokioIo::new(Wire::new(stream, read.freeze(), is_http1, pulse.clone()));
+        let wire = Wire::new(stream, read.freeze(), is_http1, pulse.clone());
+        let wire = TokioIo::new(if self.guards && is_http1 { wire.guarded() } else { wire });
         let answer = greet(&pulse);
         let service = service_fn(|request| {
             let (busy, answer) = (pulse.request(), answer(request));

@@ -2,14 +2,15 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes};
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::guard::{Found, Guard, Unsound};
 use crate::net::{Seat, Stream};
 
 /// How a connection is doing. Cheap to keep up to date: timers are only set once something is not
@@ -19,6 +20,10 @@ pub(crate) struct Pulse {
     pub(crate) seat: Seat,
     /// Requests that are being answered.
     busy: AtomicU32,
+    /// Requests that came.
+    requests: AtomicU32,
+    /// The number of the request whose head is unsound, if one is, and why.
+    unsound: OnceLock<(u32, Unsound)>,
     /// Bytes came, and no request has come of them yet.
     begun: AtomicBool,
     /// The other side does not read what it is sent.
@@ -45,6 +50,8 @@ impl Pulse {
         Arc::new(Pulse {
             seat,
             busy: AtomicU32::new(0),
+            requests: AtomicU32::new(0),
+            unsound: OnceLock::new(),
             begun: AtomicBool::new(false),
             blocked: AtomicBool::new(false),
             upgraded: AtomicBool::new(false),
@@ -56,8 +63,15 @@ impl Pulse {
     pub(crate) fn request(self: &Arc<Pulse>) -> Busy {
         self.begun.store(false, Ordering::Relaxed);
         self.busy.fetch_add(1, Ordering::Relaxed);
+        self.requests.fetch_add(1, Ordering::Relaxed);
         self.seat.heard();
         Busy(self.clone())
+    }
+
+    /// Why the head of the request that just came could be read differently, if it could.
+    pub(crate) fn unsound(&self) -> Option<Unsound> {
+        let (number, unsound) = self.unsound.get()?;
+        (*number == self.requests.load(Ordering::Relaxed)).then_some(*unsound)
     }
 
     pub(crate) fn is_busy(&self) -> bool {
@@ -103,6 +117,8 @@ pub(crate) struct Wire {
     read_ahead: Bytes,
     /// Whether unfinished heads are looked for: on HTTP/2 bytes need not be of a request.
     watches_heads: bool,
+    /// Looks at what comes, where that is wanted.
+    guard: Option<Guard>,
     pulse: Arc<Pulse>,
 }
 
@@ -113,13 +129,27 @@ impl Wire {
         watches_heads: bool,
         pulse: Arc<Pulse>,
     ) -> Wire {
-        Wire { stream: Some(stream), read_ahead, watches_heads, pulse }
+        Wire { stream: Some(stream), read_ahead, watches_heads, guard: None, pulse }
     }
 
-    fn came(&self) {
+    /// The same, and requests that could be read differently are told apart.
+    pub(crate) fn guarded(mut self) -> Wire {
+        self.guard = Some(Guard::new());
+        self
+    }
+
+    fn came(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.watches_heads && !self.pulse.is_busy() {
             self.pulse.begun.store(true, Ordering::Relaxed);
         }
+        let Some(guard) = &mut self.guard else { return Ok(()) };
+        match guard.look(bytes) {
+            _ if self.pulse.upgraded.load(Ordering::Relaxed) => self.guard = None,
+            Found::Sound => {}
+            Found::Head(number, unsound) => drop(self.pulse.unsound.set((number, unsound))),
+            Found::Body => return Err(io::ErrorKind::InvalidData.into()),
+        }
+        Ok(())
     }
 
     fn wrote<T>(&self, result: Poll<T>) -> Poll<T> {
@@ -149,12 +179,11 @@ impl AsyncRead for Wire {
             let length = self.read_ahead.len().min(into.remaining());
             into.put_slice(&self.read_ahead[..length]);
             self.read_ahead.advance(length);
-            self.came();
-            return Poll::Ready(Ok(()));
+            return Poll::Ready(self.came(&into.filled()[before..]));
         }
         let result = self.stream()?.poll_read(context, into);
         if into.filled().len() > before {
-            self.came();
+            self.came(&into.filled()[before..])?;
         }
         result
     }

@@ -1,0 +1,150 @@
+//! Whether an upstream can be sent requests.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use crate::clock;
+
+/// How long who cannot be reached is set aside at first, in milliseconds; doubled each time.
+const FIRST_REST_MS: u64 = 1_000;
+/// How often at most.
+const MOST_DOUBLINGS: u32 = 6;
+/// So many answers must be late, none in between, for an upstream to be set aside.
+const LATE_IN_A_ROW: u32 = 3;
+
+/// Whether an upstream can be sent requests.
+#[derive(Debug)]
+pub(super) struct Health {
+    name: String,
+    /// Rests since it last answered.
+    rests: AtomicU32,
+    /// Until when it rests, in milliseconds of this process.
+    until_ms: AtomicU64,
+    /// One request tries whether it is back.
+    is_tried: AtomicBool,
+    late: AtomicU32,
+    /// What it last said of itself, where it is asked.
+    says_well: AtomicBool,
+    /// Whether all is well, for metrics.
+    shown: Arc<AtomicBool>,
+}
+
+impl Health {
+    pub(super) fn new(name: String, shown: Arc<AtomicBool>) -> Health {
+        Health {
+            name,
+            rests: AtomicU32::new(0),
+            until_ms: AtomicU64::new(0),
+            is_tried: AtomicBool::new(false),
+            late: AtomicU32::new(0),
+            says_well: AtomicBool::new(true),
+            shown,
+        }
+    }
+
+    /// Whether it may be sent a request. Of those that rest, one request at a time finds out
+    /// whether it is back.
+    pub(super) fn takes_requests(&self) -> bool {
+        if self.shown.load(Ordering::Relaxed) {
+            return true;
+        }
+        self.says_well.load(Ordering::Relaxed)
+            && clock::monotonic_ms() >= self.until_ms.load(Ordering::Relaxed)
+            && !self.is_tried.swap(true, Ordering::Relaxed)
+    }
+
+    /// It answered, whatever it said.
+    pub(super) fn answered(&self) {
+        if self.late.load(Ordering::Relaxed) > 0 {
+            self.late.store(0, Ordering::Relaxed);
+        }
+        if !self.shown.load(Ordering::Relaxed) {
+            self.rests.store(0, Ordering::Relaxed);
+            self.is_tried.store(false, Ordering::Relaxed);
+            self.show("it answers again");
+        }
+    }
+
+    /// It cannot be reached.
+    pub(super) fn unreachable(&self, why: &dyn std::fmt::Display) {
+        let rests = self.rests.fetch_add(1, Ordering::Relaxed).min(MOST_DOUBLINGS);
+        let until = clock::monotonic_ms() + (FIRST_REST_MS << rests);
+        self.until_ms.store(until, Ordering::Relaxed);
+        self.is_tried.store(false, Ordering::Relaxed);
+        self.show(why);
+    }
+
+    /// It did not answer in time.
+    pub(super) fn late(&self) {
+        if self.late.fetch_add(1, Ordering::Relaxed) + 1 >= LATE_IN_A_ROW {
+            self.unreachable(&"it does not answer in time");
+        }
+        self.is_tried.store(false, Ordering::Relaxed);
+    }
+
+    /// It was asked how it is.
+    pub(super) fn says(&self, well: Result<(), String>) {
+        self.says_well.store(well.is_ok(), Ordering::Relaxed);
+        match well {
+            Ok(()) => self.answered(),
+            Err(why) => self.show(&why),
+        }
+    }
+
+    /// Tells of a change, once.
+    fn show(&self, why: impl std::fmt::Display) {
+        let well =
+            self.rests.load(Ordering::Relaxed) == 0 && self.says_well.load(Ordering::Relaxed);
+        if self.shown.swap(well, Ordering::Relaxed) != well {
+            let upstream = &self.name;
+            match well {
+                true => tracing::info!(%upstream, "the upstream is well again: {why}"),
+                false => tracing::warn!(%upstream, "the upstream is set aside: {why}"),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_cannot_be_reached_rests_until_one_request_finds_it_back() {
+        let shown = Arc::new(AtomicBool::new(true));
+        let health = Health::new("a".into(), shown.clone());
+        assert!(health.takes_requests());
+        health.unreachable(&"gone");
+        assert!(!health.takes_requests() && !shown.load(Ordering::Relaxed));
+        health.until_ms.store(0, Ordering::Relaxed);
+        assert!(health.takes_requests(), "one finds out");
+        assert!(!health.takes_requests(), "and no second one meanwhile");
+        health.unreachable(&"still");
+        let rest = health.until_ms.load(Ordering::Relaxed) - clock::monotonic_ms();
+        assert!((1_500..=2_000).contains(&rest), "{rest}");
+        health.answered();
+        assert!(health.takes_requests() && shown.load(Ordering::Relaxed));
+    }
+
+    #[test]
+    fn one_late_answer_is_no_illness() {
+        let health = Health::new("a".into(), Arc::new(AtomicBool::new(true)));
+        for _ in 0..5 {
+            health.late();
+            health.late();
+            health.answered();
+            assert!(health.takes_requests());
+        }
+        (0..LATE_IN_A_ROW).for_each(|_| health.late());
+        assert!(!health.takes_requests());
+    }
+
+    #[test]
+    fn who_says_that_it_is_unwell_is_left_alone_until_it_says_otherwise() {
+        let health = Health::new("a".into(), Arc::new(AtomicBool::new(true)));
+        health.says(Err("503".into()));
+        assert!(!health.takes_requests());
+        health.says(Ok(()));
+        assert!(health.takes_requests());
+    }
+}

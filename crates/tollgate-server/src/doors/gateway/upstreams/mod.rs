@@ -1,0 +1,163 @@
+//! Where requests go: upstreams that share them, each with its connections and its health.
+
+mod alarm;
+mod body;
+mod connect;
+mod health;
+mod lane;
+mod patience;
+mod tend;
+mod upstream;
+
+use std::io;
+use std::sync::Arc;
+
+use hyper::body::Incoming;
+use hyper::{Request, Response};
+use smallvec::SmallVec;
+
+use super::options::GatewayOptions;
+use super::upload::Upload;
+use crate::net::Drain;
+use crate::telemetry::Telemetry;
+pub(super) use body::UpstreamBody;
+use connect::Connector;
+pub(super) use lane::Lane;
+pub(super) use upstream::Load;
+use upstream::{Upstream, Way};
+
+/// Connections that may be closed under a request before any of it was sent.
+const MOST_CLOSED: u32 = 3;
+
+/// Why an upstream gave no answer.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum UpstreamError {
+    #[error("the upstream cannot be reached: {0}")]
+    Connect(io::Error),
+    #[error("the upstream did not answer: {0}")]
+    Broken(hyper::Error),
+    #[error("the upstream did not answer in time")]
+    Late,
+    #[error("the client paused for too long in the middle of its request")]
+    SlowClient,
+    #[error("the client's request broke off, or is not well formed")]
+    BadClient,
+}
+
+/// Why a request was not answered on one connection.
+enum SendError {
+    /// Nothing of it was sent.
+    Unsent(Box<Request<Upload>>),
+    Failed(UpstreamError),
+}
+
+/// An answer whose body has not come yet.
+pub(super) struct Answer {
+    pub(super) response: Response<Incoming>,
+    /// What it came on, if nobody else uses that.
+    pub(super) lane: Option<Lane>,
+    pub(super) load: Load,
+}
+
+/// All upstreams of a gateway.
+#[derive(Debug)]
+pub(super) struct Upstreams {
+    all: Vec<Arc<Upstream>>,
+    options: Arc<GatewayOptions>,
+}
+
+impl Upstreams {
+    pub(super) fn new(
+        options: &Arc<GatewayOptions>,
+        telemetry: &Telemetry,
+    ) -> Result<Upstreams, String> {
+        let connector = Connector::new(options)?;
+        let one = |url| Arc::new(Upstream::new(url, connector.clone(), options.clone(), telemetry));
+        let all = options.upstreams.iter().map(one).collect();
+        Ok(Upstreams { all, options: options.clone() })
+    }
+
+    /// Looks after them until the server drains.
+    pub(super) fn tend(&self, drain: &Drain) {
+        for upstream in &self.all {
+            tend::start(upstream, &self.options, drain);
+        }
+    }
+
+    /// Sends a request on; the head of the answer. Another upstream is tried only as long as
+    /// nothing of the request was sent.
+    pub(super) async fn send(&self, mut request: Request<Upload>) -> Result<Answer, UpstreamError> {
+        let progress = request.body().progress();
+        let mut tried: SmallVec<[usize; 4]> = SmallVec::new();
+        let mut closed = 0;
+        loop {
+            let number = self.choose(&tried);
+            let upstream = &self.all[number];
+            let load = Load::new(upstream);
+            let way = match upstream.way().await {
+                Ok(way) => way,
+                Err(error) => {
+                    upstream.health.unreachable(&error);
+                    tried.push(number);
+                    if tried.len() >= self.all.len() {
+                        return Err(UpstreamError::Connect(error));
+                    }
+                    continue;
+                }
+            };
+            let patience = patience::Patience::new(&self.options, progress.clone());
+            let sent = match way {
+                Way::Lane(mut lane) => {
+                    let sent = lane.send(upstream.for_lane(request), patience).await;
+                    sent.map(|response| (response, Some(lane)))
+                }
+                Way::Shared(mut shared) => {
+                    let sent = upstream.share(&mut shared, request, patience).await;
+                    sent.map(|response| (response, None))
+                }
+            };
+            match sent {
+                Ok((response, lane)) => {
+                    upstream.health.answered();
+                    return Ok(Answer { response, lane, load });
+                }
+                Err(SendError::Unsent(unsent)) if closed < MOST_CLOSED => {
+                    closed += 1;
+                    request = *unsent;
+                }
+                Err(SendError::Unsent(_)) => {
+                    let error = io::Error::from(io::ErrorKind::ConnectionReset);
+                    upstream.health.unreachable(&error);
+                    return Err(UpstreamError::Connect(error));
+                }
+                Err(SendError::Failed(error)) => {
+                    if matches!(error, UpstreamError::Late) {
+                        upstream.health.late();
+                    }
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// The less busy of two that are well and were not tried; any that is well; any at all.
+    fn choose(&self, tried: &[usize]) -> usize {
+        let count = self.all.len();
+        if count == 1 {
+            return 0;
+        }
+        let first = fastrand::usize(..count);
+        let takes =
+            |number: &usize| !tried.contains(number) && self.all[*number].health.takes_requests();
+        let mut well = (0..count).map(|step| (first + step) % count).filter(takes);
+        let busy = |number: usize| self.all[number].busy();
+        match (well.next(), well.next()) {
+            (Some(one), Some(other)) if busy(other) < busy(one) => other,
+            (Some(one), _) => one,
+            (None, _) => {
+                let mut rest = (0..count).map(|step| (first + step) % count);
+                rest.find(|number| !tried.contains(number)).unwrap_or(first)
+            }
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Looks after an upstream: closes connections that nobody needs, and asks how it is.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use hyper::Request;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+
+use super::super::options::GatewayOptions;
+use super::super::upload::Upload;
+use super::patience::Patience;
+use super::upstream::{Upstream, Way};
+use super::{SendError, UpstreamError};
+use crate::net::Drain;
+
+/// How often idle connections are looked at.
+const SWEEP: Duration = Duration::from_secs(1);
+
+/// Looks after an upstream until the server drains.
+pub(super) fn start(upstream: &Arc<Upstream>, options: &Arc<GatewayOptions>, drain: &Drain) {
+    let sweep = |upstream: Arc<Upstream>| async move { upstream.sweep() };
+    every(SWEEP.min(options.idle_timeout), upstream, drain, sweep);
+    let Some(path) = options.health.clone() else { return };
+    let asked = options.clone();
+    every(options.health_interval, upstream, drain, move |upstream| {
+        let (options, path) = (asked.clone(), path.clone());
+        async move {
+            let patience = options.health_interval.min(options.answer_timeout);
+            let said = timeout(patience, ask(&upstream, &options, &path)).await;
+            let late = || Err(format!("{path} is not answered within {patience:?}"));
+            upstream.health.says(said.unwrap_or_else(|_| late()));
+        }
+    });
+}
+
+fn every<F: Future<Output = ()> + Send>(
+    time: Duration,
+    upstream: &Arc<Upstream>,
+    drain: &Drain,
+    task: impl Fn(Arc<Upstream>) -> F + Send + 'static,
+) {
+    let (upstream, drain): (Weak<Upstream>, Drain) = (Arc::downgrade(upstream), drain.clone());
+    tokio::spawn(async move {
+        let mut ticks = interval(time.max(Duration::from_millis(10)));
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = ticks.tick() => {}
+                () = drain.closing() => return,
+            }
+            let Some(upstream) = upstream.upgrade() else { return };
+            task(upstream).await;
+        }
+    });
+}
+
+/// Asks an upstream how it is; anything but an error will do.
+async fn ask(upstream: &Upstream, options: &GatewayOptions, path: &str) -> Result<(), String> {
+    let unwell = |error: UpstreamError| error.to_string();
+    let request = || Request::get(path).body(Upload::empty()).map_err(|error| error.to_string());
+    let patience = || Patience::new(options, None);
+    let way = upstream.way().await.map_err(|error| unwell(UpstreamError::Connect(error)))?;
+    let answer = match way {
+        Way::Lane(mut lane) => lane.send(upstream.for_lane(request()?), patience()).await,
+        Way::Shared(mut shared) => upstream.share(&mut shared, request()?, patience()).await,
+    };
+    let answer = match answer {
+        Ok(answer) => answer,
+        // It was closed just then: that says nothing, and the next question will.
+        Err(SendError::Unsent(_)) => return Ok(()),
+        Err(SendError::Failed(error)) => return Err(unwell(error)),
+    };
+    match answer.status() {
+        status if status.is_client_error() || status.is_server_error() => {
+            Err(format!("{path} is answered with {status}"))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,125 @@
+//! Where an upstream is.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// Where an upstream is: `http://host:port`, `https://host`, `h2c://host:port` (HTTP/2 without TLS)
+/// or `unix:/path`.
+///
+/// ```
+/// use tollgate_server::config::UpstreamUrl;
+/// for url in ["http://localhost:3000", "https://api.example", "h2c://[::1]:50051", "unix:/run/app"] {
+///     assert_eq!(url.parse::<UpstreamUrl>()?.to_string(), url);
+/// }
+/// assert!("localhost:3000".parse::<UpstreamUrl>().is_err());
+/// # Ok::<(), tollgate_server::config::UpstreamUrlError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpstreamUrl {
+    text: String,
+    pub(super) place: Place,
+    pub(super) speaks: Speaks,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    Tcp { host: String, port: u16 },
+    Unix(PathBuf),
+}
+
+/// What is spoken with an upstream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Speaks {
+    Http1,
+    /// HTTP/2 without TLS, known to both beforehand.
+    Http2,
+    /// TLS, and what both agree on in it.
+    Tls,
+}
+
+/// Why a text is no upstream.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct UpstreamUrlError(String);
+
+impl UpstreamUrl {
+    /// Its name, as `Host` says it.
+    pub(super) fn authority(&self) -> &str {
+        match &self.place {
+            Place::Tcp { .. } => self.text.split_once("://").map_or("", |(_, host)| host),
+            Place::Unix(_) => "localhost",
+        }
+    }
+
+    pub(super) fn is_tls(&self) -> bool {
+        self.speaks == Speaks::Tls
+    }
+}
+
+impl FromStr for UpstreamUrl {
+    type Err = UpstreamUrlError;
+
+    fn from_str(text: &str) -> Result<UpstreamUrl, UpstreamUrlError> {
+        let wrong = |why: &str| UpstreamUrlError(format!("{text:?} is no upstream: {why}"));
+        if let Some(path) = text.strip_prefix("unix:").filter(|path| !path.is_empty()) {
+            let place = Place::Unix(path.into());
+            return Ok(UpstreamUrl { text: text.to_owned(), place, speaks: Speaks::Http1 });
+        }
+        let form = "write http://host:port, https://host, h2c://host:port or unix:/path";
+        let url: hyper::Uri = text.parse().map_err(|_| wrong(form))?;
+        let (speaks, usual) = match url.scheme_str() {
+            Some("http") => (Speaks::Http1, 80),
+            Some("https") => (Speaks::Tls, 443),
+            Some("h2c") => (Speaks::Http2, 80),
+            _ => return Err(wrong(form)),
+        };
+        let authority = url.authority().map_or("", |authority| authority.as_str());
+        let (scheme, host) = (url.scheme_str().unwrap_or_default(), url.host().unwrap_or_default());
+        if authority.contains('@') {
+            return Err(UpstreamUrlError("no user or password belongs in an upstream".into()));
+        }
+        if host.is_empty()
+            || url.port().is_none() && authority.contains(":") && !authority.ends_with(']')
+        {
+            return Err(wrong(form));
+        }
+        if !matches!(url.path_and_query().map_or("", |path| path.as_str()), "" | "/") {
+            return Err(wrong("paths are sent on as they come, so it has none of its own"));
+        }
+        let bare = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        let place = Place::Tcp { host: bare, port: url.port_u16().unwrap_or(usual) };
+        Ok(UpstreamUrl { text: format!("{scheme}://{authority}"), place, speaks })
+    }
+}
+
+impl fmt::Display for UpstreamUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_can_be_reached_is_an_upstream() {
+        for wrong in [
+            "",
+            "unix:",
+            "http://",
+            "ftp://a",
+            "http://a/b",
+            "http://a?b",
+            "http://a:x",
+            "http://u:p@a",
+            "a:80",
+        ] {
+            assert!(wrong.parse::<UpstreamUrl>().is_err(), "{wrong}");
+        }
+        let url: UpstreamUrl = "https://[::1]:8443/".parse().unwrap();
+        assert_eq!(url.place, Place::Tcp { host: "::1".into(), port: 8443 });
+        assert_eq!((url.authority(), url.is_tls()), ("[::1]:8443", true));
+    }
+}

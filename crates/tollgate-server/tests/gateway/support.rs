@@ -1,0 +1,86 @@
+//! A gateway in this process.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::runtime::Runtime;
+use tollgate_rig::{Upstream, WebClient};
+use tollgate_server::config::GatewayOptions;
+use tollgate_server::net::{Address, Bind};
+use tollgate_server::sources::Origin;
+use tollgate_server::{Config, Server};
+
+/// Rules under which everything passes.
+pub(crate) const OPEN: &str = "rules: [{ name: all, limit: 1000000/s burst 1000000 }]";
+
+/// A gateway, and the HTTP door for its metrics. Stops when dropped.
+pub(crate) struct Gateway {
+    runtime: Runtime,
+    server: Option<Server>,
+    _folder: tempfile::TempDir,
+}
+
+/// A gateway that follows these rules, in front of an upstream.
+pub(crate) fn start(rules: &str, upstream: &Upstream) -> Gateway {
+    start_with(rules, &[&upstream.url()], |_| {})
+}
+
+/// The same in front of several, set up otherwise.
+pub(crate) fn start_with(
+    rules: &str,
+    upstreams: &[&str],
+    set_up: impl FnOnce(&mut Config),
+) -> Gateway {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rules.yaml");
+    std::fs::write(&path, rules).unwrap();
+    let any = || Bind::plain("127.0.0.1:0".parse().unwrap());
+    let mut config = Config::default();
+    (config.http, config.grpc, config.resp) = (Some(any()), None, None);
+    config.rules = Some(Origin::path(&path));
+    config.drain.notice = Duration::ZERO;
+    let upstreams = upstreams.iter().map(|url| url.parse().unwrap()).collect();
+    let mut options = GatewayOptions::to(upstreams);
+    options.listen = any();
+    config.gateway = Some(options);
+    set_up(&mut config);
+    let runtime = Runtime::new().unwrap();
+    let server = Some(runtime.block_on(Server::start(config)).unwrap());
+    Gateway { runtime, server, _folder: folder }
+}
+
+impl Gateway {
+    /// Where clients come to.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.tcp(|addresses| addresses.gateway.as_ref())
+    }
+
+    /// A connection of a client.
+    pub(crate) fn connect(&self) -> WebClient {
+        WebClient::connect(self.address())
+    }
+
+    /// What the metrics say.
+    pub(crate) fn metrics(&self) -> String {
+        let address = self.tcp(|addresses| addresses.http.as_ref());
+        WebClient::connect(address).get("/metrics").text()
+    }
+
+    /// Runs something on the gateway's runtime.
+    pub(crate) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
+        self.runtime.block_on(future)
+    }
+
+    /// Has the gateway go down in good order, on a thread of its own; joined, it is down.
+    pub(crate) fn stop(mut self) -> std::thread::JoinHandle<()> {
+        let server = self.server.take().unwrap();
+        std::thread::spawn(move || self.runtime.block_on(server.stop()))
+    }
+
+    fn tcp(&self, door: impl Fn(&tollgate_server::Addresses) -> Option<&Address>) -> SocketAddr {
+        match door(self.server.as_ref().unwrap().addresses()) {
+            Some(Address::Tcp(address)) => *address,
+            other => panic!("no port: {other:?}"),
+        }
+    }
+}
