@@ -1,5 +1,7 @@
 //! The header fields about limits, in the styles clients know.
 
+use std::fmt::Write;
+
 use http::HeaderMap;
 use http::header::{HeaderName, HeaderValue, RETRY_AFTER};
 
@@ -48,15 +50,15 @@ pub fn write(style: HeaderStyle, answer: &Answer<'_>, unix_s: u64, headers: &mut
     match style {
         HeaderStyle::None => {}
         HeaderStyle::Draft10 | HeaderStyle::Draft8 => {
-            put(headers, POLICY, &list(answer, policy));
-            put(headers, RATE_LIMIT, &list(answer, service_limit));
+            put(headers, POLICY, list(answer, policy));
+            put(headers, RATE_LIMIT, list(answer, service_limit));
         }
         HeaderStyle::Draft6 => {
             let [limit, remaining, reset] = DRAFT_6;
             headers.insert(limit, HeaderValue::from(tightest.limit));
             headers.insert(remaining, HeaderValue::from(tightest.remaining));
             headers.insert(reset, HeaderValue::from(tightest.reset_after_s()));
-            put(headers, POLICY, &list(answer, |text, _, limit| quota_policy(text, limit)));
+            put(headers, POLICY, list(answer, |text, _, limit| quota_policy(text, limit)));
         }
         HeaderStyle::Legacy => {
             let [limit, remaining, reset] = LEGACY;
@@ -74,7 +76,7 @@ pub fn write(style: HeaderStyle, answer: &Answer<'_>, unix_s: u64, headers: &mut
                 text.push_str(";name=");
                 quoted(&mut text, name);
             }
-            put(headers, limit, &text);
+            put(headers, limit, text);
             headers.insert(remaining, HeaderValue::from(tightest.remaining));
             headers.insert(reset, HeaderValue::from(tightest.reset_after_s()));
         }
@@ -82,15 +84,15 @@ pub fn write(style: HeaderStyle, answer: &Answer<'_>, unix_s: u64, headers: &mut
 }
 
 /// What is quoted is printable, so it always fits in a header.
-fn put(headers: &mut HeaderMap, name: HeaderName, text: &str) {
-    if let Ok(value) = HeaderValue::from_str(text) {
+fn put(headers: &mut HeaderMap, name: HeaderName, text: String) {
+    if let Ok(value) = HeaderValue::try_from(text) {
         headers.insert(name, value);
     }
 }
 
 /// A list of structured fields (RFC 9651), one item for each policy.
 fn list(answer: &Answer<'_>, item: impl Fn(&mut String, Name<'_>, &Standing<'_>)) -> String {
-    let mut text = String::new();
+    let mut text = String::with_capacity(64); // enough for one, most of the time
     for (name, limit) in answer.policies() {
         if !text.is_empty() {
             text.push_str(", ");
@@ -103,9 +105,9 @@ fn list(answer: &Answer<'_>, item: impl Fn(&mut String, Name<'_>, &Standing<'_>)
 /// `"login";q=5;w=60`.
 fn policy(text: &mut String, name: Name<'_>, limit: &Standing<'_>) {
     quoted(text, name);
-    text.push_str(&format!(";q={}", integer(limit.limit)));
+    add(text, ";q=", limit.limit);
     match limit.window_s {
-        Some(seconds) => text.push_str(&format!(";w={}", integer(seconds))),
+        Some(seconds) => add(text, ";w=", seconds),
         None => text.push_str(r#";qu="concurrent-requests""#),
     }
 }
@@ -113,30 +115,41 @@ fn policy(text: &mut String, name: Name<'_>, limit: &Standing<'_>) {
 /// `"login";r=3;t=12`.
 fn service_limit(text: &mut String, name: Name<'_>, limit: &Standing<'_>) {
     quoted(text, name);
-    text.push_str(&format!(";r={}", integer(limit.remaining)));
+    add(text, ";r=", limit.remaining);
     if !limit.is_concurrency() {
-        text.push_str(&format!(";t={}", integer(limit.reset_after_s())));
+        add(text, ";t=", limit.reset_after_s());
     }
 }
 
 /// `5;w=60`.
 fn quota_policy(text: &mut String, limit: &Standing<'_>) {
-    text.push_str(&integer(limit.limit).to_string());
+    add(text, "", limit.limit);
     if let Some(seconds) = limit.window_s {
-        text.push_str(&format!(";w={}", integer(seconds)));
+        add(text, ";w=", seconds);
     }
 }
 
-/// Integers of structured fields have at most 15 digits.
-fn integer(number: u64) -> u64 {
-    number.min(999_999_999_999_999)
+/// Adds a name and a number. Integers of structured fields have at most 15 digits.
+fn add(text: &mut String, name: &str, number: u64) {
+    let _ = write!(text, "{name}{}", number.min(999_999_999_999_999));
 }
 
 /// A string of structured fields: printable ASCII, with `"` and `\` escaped. Other characters are
 /// written as in a URL, because a string cannot have them.
 fn quoted(text: &mut String, name: Name<'_>) {
     text.push('"');
-    for byte in name.to_string().bytes() {
+    let start = text.len();
+    // What has nothing to escape, as nearly every name, is copied as a whole.
+    let _ = write!(text, "{name}");
+    if text.as_bytes()[start..]
+        .iter()
+        .all(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\'))
+    {
+        text.push('"');
+        return;
+    }
+    let name = text.split_off(start);
+    for byte in name.bytes() {
         match byte {
             b'"' | b'\\' => text.extend(['\\', char::from(byte)]),
             b' '..=b'~' => text.push(char::from(byte)),
