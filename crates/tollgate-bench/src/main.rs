@@ -12,6 +12,7 @@ mod cores;
 mod doors;
 mod engine;
 mod figures;
+mod gateway;
 mod in_redis;
 mod instructions;
 mod layer;
@@ -19,6 +20,7 @@ mod measure;
 mod memory;
 mod options;
 mod places;
+mod process;
 mod report;
 mod rules;
 mod scaling;
@@ -51,6 +53,7 @@ fn run(options: &Options) -> Result<ExitCode, String> {
         memory::CHILD => memory::child(&options.words)?,
         instructions::CHILD => instructions::child(&options.words)?,
         "doors" => doors::run(options)?,
+        "gateway" => gateway::run(options)?,
         _ if !options.words.is_empty() => {
             return Err(format!("unexpected `{}`\n{USAGE}", options.words[0]));
         }
