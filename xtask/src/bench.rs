@@ -20,13 +20,17 @@ pub(crate) fn run(args: &[&str]) -> Result {
     if doors {
         peers::of_doors()?;
     }
+    let gateway = args.first() == Some(&"gateway");
+    if gateway {
+        peers::of_gateway()?;
+    }
     if args.first() == Some(&"redis") {
         peers::of_redis()?;
     }
     // Built apart, so that what follows on the terminal is the benchmark and nothing else; and one
     // apart from the other, because together they would share features that neither has alone.
     sh::run(sh::cargo(&["build"]).args(PROFILE).args(BENCH))?;
-    if doors {
+    if doors || gateway {
         sh::run(sh::cargo(&["build"]).args(PROFILE).args(SERVER))?;
     }
     let mut bench = sh::cargo(&["run", "--quiet"]);

@@ -58,6 +58,14 @@ pub(crate) fn of_doors() -> Result {
     redis_cell(&folder)
 }
 
+/// Installs what is missing for `bench gateway`.
+pub(crate) fn of_gateway() -> Result {
+    for (program, package) in [("wrk", "wrk"), ("h2load", "nghttp2-client")] {
+        tools::ensure(program, Installer::Apt(package))?;
+    }
+    components::ensure()
+}
+
 /// Installs and builds what is missing for `bench redis`.
 pub(crate) fn of_redis() -> Result {
     for (program, package) in [("redis-server", "redis-server"), ("node", "nodejs"), ("npm", "npm")]

@@ -12,12 +12,15 @@ mod cores;
 mod doors;
 mod engine;
 mod figures;
+mod gateway;
 mod in_redis;
 mod instructions;
+mod layer;
 mod measure;
 mod memory;
 mod options;
 mod places;
+mod process;
 mod report;
 mod rules;
 mod scaling;
@@ -50,6 +53,7 @@ fn run(options: &Options) -> Result<ExitCode, String> {
         memory::CHILD => memory::child(&options.words)?,
         instructions::CHILD => instructions::child(&options.words)?,
         "doors" => doors::run(options)?,
+        "gateway" => gateway::run(options)?,
         _ if !options.words.is_empty() => {
             return Err(format!("unexpected `{}`\n{USAGE}", options.words[0]));
         }
@@ -74,6 +78,10 @@ fn run(options: &Options) -> Result<ExitCode, String> {
         "rules" => {
             head(options);
             rules::run(options);
+        }
+        "layer" => {
+            head(options);
+            layer::run(options);
         }
         "batch" => {
             head(options);

@@ -5,7 +5,7 @@
 pub(crate) struct Options {
     /// The first word: which measurement.
     pub(crate) command: String,
-    /// Words after it; only `doors` and the hidden commands take any.
+    /// Words after it; only `doors`, `gateway` and the hidden commands take any.
     pub(crate) words: Vec<String>,
     pub(crate) keys: usize,
     pub(crate) rounds: usize,
@@ -17,7 +17,7 @@ pub(crate) struct Options {
     pub(crate) seconds: usize,
     /// How many connections say nothing.
     pub(crate) idle: usize,
-    /// Print what `doors` or `redis` measured as JSON.
+    /// Print what `doors`, `gateway` or `redis` measured as JSON.
     pub(crate) json: bool,
     /// Write the instruction counts down instead of comparing them.
     pub(crate) record: bool,
@@ -31,18 +31,20 @@ usage: tollgate-bench [COMMAND] [OPTION …]
   scaling        time per decision from 1 k to 10 M keys
   batch          16 decisions one by one and in one call
   rules          matching and deciding by 10 to 10 000 rules
+  layer          what middleware adds to a request of an axum router
   doors [NAME …] servers side by side: resp, http, grpc; and tollgate's load, idle
+  gateway [NAME …] the gateway beside nginx, HAProxy, Traefik and Envoy: work, latency, memory
   redis          shared counters in Redis beside bare scripts, redis-cell and other limiters
   instructions   instructions per decision (valgrind), compared with instructions.txt
 
   --keys N       keys in a table (1000000)
   --rounds N     interleaved rounds (5)
   --decisions N  decisions per thread and round (1000000)
-  --seconds N    doors, redis: how long a server is loaded each time (2)
+  --seconds N    doors, gateway, redis: how long a server is loaded each time (2)
   --idle N       doors idle: connections that say nothing (50000)
   --quick        a tenth of the keys, decisions and connections, a second, 3 rounds: shows that it
                  runs, no more
-  --json         doors, redis: figures for machines
+  --json         doors, gateway, redis: figures for machines
   --record       instructions: write the counts to instructions.txt";
 
 impl Options {

@@ -113,7 +113,12 @@ fn honest(address: SocketAddr, ask: &Ask, seconds: u64) -> Result<Heard, String>
 
 /// A connection that has asked once, from `network`, which is another for each door: ports of
 /// connections that were closed a moment ago cannot be taken again.
-fn connect(to: SocketAddr, network: u8, number: u64, ask: &Ask) -> std::io::Result<TcpStream> {
+pub(crate) fn connect(
+    to: SocketAddr,
+    network: u8,
+    number: u64,
+    ask: &Ask,
+) -> std::io::Result<TcpStream> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
     let from = Ipv4Addr::new(127, 0, network, 2 + (number / PER_ADDRESS) as u8);
     socket.bind(&SocketAddr::from((from, 0)).into())?;

@@ -4,7 +4,6 @@ use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use super::ask::{Door, ask};
 use super::server::{Addresses, Server};
@@ -62,7 +61,9 @@ impl Kind {
                 let ours = std::env::current_exe().map_err(|error| error.to_string())?;
                 (ours.with_file_name("tollgate"), "run `cargo xtask bench doors`, which builds it")
             }
-            Kind::RedisCell | Kind::Redis => (on_path("redis-server"), "install redis-server"),
+            Kind::RedisCell | Kind::Redis => {
+                (places::on_path("redis-server"), "install redis-server")
+            }
             Kind::Throttlecrab => (
                 places::peers().join("bin/throttlecrab-server"),
                 "run `cargo xtask bench doors`, which installs it",
@@ -130,12 +131,7 @@ pub(crate) fn versions() -> Vec<String> {
             return Some(REDIS_CELL.to_owned()); // its program is Redis
         }
         let flag = if kind == Kind::Nginx { "-v" } else { "--version" };
-        let output = Command::new(kind.program().ok()?).arg(flag).output().ok()?;
-        let text = [output.stdout, output.stderr].concat();
-        let text = String::from_utf8_lossy(&text);
-        // The first word with digits and dots in it.
-        let words = text.split(|c: char| !c.is_ascii_digit() && c != '.');
-        let number = words.into_iter().find(|word| word.contains('.') && word.len() > 2)?;
+        let number = places::version(&kind.program().ok()?, flag)?;
         Some(format!("{} {number}", kind.name()))
     };
     Kind::ALL.into_iter().filter_map(version).collect()
@@ -154,13 +150,6 @@ pub(crate) fn start(door: Door) -> Result<Vec<Server>, String> {
         }
     }
     Ok(servers)
-}
-
-/// Where a program is that the machine has; nowhere is an empty path.
-fn on_path(program: &str) -> PathBuf {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let mut files = std::env::split_paths(&path).map(|folder| folder.join(program));
-    files.find(|file| file.is_file()).unwrap_or_default()
 }
 
 fn redis(port: u16) -> String {

@@ -75,22 +75,39 @@ fn wrk(address: SocketAddr, ask: &Ask, shape: Shape, seconds: f64) -> Result<Cou
          end\n",
         KEYS - 1
     );
+    let (counted, refused) =
+        wrk_by(&format!("http://{address}/"), shape.connections, seconds, &script)?;
+    if refused > 0.0 {
+        return Err(format!("wrk against {ask:?}: {refused} were refused or failed"));
+    }
+    Ok(counted)
+}
+
+/// What wrk counts with a script, and how many of the answers were neither 2xx nor 3xx.
+pub(crate) fn wrk_by(
+    url: &str,
+    connections: usize,
+    seconds: f64,
+    script: &str,
+) -> Result<(Counted, f64), String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let file = folder.path().join("requests.lua");
     fs::write(&file, script).map_err(|error| error.to_string())?;
     let text = run(Command::new("wrk")
-        .args(["--threads", "1", "--connections", &shape.connections.to_string()])
+        .args(["--threads", "1", "--connections", &connections.to_string()])
         .args(["--duration", &format!("{seconds:.0}s"), "--script"])
         .arg(file)
-        .arg(format!("http://{address}/")))?;
-    if let Some(line) = text.lines().find(|line| line.contains("Non-2xx")) {
-        return Err(format!("wrk against {ask:?}: {}", line.trim()));
+        .arg(url))?;
+    if let Some(line) = text.lines().find(|line| line.contains("Socket errors")) {
+        return Err(format!("wrk against {url}: {}", line.trim()));
     }
+    let refused = text.lines().find(|line| line.contains("Non-2xx"));
+    let refused = refused.and_then(|line| line.rsplit(' ').next()?.parse().ok()).unwrap_or(0.0);
     // «  123456 requests in 2.00s, 20.00MB read»
     let line = text.lines().find_map(|line| line.split_once(" requests in "));
-    let figures =
+    let counted =
         line.and_then(|(count, rest)| over(count.trim().parse().ok()?, rest.split_once(',')?.0));
-    figures.ok_or_else(|| format!("wrk printed no rate:\n{text}"))
+    counted.map(|counted| (counted, refused)).ok_or(format!("wrk printed no rate:\n{text}"))
 }
 
 fn h2load(
@@ -103,13 +120,25 @@ fn h2load(
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let file = folder.path().join("body");
     fs::write(&file, grpc::body(message)).map_err(|error| error.to_string())?;
+    let body = file.to_string_lossy();
+    let grpc = ["--header", "content-type: application/grpc", "--header", "te: trailers"];
+    let more = [&["--data", &*body][..], &grpc].concat();
+    h2load_by(&format!("http://{address}{path}"), shape, seconds, &more)
+}
+
+/// What h2load counts with more arguments than these.
+pub(crate) fn h2load_by(
+    url: &str,
+    shape: Shape,
+    seconds: f64,
+    more: &[&str],
+) -> Result<Counted, String> {
     let text = run(Command::new("h2load")
         .args(["--clients", &shape.connections.to_string()])
         .args(["--max-concurrent-streams", &shape.depth.to_string()])
-        .args(["--duration", &format!("{seconds:.0}"), "--data"])
-        .arg(file)
-        .args(["--header", "content-type: application/grpc", "--header", "te: trailers"])
-        .arg(format!("http://{address}{path}")))?;
+        .args(["--duration", &format!("{seconds:.0}")])
+        .args(more)
+        .arg(url))?;
     // «finished in 2.00s, 1000.00 req/s, 1.00MB/s», «requests: … 2000 succeeded, 0 failed, …»
     let took = text.lines().find_map(|line| line.strip_prefix("finished in "));
     let took = took.and_then(|rest| Some(rest.split_once(',')?.0));
@@ -118,7 +147,7 @@ fn h2load(
         (Some(done), Some(0.0), Some(took)) if done > 0.0 => over(done, took),
         _ => None,
     };
-    counted.ok_or_else(|| format!("h2load against {path}:\n{text}"))
+    counted.ok_or_else(|| format!("h2load against {url}:\n{text}"))
 }
 
 /// So many decisions in `950.12ms`, `2.00s` or `1.05m`.

@@ -5,16 +5,16 @@
 //! generators that everybody knows and `traffic`, in the words of `talk`, is our own. The rest are
 //! the measurements.
 
-mod ask;
-mod idle;
+pub(crate) mod ask;
+pub(crate) mod idle;
 mod latency;
 mod lineup;
 mod load;
-mod loaders;
+pub(crate) mod loaders;
 mod server;
 mod side_by_side;
-mod talk;
-mod traffic;
+pub(crate) mod talk;
+pub(crate) mod traffic;
 
 use crate::cores;
 use crate::options::Options;

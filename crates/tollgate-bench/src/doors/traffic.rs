@@ -67,6 +67,15 @@ struct Line {
 impl Traffic<'_> {
     /// Sends it and waits for the answers.
     pub(crate) fn run(&self) -> std::io::Result<Heard> {
+        self.run_beside(|| Ok(()))
+    }
+
+    /// Does the same, and something else on the same core again and again: whoever polls without
+    /// sleeping leaves it to nobody.
+    pub(crate) fn run_beside(
+        &self,
+        mut beside: impl FnMut() -> std::io::Result<()>,
+    ) -> std::io::Result<Heard> {
         let mut poll = Poll::new()?;
         let mut events = Events::with_capacity(self.connections);
         let mut lines = self.connect(&poll)?;
@@ -93,6 +102,7 @@ impl Traffic<'_> {
                 lines[line].send(sent, self.due(start, sent, now))?;
                 sent += 1;
             }
+            beside()?;
             poll.poll(&mut events, Some(Duration::ZERO))?;
             for event in &events {
                 let line = event.token().0;

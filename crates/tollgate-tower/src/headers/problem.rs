@@ -1,7 +1,7 @@
 //! The body of a refusal: `application/problem+json` (RFC 9457) with the problem types of the
 //! IETF's draft on rate limits.
 
-use serde_json::{Value, json};
+use serde::Serialize;
 use tollgate::rules::Reason;
 
 use super::answer::Answer;
@@ -24,26 +24,37 @@ const TYPES: &str = "https://iana.org/assignments/http-problem-types#";
 /// ```
 pub fn problem(answer: &Answer<'_>) -> String {
     let kind = kind(answer);
-    let mut body = json!({
-        "type": kind.type_uri(),
-        "title": kind.title,
-        "status": answer.code,
-        "code": kind.code,
-        "detail": detail(answer),
-        "reason": answer.reason.as_str(),
-    });
-    if let Some(rule) = answer.rule {
-        body["rule"] = json!(rule);
-    }
-    if let Some(millis) = answer.retry_after_ms {
-        body["retry_after_ms"] = json!(millis);
-    }
     let over = answer.policies().filter(|(_, limit)| !limit.allowed);
-    let names: Vec<Value> = over.map(|(name, _)| json!(name.to_string())).collect();
-    if !names.is_empty() {
-        body["violated-policies"] = Value::Array(names);
-    }
-    body.to_string()
+    let problem = Problem {
+        code: kind.code,
+        detail: detail(answer),
+        reason: answer.reason.as_str(),
+        retry_after_ms: answer.retry_after_ms,
+        rule: answer.rule,
+        status: answer.code,
+        title: kind.title,
+        type_uri: kind.type_uri(),
+        violated: over.map(|(name, _)| name.to_string()).collect(),
+    };
+    serde_json::to_string(&problem).unwrap_or_default()
+}
+
+/// What is told, in the order of the alphabet.
+#[derive(Serialize)]
+struct Problem<'a> {
+    code: &'a str,
+    detail: String,
+    reason: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_after_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rule: Option<&'a str>,
+    status: u16,
+    title: &'a str,
+    #[serde(rename = "type")]
+    type_uri: String,
+    #[serde(rename = "violated-policies", skip_serializing_if = "Vec::is_empty")]
+    violated: Vec<String>,
 }
 
 struct Kind {
@@ -107,6 +118,7 @@ impl std::fmt::Display for super::answer::Name<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::{Value, json};
     use tollgate::rules::{BanData, Data};
     use tollgate::{Limiter, Request, Rules};
 

@@ -27,7 +27,6 @@ use tollgate::Rules;
 use crate::net::http::{HttpServer, Pulse};
 use crate::net::{Connection, Door};
 use crate::server::{Context, StartError};
-use crate::store::AnyLimiter;
 use forwarded::Peer;
 use tunnel::{Times, Tunnel};
 use upstreams::Upstreams;
@@ -104,9 +103,11 @@ impl Door for GatewayDoor {
 }
 
 impl Gateway {
-    /// The proxies that the rules trust.
-    fn trusted_by_rules(&self, limiter: &AnyLimiter) -> Vec<IpNet> {
-        limiter.rules().trusted_proxies(self.options.domain.as_deref()).to_vec()
+    /// The proxies that are trusted, by the settings and by the rules.
+    fn trusted_proxies(&self) -> Vec<IpNet> {
+        let rules = self.context.engine.limiter().rules();
+        let by_rules = rules.trusted_proxies(self.options.domain.as_deref());
+        self.context.config.trusted_proxies.iter().chain(by_rules).copied().collect()
     }
 }
 

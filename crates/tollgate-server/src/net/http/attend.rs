@@ -29,7 +29,7 @@ pub(super) enum Ended {
 
 /// Serves a connection to its end. `shut_down` has it take no more requests.
 pub(super) async fn attend<C: Future>(
-    connection: C,
+    mut connection: Pin<&mut C>,
     shut_down: impl Fn(Pin<&mut C>),
     pulse: &Pulse,
     drain: &Drain,
@@ -40,7 +40,6 @@ pub(super) async fn attend<C: Future>(
         Waiting::Head => bounds.header_timeout,
         Waiting::Reader => bounds.write_timeout,
     };
-    let mut connection = pin!(connection);
     let mut wanted = pin!(pulse.seat.wanted());
     let mut closing = pin!(drain.closing());
     let mut let_go = false;

@@ -11,6 +11,7 @@ mod wire;
 use std::convert::Infallible;
 use std::error::Error;
 use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
@@ -94,23 +95,25 @@ impl HttpServer {
         let wire = Wire::new(stream, read.freeze(), is_http1, pulse.clone());
         let wire = TokioIo::new(if self.guards && is_http1 { wire.guarded() } else { wire });
         let answer = greet(&pulse);
+        // Boxed: hyper keeps room for it as long as the connection lasts, and most are idle.
         let service = service_fn(|request| {
             let (busy, answer) = (pulse.request(), answer(request));
-            async move {
+            Box::pin(async move {
                 let answer = answer.await;
                 Ok::<_, Infallible>(answer.map(|body| Held::new(body, busy)))
-            }
+            })
         });
         let ended = match spoken {
             Protocol::Http1 => {
-                let served = self.http1.serve_connection(wire, service).with_upgrades();
+                let served = pin!(self.http1.serve_connection(wire, service).with_upgrades());
                 let shut_down = http1::UpgradeableConnection::graceful_shutdown;
                 attend(served, shut_down, &pulse, &drain, bounds).await
             }
             Protocol::Http2 => {
-                let served = self.http2.serve_connection(wire, service);
+                // Boxed, so that connections of HTTP/1.1 need no room for it.
+                let mut served = Box::pin(self.http2.serve_connection(wire, service));
                 let shut_down = http2::Connection::graceful_shutdown;
-                attend(served, shut_down, &pulse, &drain, bounds).await
+                attend(served.as_mut(), shut_down, &pulse, &drain, bounds).await
             }
         };
         if let (Ended::Finished, Some(stream)) = (ended, pulse.take_stream()) {

@@ -179,6 +179,10 @@ impl AsyncRead for Wire {
             let length = self.read_ahead.len().min(into.remaining());
             into.put_slice(&self.read_ahead[..length]);
             self.read_ahead.advance(length);
+            if self.read_ahead.is_empty() {
+                // Not kept as long as the connection.
+                self.read_ahead = Bytes::new();
+            }
             return Poll::Ready(self.came(&into.filled()[before..]));
         }
         let result = self.stream()?.poll_read(context, into);
