@@ -41,6 +41,7 @@ const PYTHON_CLIENTS: &[&str] = &[
     "grpcio-health-checking",
     "xds-protos",
     "schemathesis",
+    "websockets",
 ];
 
 const NODE_CLIENTS: &[&str] = &["ioredis", "redis", "@elastic/mockotlpserver"];

@@ -2,7 +2,8 @@
 //!
 //! Unit and integration tests by nextest (a process each, so a hang or an abort is one test's),
 //! then doctests, which nextest does not run, then the concurrent part of `tollgate` under a model
-//! checker, then the examples of `tollgate`: each must end by itself with exit 0. `tollgate-bench` is left out: it builds every peer we measure against.
+//! checker, then the examples of the libraries: each must end by itself with exit 0.
+//! `tollgate-bench` is left out: it builds every peer we measure against.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +14,8 @@ use crate::tools::{self, Installer};
 use crate::{Result, components};
 
 const SCOPE: [&str; 3] = ["--workspace", "--exclude", "tollgate-bench"];
-const EXAMPLES: &str = "crates/tollgate/examples";
+/// Whose examples are run.
+const LIBRARIES: [&str; 2] = ["tollgate", "tollgate-tower"];
 /// An example shows something; one that runs this long waits for somebody.
 const EXAMPLE_LIMIT: Duration = Duration::from_secs(60);
 
@@ -79,20 +81,22 @@ fn interleavings() -> Result<Count> {
 }
 
 fn examples() -> Result<Count> {
-    let names = example_names(&sh::root().join(EXAMPLES))?;
-    if names.is_empty() {
-        return Ok(Count::default());
-    }
-    // Built first and together: the time limit is for running.
-    sh::run(&mut sh::cargo(&["build", "--quiet", "--package", "tollgate", "--examples"]))?;
     let mut count = Count::default();
-    for name in names {
-        let run = &mut sh::cargo(&["run", "-q", "-p", "tollgate", "--example", &name]);
-        match sh::run_within(run, EXAMPLE_LIMIT) {
-            Ok(()) => count.passed += 1,
-            Err(error) => {
-                eprintln!("example failed: {error}");
-                count.failed += 1;
+    for library in LIBRARIES {
+        let names = example_names(&sh::root().join("crates").join(library).join("examples"))?;
+        if names.is_empty() {
+            continue;
+        }
+        // Built first and together: the time limit is for running.
+        sh::run(&mut sh::cargo(&["build", "--quiet", "--package", library, "--examples"]))?;
+        for name in names {
+            let run = &mut sh::cargo(&["run", "-q", "-p", library, "--example", &name]);
+            match sh::run_within(run, EXAMPLE_LIMIT) {
+                Ok(()) => count.passed += 1,
+                Err(error) => {
+                    eprintln!("example failed: {error}");
+                    count.failed += 1;
+                }
             }
         }
     }

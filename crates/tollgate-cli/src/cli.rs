@@ -1,7 +1,7 @@
 //! What may be written on the command line: one variant for each command, whose arguments live
 //! with it.
 
-use clap::{Parser, Subcommand};
+use clap::{Arg, Parser, Subcommand};
 
 use crate::bench::BenchArgs;
 use crate::client_cmd::{BanCommand, CheckArgs, KeyArgs, TailArgs, TopArgs};
@@ -9,7 +9,7 @@ use crate::explain::ExplainArgs;
 use crate::import::ImportArgs;
 use crate::init::InitArgs;
 use crate::rules_cmd::{ListsCommand, OverrideCommand, RulesCommand};
-use crate::serve::ServeArgs;
+use crate::serve::{GATEWAY_HELP, ServeArgs};
 use crate::simulate::{SIMULATE_ABOUT, SimulateArgs};
 use crate::test_cmd::TestArgs;
 use crate::validate::ValidateArgs;
@@ -18,6 +18,7 @@ const EXAMPLES: &str = "\
 Examples:
   tollgate                                    the server, at once: sample rules, all doors on loopback
   tollgate serve --rules tollgate.yaml        the server with your rules
+  tollgate gateway --to http://localhost:3000 in front of a service
   tollgate check demo ip=192.0.2.1 route='POST /login'
   tollgate init                               write tollgate.yaml, to start from
   tollgate validate tollgate.yaml             what is wrong with it, if anything
@@ -36,11 +37,17 @@ pub(crate) struct Cli {
     pub(crate) command: Option<Command>,
 }
 
+/// What a command cannot do without comes first in its help.
+fn first(argument: Arg) -> Arg {
+    argument.display_order(0)
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run the server; so does `tollgate` alone
     Serve(Box<ServeArgs>),
     /// Run a reverse proxy that limits; --to says where requests go
+    #[command(mut_arg("to", first), mut_arg("listen", first), after_help = GATEWAY_HELP)]
     Gateway(Box<ServeArgs>),
     /// Write a commented tollgate.yaml to start from
     Init(InitArgs),

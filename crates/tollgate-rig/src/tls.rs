@@ -22,7 +22,7 @@ pub struct Certificates {
 
 impl Certificates {
     /// Writes new ones to a folder.
-    pub(crate) fn write(folder: &Path) -> Certificates {
+    pub fn write(folder: &Path) -> Certificates {
         let path = |name: &str| folder.join(name);
         let files = Certificates {
             ca: path("ca.pem"),

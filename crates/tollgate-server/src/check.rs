@@ -1,7 +1,7 @@
 //! Looking at what a server would be started with, without starting it.
 
 use crate::config::{Config, StoreChoice};
-use crate::doors::gateway::check_domain;
+use crate::doors::gateway;
 use crate::net::{BindError, Tls};
 use crate::server::{Server, StartError};
 
@@ -12,7 +12,7 @@ impl Server {
         if let Some(origin) = &config.rules {
             let opened = origin.clone().open()?;
             if let Some(options) = &config.gateway {
-                check_domain(options, opened.rules())?;
+                gateway::check(options, opened.rules())?;
             }
         }
         let doors = [&config.http, &config.grpc, &config.resp, &config.admin];

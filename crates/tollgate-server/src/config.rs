@@ -47,7 +47,7 @@ pub struct Config {
     /// Who may ask for decisions. Without it everybody who reaches a door may.
     pub data_tokens: Option<Tokens>,
     /// Whose `X-Forwarded-*` and `X-Original-*` are believed by forward-auth, and whose
-    /// `X-Forwarded-*` by the gateway; by that those the rules trust, if none are set.
+    /// `X-Forwarded-*` by the gateway, which believes those that the rules trust too.
     pub trusted_proxies: Vec<IpNet>,
     /// Which headers tell clients about their limits.
     pub headers: HeaderStyle,

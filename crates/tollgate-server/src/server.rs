@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use tollgate::Clock;
 
-use crate::admin::AdminDoor;
+use crate::admin;
 use crate::config::Config;
 use crate::doors::{gateway::GatewayDoor, grpc::GrpcDoor, http::HttpDoor, resp::RespDoor};
 use crate::engine::Engine;
+use crate::net::http::RouterDoor;
 use crate::net::{
     self, Address, Bind, BindError, Connections, Door, Drain, Drainer, Listener, Tls,
 };
@@ -141,7 +142,7 @@ impl Server {
             server.addresses.gateway =
                 server.open("gateway", &listen, &["h2", "http/1.1"], gateway)?;
         }
-        let admin = AdminDoor::new(context.clone());
+        let admin = RouterDoor::new(config.bounds, admin::own_router(context.clone()));
         server.addresses.admin = server.open("admin", &config.admin, &["h2", "http/1.1"], admin)?;
         Ok(server)
     }

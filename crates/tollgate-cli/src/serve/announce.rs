@@ -133,7 +133,15 @@ impl Announcement<'_> {
     }
 
     fn hints(&self, out: &mut impl Write, style: Style) -> io::Result<()> {
-        let Addresses { http, grpc, resp, .. } = self.addresses;
+        let Addresses { http, grpc, resp, gateway, .. } = self.addresses;
+        if let Some(gateway) = gateway {
+            let (what, call, path) = match self.args.rules {
+                None => ("the sixth login a minute is refused", "-X POST ", "/login"),
+                Some(_) => ("it answers as its upstream does", "", "/"),
+            };
+            writeln!(out, "\n{}", style.bold(format!("Try it: {what}")))?;
+            return writeln!(out, "  curl -i {call}{}", reach(gateway, self.tls.gateway, path));
+        }
         let open = self.args.data_tokens.is_none();
         if let (Some(http), true) = (http, open) {
             let (path, body) = if self.args.rules.is_none() { SAMPLE } else { ANY_LIMIT };
@@ -168,8 +176,13 @@ fn url(address: &Address, tls: bool) -> String {
 }
 
 fn curl(http: &Address, tls: bool, path: &str, body: &str) -> String {
+    format!("curl -s {} -d '{body}'", reach(http, tls, path))
+}
+
+/// What to tell curl so that it finds a door.
+fn reach(door: &Address, tls: bool, path: &str) -> String {
     let insecure = if tls { "-k " } else { "" };
-    match http {
+    match door {
         Address::Tcp(address) => {
             // Nobody can be reached at 0.0.0.0.
             let host = match address.ip() {
@@ -177,11 +190,10 @@ fn curl(http: &Address, tls: bool, path: &str, body: &str) -> String {
                 _ => address.to_string(),
             };
             let scheme = if tls { "https" } else { "http" };
-            format!("curl -s {insecure}{scheme}://{host}{path} -d '{body}'")
+            format!("{insecure}{scheme}://{host}{path}")
         }
         Address::Unix(socket) => {
-            let socket = socket.display();
-            format!("curl -s --unix-socket {socket} http://tollgate{path} -d '{body}'")
+            format!("--unix-socket {} http://tollgate{path}", socket.display())
         }
     }
 }

@@ -32,7 +32,7 @@ pub(super) fn config(args: &ServeArgs) -> anyhow::Result<Config> {
             None => *place = place.take().map(|bind| Bind { tls, ..bind }),
         }
     }
-    config.gateway = args.gateway.options(args.tls.of("gateway")?);
+    config.gateway = args.gateway.options(args.tls.of("gateway")?)?;
     if let Some(address) = args.admin.clone() {
         config.admin = Some(Bind { address, tls: args.tls.of("admin")? });
     }

@@ -3,12 +3,24 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::bail;
 use clap::Args;
 use clap::builder::BoolishValueParser;
 use tollgate_server::config::{GatewayOptions, UpstreamUrl};
 use tollgate_server::net::{Address, Bind, TlsOptions};
 
 use crate::quantity::{patience, size};
+
+pub(crate) const GATEWAY_HELP: &str = "\
+It takes every setting of `tollgate serve`, and that command takes --to as well: a gateway is a door
+of the server. As a command of its own it leaves the gRPC and Redis doors closed unless they are
+given. Settings come from flags, then from variables, then from the file `tollgate.toml`.
+
+Examples:
+  tollgate gateway --to http://localhost:3000
+  tollgate gateway --to http://10.0.0.1:80,http://10.0.0.2:80 --upstream-health /healthz
+  tollgate gateway --to https://api.example --upstream-host --listen 0.0.0.0:8443 \\
+      --gateway-tls-cert cert.pem --gateway-tls-key key.pem --rules rules/";
 
 /// The gateway: where requests come in, and where they go.
 #[derive(Args, Clone, Debug)]
@@ -60,9 +72,15 @@ pub(crate) struct GatewayArgs {
 
 impl GatewayArgs {
     /// What they ask for; nothing without an upstream.
-    pub(super) fn options(&self, tls: Option<TlsOptions>) -> Option<GatewayOptions> {
+    pub(super) fn options(
+        &self,
+        tls: Option<TlsOptions>,
+    ) -> anyhow::Result<Option<GatewayOptions>> {
         if self.to.is_empty() {
-            return None;
+            if self.listen.is_some() {
+                bail!("--listen needs --to: give where requests go, as http://localhost:3000");
+            }
+            return Ok(None);
         }
         let mut options = GatewayOptions::to(self.to.clone());
         let address = self.listen.clone().unwrap_or_else(|| options.listen.address.clone());
@@ -83,7 +101,7 @@ impl GatewayArgs {
         ] {
             *place = given.unwrap_or(*place);
         }
-        Some(options)
+        Ok(Some(options))
     }
 }
 

@@ -27,6 +27,7 @@ use crate::cli::{Cli, Command};
 use crate::signals::{Signals, Told};
 use announce::{Announcement, Secured, tokens_file};
 pub(crate) use args::ServeArgs;
+pub(crate) use gateway::GATEWAY_HELP;
 use logs::Logs;
 use values::LogFormat;
 

@@ -4,6 +4,7 @@ mod bench;
 mod clients;
 mod deploy;
 mod drain;
+mod gateway;
 mod process;
 mod settings;
 mod start;

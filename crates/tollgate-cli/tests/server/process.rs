@@ -42,10 +42,19 @@ impl Server {
     }
 
     pub(crate) fn start_in(folder: TempDir, more: &[&str]) -> Server {
+        Server::start_as("serve", &["--http", "--grpc", "--resp"], folder, more)
+    }
+
+    /// A gateway, and the door of those who run it.
+    pub(crate) fn gateway(folder: TempDir, more: &[&str]) -> Server {
+        Server::start_as("gateway", &["--http", "--listen"], folder, more)
+    }
+
+    fn start_as(name: &str, doors: &[&str], folder: TempDir, more: &[&str]) -> Server {
         let any = "127.0.0.1:0";
-        let mut args = vec!["serve", "--json"];
-        for door in ["--http", "--grpc", "--resp"] {
-            if !more.contains(&door) {
+        let mut args = vec![name, "--json"];
+        for door in doors {
+            if !more.contains(door) {
                 args.extend([door, any]);
             }
         }

@@ -5,7 +5,6 @@
 //! service, and so are roles: a token that can only read cannot reset a key.
 
 mod decisions;
-mod door;
 mod health;
 mod keys;
 mod metrics;
@@ -14,8 +13,6 @@ mod top;
 
 use axum::Router;
 use axum::routing::{get, post};
-
-pub(crate) use door::AdminDoor;
 
 use crate::net::Bind;
 use crate::rules_service::routes::{guarded, no_such_method, nowhere};
@@ -32,7 +29,7 @@ pub(crate) fn router(context: Context) -> Router {
 }
 
 /// Everything that the admin API's own address answers.
-fn own_router(context: Context) -> Router {
+pub(crate) fn own_router(context: Context) -> Router {
     operations(context.clone(), &context.config.admin)
         .merge(guarded_calls(context))
         .fallback(nowhere)

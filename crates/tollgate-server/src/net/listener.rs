@@ -88,6 +88,11 @@ impl Listener {
         Ok(Listener { socket: socket.map_err(failed)?, tls })
     }
 
+    /// A port that somebody else listens on already.
+    pub(crate) fn plain(listener: TcpListener) -> Listener {
+        Listener { socket: Socket::Tcp(listener), tls: None }
+    }
+
     /// Where it listens in fact.
     pub(crate) fn address(&self) -> io::Result<Address> {
         match &self.socket {

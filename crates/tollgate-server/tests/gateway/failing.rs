@@ -31,8 +31,11 @@ fn clients_are_told_what_is_the_matter_and_no_more() {
         (closing.url(), 502, "bad-gateway"),
         (garbled.url(), 502, "bad-gateway"),
     ] {
-        let gateway =
-            set_up(&[&url], |options| options.answer_timeout = Duration::from_millis(300));
+        let gateway = set_up(&[&url], |options| {
+            if status == 504 {
+                options.answer_timeout = Duration::from_millis(300);
+            }
+        });
         let mut client = gateway.connect();
         let answer = client.get("/");
         assert_eq!(answer.status(), status, "{answer:?}");
@@ -40,8 +43,8 @@ fn clients_are_told_what_is_the_matter_and_no_more() {
         let text = answer.text();
         assert!(text.contains(code) && !text.contains("127.0.0.1"), "{text}");
         assert_eq!(client.get("/").status(), status, "the connection goes on");
-        let counted = format!("tollgate_gateway_requests_total{{from=\"gateway\",code=\"5xx\"}} 2");
-        assert!(gateway.metrics().contains(&counted), "{}", gateway.metrics());
+        let counted = r#"tollgate_gateway_requests_total{from="gateway",code="5xx"} 2"#;
+        assert!(gateway.metrics().contains(counted), "{}", gateway.metrics());
     }
 }
 
@@ -95,6 +98,42 @@ fn who_says_that_it_is_unwell_gets_no_requests() {
 }
 
 #[test]
+fn an_upstream_that_comes_back_is_found_again() {
+    let (first, second) = (Upstream::start(), Upstream::start());
+    let gateway = set_up(&[&first.url(), &second.url()], |_| {});
+    let address = first.address();
+    let healthy = format!("tollgate_gateway_upstream_healthy{{upstream=\"{}\"}} ", first.url());
+    drop(first);
+    until("it is set aside", || {
+        assert_eq!(gateway.connect().get("/").status(), 200, "nobody notices");
+        gateway.metrics().contains(&format!("{healthy}0"))
+    });
+    let back = Upstream::at(address, |_, stream| {
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+        Next::Keep
+    });
+    until("it is back", || {
+        assert_eq!(gateway.connect().get("/").status(), 200);
+        back.count() > 0
+    });
+    assert!(gateway.metrics().contains(&format!("{healthy}1")));
+}
+
+#[test]
+fn lanes_that_nobody_uses_are_closed() {
+    let upstream = Upstream::start();
+    let gateway = set_up(&[&upstream.url()], |options| {
+        options.idle_timeout = Duration::from_millis(50);
+    });
+    assert_eq!(gateway.connect().get("/").status(), 200);
+    until("it is closed", || {
+        assert_eq!(gateway.connect().get("/").status(), 200);
+        std::thread::park_timeout(Duration::from_millis(200));
+        upstream.connections() > 1
+    });
+}
+
+#[test]
 fn lanes_that_the_upstream_closed_are_not_used() {
     let upstream = Upstream::start();
     let gateway = start(OPEN, &upstream);
@@ -111,8 +150,8 @@ fn lanes_that_the_upstream_closed_are_not_used() {
 fn slow_uploads_end_and_steady_ones_go_on() {
     let upstream = Upstream::start();
     let gateway = set_up(&[&upstream.url()], |options| {
-        options.upload_timeout = Duration::from_millis(400);
-        options.answer_timeout = Duration::from_millis(400);
+        options.upload_timeout = Duration::from_millis(1000);
+        options.answer_timeout = Duration::from_millis(1000);
     });
     let mut client = gateway.connect();
     client.write("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 10\r\n\r\nabc");
@@ -120,8 +159,8 @@ fn slow_uploads_end_and_steady_ones_go_on() {
     assert_eq!((answer.status(), answer.header("connection")), (408, Some("close")));
     assert!(client.rest().is_some());
     let mut client = gateway.connect();
-    client.write("POST /steady HTTP/1.1\r\nhost: a\r\ncontent-length: 10\r\n\r\n");
-    for byte in b"0123456789" {
+    client.write("POST /steady HTTP/1.1\r\nhost: a\r\ncontent-length: 12\r\n\r\n");
+    for byte in b"0123456789ab" {
         std::thread::park_timeout(Duration::from_millis(100));
         client.write([*byte]);
     }

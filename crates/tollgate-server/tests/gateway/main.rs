@@ -1,9 +1,20 @@
 //! The gateway, through real sockets, in front of an upstream that keeps what it was sent.
 
+mod bypass;
+mod clients;
 mod ending;
 mod failing;
+mod frames;
+mod life;
 mod passing;
+#[path = "../doors/support/programs.rs"]
+mod programs;
 mod protocols;
+mod smuggling;
 mod sound;
+mod strict;
 mod support;
 mod tunnels;
+
+/// How long anything in a test may take before it is called a failure.
+const DEADLINE: std::time::Duration = std::time::Duration::from_secs(30);

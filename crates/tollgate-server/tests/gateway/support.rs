@@ -17,7 +17,7 @@ pub(crate) const OPEN: &str = "rules: [{ name: all, limit: 1000000/s burst 10000
 pub(crate) struct Gateway {
     runtime: Runtime,
     server: Option<Server>,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 /// A gateway that follows these rules, in front of an upstream.
@@ -46,7 +46,7 @@ pub(crate) fn start_with(
     set_up(&mut config);
     let runtime = Runtime::new().unwrap();
     let server = Some(runtime.block_on(Server::start(config)).unwrap());
-    Gateway { runtime, server, _folder: folder }
+    Gateway { runtime, server, folder }
 }
 
 impl Gateway {
@@ -60,10 +60,42 @@ impl Gateway {
         WebClient::connect(self.address())
     }
 
+    /// The HTTP door of the same server.
+    pub(crate) fn http(&self) -> SocketAddr {
+        self.tcp(|addresses| addresses.http.as_ref())
+    }
+
+    /// The gRPC door of the same server, if it was given one.
+    pub(crate) fn grpc(&self) -> SocketAddr {
+        self.tcp(|addresses| addresses.grpc.as_ref())
+    }
+
     /// What the metrics say.
     pub(crate) fn metrics(&self) -> String {
-        let address = self.tcp(|addresses| addresses.http.as_ref());
-        WebClient::connect(address).get("/metrics").text()
+        WebClient::connect(self.http()).get("/metrics").text()
+    }
+
+    /// The value of one series; 0 if there is none yet.
+    pub(crate) fn metric(&self, series: &str) -> usize {
+        let text = self.metrics();
+        let value = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        value.map_or(0, |value| value.parse::<f64>().unwrap() as usize)
+    }
+
+    /// How many decisions the engine has taken for the gateway.
+    pub(crate) fn decisions(&self) -> usize {
+        self.metric("tollgate_decision_seconds_count{door=\"gateway\"}")
+    }
+
+    /// How many connections of clients there are.
+    pub(crate) fn connections(&self) -> usize {
+        self.metric("tollgate_connections{door=\"gateway\"}")
+    }
+
+    /// Replaces the rules file, and has the server look at it.
+    pub(crate) fn write_rules(&self, rules: &str) {
+        std::fs::write(self.folder.path().join("rules.yaml"), rules).unwrap();
+        self.server.as_ref().unwrap().reload();
     }
 
     /// Runs something on the gateway's runtime.

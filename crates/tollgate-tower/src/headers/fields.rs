@@ -1,9 +1,9 @@
 //! The header fields about limits, in the styles clients know.
 
-use std::fmt::Write;
-
+use bytes::Bytes;
 use http::HeaderMap;
-use http::header::{HeaderName, HeaderValue, RETRY_AFTER};
+use http::header::{Entry, HeaderName, HeaderValue, RETRY_AFTER};
+use smallvec::SmallVec;
 
 use super::answer::{Answer, Name, Standing};
 use super::style::HeaderStyle;
@@ -41,10 +41,70 @@ const LEGACY: [HeaderName; 3] = [
 /// # Ok::<(), tollgate::rules::Diagnostics>(())
 /// ```
 pub fn write(style: HeaderStyle, answer: &Answer<'_>, unix_s: u64, headers: &mut HeaderMap) {
+    Told::new(style, answer, unix_s).write(headers);
+}
+
+/// The header fields about limits, to be written once there is an answer to write them to.
+///
+/// ```
+/// use http::HeaderMap;
+/// use tollgate::{Limiter, Request};
+/// use tollgate_tower::headers::{Answer, HeaderStyle, Told};
+///
+/// let limiter = Limiter::from_rules("rules: [{ name: api, limit: 5/min }]".parse()?);
+/// let decision = limiter.decide(&Request::new("GET", "/"));
+/// let told = Told::new(HeaderStyle::Draft10, &Answer::of(&decision), 0);
+/// drop(decision); // and later:
+/// let mut headers = HeaderMap::new();
+/// told.write(&mut headers);
+/// assert_eq!(headers["ratelimit"], r#""api";r=4;t=12"#);
+/// # Ok::<(), tollgate::rules::Diagnostics>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Told(SmallVec<[(HeaderName, HeaderValue); 2]>);
+
+impl Told {
+    /// What a client is told in a style; see [`write()`].
+    pub fn new(style: HeaderStyle, answer: &Answer<'_>, unix_s: u64) -> Told {
+        let mut told = Told::default();
+        tell(style, answer, unix_s, &mut told);
+        told
+    }
+
+    /// Writes them, in place of fields of the same names.
+    pub fn write(self, headers: &mut HeaderMap) {
+        for (name, value) in self.0 {
+            headers.insert(name, value);
+        }
+    }
+
+    /// Adds them to what is already told, as by a layer further in: lists become longer, of other
+    /// fields those that are there stay.
+    pub fn add(self, headers: &mut HeaderMap) {
+        for (name, value) in self.0 {
+            match headers.entry(name) {
+                Entry::Vacant(vacant) => drop(vacant.insert(value)),
+                Entry::Occupied(mut told) if [POLICY, RATE_LIMIT].contains(told.key()) => {
+                    told.append(value);
+                }
+                Entry::Occupied(_) => {}
+            }
+        }
+    }
+
+    fn insert(&mut self, name: HeaderName, value: HeaderValue) {
+        self.0.push((name, value));
+    }
+}
+
+fn tell(style: HeaderStyle, answer: &Answer<'_>, unix_s: u64, headers: &mut Told) {
     if !answer.allowed
         && let Some(seconds) = answer.retry_after_s()
     {
         headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    if style == HeaderStyle::None {
+        return;
     }
     let Some(tightest) = answer.tightest() else { return };
     match style {
@@ -84,15 +144,15 @@ pub fn write(style: HeaderStyle, answer: &Answer<'_>, unix_s: u64, headers: &mut
 }
 
 /// What is quoted is printable, so it always fits in a header.
-fn put(headers: &mut HeaderMap, name: HeaderName, text: String) {
-    if let Ok(value) = HeaderValue::try_from(text) {
+fn put(headers: &mut Told, name: HeaderName, text: String) {
+    if let Ok(value) = HeaderValue::from_maybe_shared(Bytes::from(text)) {
         headers.insert(name, value);
     }
 }
 
 /// A list of structured fields (RFC 9651), one item for each policy.
 fn list(answer: &Answer<'_>, item: impl Fn(&mut String, Name<'_>, &Standing<'_>)) -> String {
-    let mut text = String::with_capacity(64); // enough for one, most of the time
+    let mut text = String::with_capacity(64);
     for (name, limit) in answer.policies() {
         if !text.is_empty() {
             text.push_str(", ");
@@ -105,9 +165,9 @@ fn list(answer: &Answer<'_>, item: impl Fn(&mut String, Name<'_>, &Standing<'_>)
 /// `"login";q=5;w=60`.
 fn policy(text: &mut String, name: Name<'_>, limit: &Standing<'_>) {
     quoted(text, name);
-    add(text, ";q=", limit.limit);
+    number(text, ";q=", limit.limit);
     match limit.window_s {
-        Some(seconds) => add(text, ";w=", seconds),
+        Some(seconds) => number(text, ";w=", seconds),
         None => text.push_str(r#";qu="concurrent-requests""#),
     }
 }
@@ -115,46 +175,45 @@ fn policy(text: &mut String, name: Name<'_>, limit: &Standing<'_>) {
 /// `"login";r=3;t=12`.
 fn service_limit(text: &mut String, name: Name<'_>, limit: &Standing<'_>) {
     quoted(text, name);
-    add(text, ";r=", limit.remaining);
+    number(text, ";r=", limit.remaining);
     if !limit.is_concurrency() {
-        add(text, ";t=", limit.reset_after_s());
+        number(text, ";t=", limit.reset_after_s());
     }
 }
 
 /// `5;w=60`.
 fn quota_policy(text: &mut String, limit: &Standing<'_>) {
-    add(text, "", limit.limit);
+    number(text, "", limit.limit);
     if let Some(seconds) = limit.window_s {
-        add(text, ";w=", seconds);
+        number(text, ";w=", seconds);
     }
 }
 
-/// Adds a name and a number. Integers of structured fields have at most 15 digits.
-fn add(text: &mut String, name: &str, number: u64) {
-    let _ = write!(text, "{name}{}", number.min(999_999_999_999_999));
+/// Integers of structured fields have at most 15 digits. Written straight: formatting would cost
+/// as much as deciding.
+fn number(text: &mut String, before: &str, number: u64) {
+    text.push_str(before);
+    text.push_str(itoa::Buffer::new().format(number.min(999_999_999_999_999)));
 }
 
 /// A string of structured fields: printable ASCII, with `"` and `\` escaped. Other characters are
 /// written as in a URL, because a string cannot have them.
 fn quoted(text: &mut String, name: Name<'_>) {
     text.push('"');
-    let start = text.len();
-    // What has nothing to escape, as nearly every name, is copied as a whole.
-    let _ = write!(text, "{name}");
-    if text.as_bytes()[start..]
-        .iter()
-        .all(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\'))
-    {
-        text.push('"');
-        return;
-    }
-    let name = text.split_off(start);
-    for byte in name.bytes() {
-        match byte {
-            b'"' | b'\\' => text.extend(['\\', char::from(byte)]),
-            b' '..=b'~' => text.push(char::from(byte)),
-            _ => text.push_str(&format!("%{byte:02X}")),
+    let is_plain = |byte: u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
+    if name.rule.bytes().all(is_plain) {
+        text.push_str(name.rule);
+    } else {
+        for byte in name.rule.bytes() {
+            match byte {
+                b'"' | b'\\' => text.extend(['\\', char::from(byte)]),
+                b' '..=b'~' => text.push(char::from(byte)),
+                _ => text.push_str(&format!("%{byte:02X}")),
+            }
         }
+    }
+    if name.number > 1 {
+        number(text, "-", name.number as u64);
     }
     text.push('"');
 }

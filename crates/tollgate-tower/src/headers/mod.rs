@@ -24,7 +24,7 @@ mod refusal;
 mod style;
 
 pub use answer::{Answer, Standing, millis_up};
-pub use fields::write;
+pub use fields::{Told, write};
 pub use problem::problem;
-pub use refusal::refusal;
+pub use refusal::{refusal, refusal_to};
 pub use style::HeaderStyle;

@@ -96,7 +96,7 @@ fn kind(answer: &Answer<'_>) -> Kind {
     Kind { registered, code, title }
 }
 
-fn detail(answer: &Answer<'_>) -> String {
+pub(super) fn detail(answer: &Answer<'_>) -> String {
     let by = answer.rule.map(|rule| format!(" by the rule {rule:?}")).unwrap_or_default();
     match (answer.reason, answer.retry_after_s()) {
         (Reason::NeverFits, _) => format!("refused{by}: it asks for more than the limit can hold"),

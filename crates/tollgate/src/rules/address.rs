@@ -1,5 +1,6 @@
 //! Whose address a request comes from.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
@@ -13,29 +14,33 @@ pub(crate) struct Trust {
 impl Trust {
     /// The client's address: the peer's, unless it is a trusted proxy's; then the rightmost one
     /// in `X-Forwarded-For` that is not. What stands left of that was written by the client.
-    pub(crate) fn client(&self, peer: IpAddr, headers: &[(&str, &str)]) -> IpAddr {
+    /// `also` are proxies that are trusted besides these.
+    pub(crate) fn client<'h, V>(
+        &self,
+        peer: IpAddr,
+        also: &[IpNet],
+        forwarded_for: impl FnOnce() -> V,
+    ) -> IpAddr
+    where
+        V: AsRef<[Cow<'h, str>]>,
+    {
+        let covers = |address: IpAddr| {
+            self.proxies.iter().chain(also).any(|proxies| proxies.contains(&address))
+        };
         let mut client = canonical(peer);
-        if self.proxies.is_empty() || !self.covers(client) {
+        if !covers(client) {
             return client;
         }
-        let forwarded = headers
-            .iter()
-            .rev()
-            .filter(|(name, _)| name.eq_ignore_ascii_case("x-forwarded-for"))
-            .flat_map(|(_, hops)| hops.rsplit(','));
-        for hop in forwarded {
+        let forwarded_for = forwarded_for();
+        for hop in forwarded_for.as_ref().iter().rev().flat_map(|hops| hops.rsplit(',')) {
             // What is no address names nobody: the last hop that does is the client.
             let Some(address) = address(hop) else { break };
             client = address;
-            if !self.covers(client) {
+            if !covers(client) {
                 break;
             }
         }
         client
-    }
-
-    fn covers(&self, address: IpAddr) -> bool {
-        self.proxies.iter().any(|proxies| proxies.contains(&address))
     }
 }
 
@@ -71,8 +76,11 @@ mod tests {
 
     fn client(trusted: &str, peer: &str, forwarded: &[&str]) -> String {
         let trust = Trust { proxies: trusted.split(' ').map(|net| net.parse().unwrap()).collect() };
-        let headers: Vec<_> = forwarded.iter().map(|hops| ("X-Forwarded-For", *hops)).collect();
-        trust.client(peer.parse().unwrap(), &headers).to_string()
+        let headers = || forwarded.iter().map(|hops| Cow::from(*hops)).collect::<Vec<_>>();
+        let client = trust.client(peer.parse().unwrap(), &[], headers);
+        let elsewhere = Trust::default().client(peer.parse().unwrap(), &trust.proxies, headers);
+        assert_eq!(client, elsewhere);
+        client.to_string()
     }
 
     #[test]

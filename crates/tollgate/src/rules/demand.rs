@@ -1,10 +1,12 @@
 //! What a request asks of the limits: the rules it matches, turned into checks.
 
 use std::ops::Range;
+use std::time::Duration;
 
 use smallvec::SmallVec;
 use tollgate_core::Time;
 
+use super::attribute::Attribute;
 use super::compiled::{Bound, CostOf, Domain, Gives, KeyPart, Rule, RuleLimit};
 use super::expr::On;
 use super::facts::Facts;
@@ -80,6 +82,8 @@ pub(crate) struct Demands<'d> {
     pub(crate) lines: SmallVec<[Line<'d>; 6]>,
     /// Every limit is enforced and charged: one call decides.
     pub(crate) is_simple: bool,
+    /// How long the request may be held back, whatever its rules say.
+    pub(crate) patience: Duration,
 }
 
 impl<'d> Demands<'d> {
@@ -89,6 +93,7 @@ impl<'d> Demands<'d> {
             demands: SmallVec::new(),
             lines: SmallVec::new(),
             is_simple: true,
+            patience: Duration::ZERO,
         }
     }
 
@@ -102,7 +107,8 @@ impl<'d> Demands<'d> {
     ) -> Check<'c> {
         let demand = &self.demands[line.demand];
         let rule = &rules[demand.rule as usize];
-        let (patience, consistency) = (rule.then.patience().into(), rule.consistency);
+        let patience = rule.then.patience().max(self.patience).into();
+        let consistency = rule.consistency;
         let key = Key::Bytes(&self.keys[line.key.clone()]);
         let check = Check::new(line.bound.bucket, key, &line.bound.limit, line.cost);
         Check { lease, former, patience, consistency, ..check }
@@ -128,6 +134,7 @@ pub(crate) fn find<'d>(
     now: Time,
     demands: &mut Demands<'d>,
 ) -> Matched {
+    demands.patience = facts.patience;
     let compiled = &*domain.compiled;
     let mut hits = compiled.matcher.find(facts, &domain.lists);
     let rule_of = |hit: &Hit| &compiled.rules[hit.rule as usize];
@@ -219,7 +226,13 @@ impl<'d> Builder<'_, 'd, '_, '_> {
                     .get(of, on.route)
                     .and_then(|value| value.ip())
                     .map(|ip| writer.ip(ip, *bits4, *bits6)),
-                KeyPart::Value(expr) => expr.value(on).map(|value| writer.value(&value)),
+                KeyPart::Value(expr) => {
+                    let value = match expr.attribute() {
+                        Some(Attribute::Header(name)) => facts.identity_in_header(name),
+                        _ => expr.value(on),
+                    };
+                    value.map(|value| writer.value(&value))
+                }
             };
             if written.is_none() {
                 writer.missing();

@@ -3,12 +3,16 @@
 use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::net::IpAddr;
+use std::time::Duration;
+
+use ipnet::IpNet;
+use smallvec::SmallVec;
 
 use super::address::Trust;
 use super::attribute::Attribute;
 use super::path;
 use super::route::Route;
-use super::{Request, Value};
+use super::{HeaderSource, Request, Value};
 
 /// A request and what follows from it under one domain's rules.
 pub(crate) struct Facts<'r> {
@@ -19,6 +23,9 @@ pub(crate) struct Facts<'r> {
     host: Option<&'r str>,
     peer: Option<IpAddr>,
     headers: &'r [(&'r str, &'r str)],
+    more_headers: Option<&'r dyn HeaderSource>,
+    trusted_proxies: &'r [IpNet],
+    pub(crate) patience: Duration,
     attributes: &'r [(&'r str, Value<'r>)],
     path: OnceCell<Option<Cow<'r, str>>>,
     ip: OnceCell<Option<IpAddr>>,
@@ -34,6 +41,9 @@ impl<'r> Facts<'r> {
             host: request.host,
             peer: request.peer,
             headers: &request.headers,
+            more_headers: request.more_headers,
+            trusted_proxies: request.trusted_proxies,
+            patience: request.patience,
             attributes: &request.attributes,
             path: OnceCell::new(),
             ip: OnceCell::new(),
@@ -52,7 +62,10 @@ impl<'r> Facts<'r> {
 
     /// The client's address.
     pub(crate) fn ip(&self) -> Option<IpAddr> {
-        *self.ip.get_or_init(|| Some(self.trust.client(self.peer?, self.headers)))
+        *self.ip.get_or_init(|| {
+            let forwarded_for = || self.values("x-forwarded-for");
+            Some(self.trust.client(self.peer?, self.trusted_proxies, forwarded_for))
+        })
     }
 
     /// The value of an attribute; `route` is the one by which the rule matched.
@@ -65,7 +78,7 @@ impl<'r> Facts<'r> {
         match attribute {
             Attribute::Method => text(self.method()?.into()),
             Attribute::Path => text(self.path()?.into()),
-            Attribute::Host => text(path::host(self.host.or_else(|| self.header_once("host"))?)),
+            Attribute::Host => text(self.host()?),
             Attribute::Ip => Some(Value::Ip(self.ip()?)),
             Attribute::Peer => Some(Value::Ip(self.peer?)),
             Attribute::Endpoint => {
@@ -82,7 +95,7 @@ impl<'r> Facts<'r> {
                 query.map(Value::Text).or_else(|| self.entry("query", name))
             }
             Attribute::Cookie(name) => {
-                self.cookie(name).map(Value::from).or_else(|| self.entry("cookie", name))
+                self.cookie(name).map(Value::Text).or_else(|| self.entry("cookie", name))
             }
             Attribute::Param(name) => {
                 let param = || route?.param(self.path()?, name);
@@ -107,36 +120,62 @@ impl<'r> Facts<'r> {
         known.map(|(_, value)| value.clone())
     }
 
-    fn header_once(&self, name: &str) -> Option<&'r str> {
-        let mut headers = self.headers.iter();
-        headers.find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| *value)
+    /// All values of a header, in order.
+    fn values(&self, name: &str) -> SmallVec<[Cow<'r, str>; 2]> {
+        let known = self.headers.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
+        let mut values: SmallVec<_> = known.map(|(_, value)| Cow::Borrowed(*value)).collect();
+        if let Some(more) = self.more_headers {
+            more.each(name, &mut |value| values.push(value));
+        }
+        values
     }
 
-    /// A header that was sent several times counts as all of them together: otherwise a second
-    /// one would make two identities of one.
+    fn host(&self) -> Option<Cow<'r, str>> {
+        match self.host {
+            Some(host) => Some(path::host(host)),
+            None => Some(part(self.values("host").into_iter().next()?, path::host)),
+        }
+    }
+
+    /// Who a header says a request is from. One that says two things names nobody: whichever of
+    /// them the service believes, the other would be a way to as many identities as one likes.
+    pub(crate) fn identity_in_header(&self, name: &str) -> Option<Value<'r>> {
+        let mut values = self.values(name);
+        let Some(last) = values.pop() else { return self.entry("header", name) };
+        let same = values.iter().all(|value| value.trim() == last.trim());
+        same.then(|| Value::Text(part(last, |value| value.trim().into())))
+    }
+
+    /// A header that was sent several times is the list of what was sent.
     fn header(&self, name: &str) -> Option<Cow<'r, str>> {
-        let mut values = self
-            .headers
-            .iter()
-            .filter(|(known, _)| known.eq_ignore_ascii_case(name))
-            .map(|(_, value)| value.trim());
-        let first = values.next()?;
-        match values.next() {
-            None => Some(Cow::Borrowed(first)),
-            Some(second) => {
-                let all: Vec<&str> = [first, second].into_iter().chain(values).collect();
+        let mut values = self.values(name);
+        match values.len() {
+            0 => None,
+            1 => values.pop().map(|value| part(value, |value| value.trim().into())),
+            _ => {
+                let all: Vec<&str> = values.iter().map(|value| value.trim()).collect();
                 Some(Cow::Owned(all.join(", ")))
             }
         }
     }
 
-    fn cookie(&self, name: &str) -> Option<&'r str> {
-        let cookies = self.headers.iter();
-        cookies
-            .filter(|(known, _)| known.eq_ignore_ascii_case("cookie"))
-            .flat_map(|(_, value)| value.split(';'))
-            .filter_map(|pair| pair.trim().split_once('='))
-            .find(|(known, _)| *known == name)
-            .map(|(_, value)| value)
+    fn cookie(&self, name: &str) -> Option<Cow<'r, str>> {
+        self.values("cookie").into_iter().find_map(|cookies| match cookies {
+            Cow::Borrowed(cookies) => cookie(cookies, name).map(Cow::Borrowed),
+            Cow::Owned(cookies) => cookie(&cookies, name).map(|value| value.to_owned().into()),
+        })
     }
+}
+
+/// A part of a text that is borrowed if the text was.
+fn part<'t>(text: Cow<'t, str>, of: impl Fn(&str) -> Cow<'_, str>) -> Cow<'t, str> {
+    match text {
+        Cow::Borrowed(text) => of(text),
+        Cow::Owned(text) => Cow::Owned(of(&text).into_owned()),
+    }
+}
+
+fn cookie<'c>(cookies: &'c str, name: &str) -> Option<&'c str> {
+    let mut pairs = cookies.split(';').filter_map(|pair| pair.trim().split_once('='));
+    pairs.find(|(known, _)| *known == name).map(|(_, value)| value)
 }

@@ -115,7 +115,7 @@ pub use limiter::RuleLimiter;
 pub use load::LoadError;
 pub use path::{UnsoundPath, sound_path};
 pub use policy::{Ban, MissingKey, Mode, OnError, Priority, Queue, Then, Unmatched};
-pub use request::Request;
+pub use request::{HeaderSource, Request};
 pub use source::Source;
 pub use value::Value;
 

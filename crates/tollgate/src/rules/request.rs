@@ -1,10 +1,39 @@
 //! A request as rules see it: attributes, borrowed from whoever asks.
 
+use std::borrow::Cow;
+use std::fmt;
 use std::net::IpAddr;
+use std::time::Duration;
 
+use ipnet::IpNet;
 use smallvec::SmallVec;
 
 use super::Value;
+
+/// Headers that are looked up when a rule asks for them. Rules look at few of those a request has,
+/// so that copying all of them would cost more than deciding.
+///
+/// ```
+/// use std::borrow::Cow;
+/// use tollgate::rules::HeaderSource;
+///
+/// #[derive(Debug)]
+/// struct OnlyHost(&'static str);
+///
+/// impl HeaderSource for OnlyHost {
+///     fn each<'h>(&'h self, name: &str, take: &mut dyn FnMut(Cow<'h, str>)) {
+///         if name == "host" {
+///             take(Cow::Borrowed(self.0));
+///         }
+///     }
+/// }
+/// let host = OnlyHost("example.com");
+/// let request = tollgate::Request::new("GET", "/").headers_of(&host);
+/// ```
+pub trait HeaderSource: fmt::Debug + Sync {
+    /// Hands over every value of a header, in order. The name is in lower case.
+    fn each<'h>(&'h self, name: &str, take: &mut dyn FnMut(Cow<'h, str>));
+}
 
 /// What is asked about: a request's attributes and its cost.
 ///
@@ -27,6 +56,10 @@ pub struct Request<'a> {
     pub(crate) host: Option<&'a str>,
     pub(crate) peer: Option<IpAddr>,
     pub(crate) headers: SmallVec<[(&'a str, &'a str); 4]>,
+    /// Where other headers are looked up.
+    pub(crate) more_headers: Option<&'a dyn HeaderSource>,
+    pub(crate) trusted_proxies: &'a [IpNet],
+    pub(crate) patience: Duration,
     pub(crate) attributes: SmallVec<[(&'a str, Value<'a>); 4]>,
     pub(crate) cost: u64,
 }
@@ -50,6 +83,9 @@ impl<'a> Request<'a> {
             host: None,
             peer: None,
             headers: SmallVec::new(),
+            more_headers: None,
+            trusted_proxies: &[],
+            patience: Duration::ZERO,
             attributes: SmallVec::new(),
             cost: 1,
         }
@@ -77,6 +113,35 @@ impl<'a> Request<'a> {
         self
     }
 
+    /// Where headers are looked up, besides those that were [added](Request::header).
+    pub fn headers_of(self, headers: &'a dyn HeaderSource) -> Request<'a> {
+        Request { more_headers: Some(headers), ..self }
+    }
+
+    /// Proxies whose word is taken for who is behind them, besides those that rules name.
+    pub fn trusted_proxies(self, proxies: &'a [IpNet]) -> Request<'a> {
+        Request { trusted_proxies: proxies, ..self }
+    }
+
+    /// How long it may be held back where it would be refused otherwise, as if every rule said
+    /// `then: delay up to` that long. A rule that says longer means longer.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limiter, Request};
+    ///
+    /// let limiter = Limiter::from_rules("rules: [{ name: api, limit: 1/s }]".parse()?);
+    /// let request = Request::new("GET", "/");
+    /// assert!(limiter.decide(&request).allowed);
+    /// assert!(!limiter.decide(&request).allowed);
+    /// let decision = limiter.decide(&request.patience(Duration::from_secs(5)));
+    /// assert!(decision.allowed && decision.wait > Duration::ZERO);
+    /// # Ok::<(), tollgate::rules::Diagnostics>(())
+    /// ```
+    pub fn patience(self, patience: Duration) -> Request<'a> {
+        Request { patience, ..self }
+    }
+
     /// Sets an attribute.
     ///
     /// Well-known names set what they name: `method`, `path`, `host`, `ip`, and `route` a method
@@ -92,10 +157,10 @@ impl<'a> Request<'a> {
     pub fn attribute(mut self, name: &'a str, value: impl Into<Value<'a>>) -> Request<'a> {
         let value = value.into();
         match (name, &value) {
-            ("method", Value::Text(std::borrow::Cow::Borrowed(text))) => self.method = Some(text),
-            ("path", Value::Text(std::borrow::Cow::Borrowed(text))) => self.target = Some(text),
-            ("host", Value::Text(std::borrow::Cow::Borrowed(text))) => self.host = Some(text),
-            ("route", Value::Text(std::borrow::Cow::Borrowed(text))) => {
+            ("method", Value::Text(Cow::Borrowed(text))) => self.method = Some(text),
+            ("path", Value::Text(Cow::Borrowed(text))) => self.target = Some(text),
+            ("host", Value::Text(Cow::Borrowed(text))) => self.host = Some(text),
+            ("route", Value::Text(Cow::Borrowed(text))) => {
                 let (method, target) = match text.trim().split_once(char::is_whitespace) {
                     Some((method, target)) => (Some(method), target.trim_start()),
                     None => (None, text.trim()),

@@ -76,6 +76,7 @@ impl<S: Store> Asked<'_, '_, S> {
             is_simple: wanted.iter().map(whole).all(|line| {
                 self.demands.demands[line.demand].charged && line.kind == LineKind::Limit
             }),
+            patience: self.demands.patience,
         };
         let asked = Asked {
             store: &local.store,

@@ -32,9 +32,16 @@ pub(super) struct Peer {
     proto: HeaderValue,
 }
 
+/// Who the client is, as far as it is known.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Known {
+    told: Told,
+    pub(super) client: Option<IpAddr>,
+}
+
 /// Whether a client's header fields say something about the client, and whether that is believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Told {
+enum Told {
     Nothing,
     Believed,
     Doubted,
@@ -48,34 +55,20 @@ impl Peer {
         Peer { address, text, proto }
     }
 
-    /// What of the header fields about the client is believed. `proxies` are asked for only if
-    /// there is something to believe. Who came by a socket in the file system is on this machine.
-    pub(super) fn told<N: AsRef<[IpNet]>>(
-        &self,
-        headers: &HeaderMap,
-        proxies: impl FnOnce() -> N,
-    ) -> Told {
+    /// Who the client is, as far as its header fields are believed. `proxies` are those that are
+    /// trusted, asked for only if there is something to believe. Who came by a socket in the file
+    /// system is on this machine.
+    pub(super) fn know(&self, headers: &HeaderMap, proxies: impl FnOnce() -> Vec<IpNet>) -> Known {
         // Comparing names is cheaper than looking each of them up.
         if !headers.keys().any(|name| TELLING.contains(name)) {
-            return Told::Nothing;
+            return Known { told: Told::Nothing, client: self.address };
         }
-        match self.address {
-            Some(address) if !covers(proxies().as_ref(), address) => Told::Doubted,
-            _ => Told::Believed,
+        let proxies = proxies();
+        if self.address.is_some_and(|address| !covers(&proxies, address)) {
+            return Known { told: Told::Doubted, client: self.address };
         }
-    }
-
-    /// The client's address: the peer's, or the rightmost in `X-Forwarded-For` that is not a
-    /// trusted proxy's. What stands left of that was written by the client.
-    pub(super) fn client(
-        &self,
-        headers: &HeaderMap,
-        told: Told,
-        proxies: &[IpNet],
-    ) -> Option<IpAddr> {
-        if told != Told::Believed {
-            return self.address;
-        }
+        // The rightmost that is not a trusted proxy's: what stands left of it was written by the
+        // client.
         let mut client = self.address;
         let mut lines: Vec<&HeaderValue> = headers.get_all(FOR).iter().collect();
         lines.reverse();
@@ -83,33 +76,23 @@ impl Peer {
         for hop in hops {
             let Some(address) = address(hop) else { break };
             client = Some(address);
-            if !covers(proxies, address) {
+            if !covers(&proxies, address) {
                 break;
             }
         }
-        client
+        Known { told: Told::Believed, client }
     }
 
     /// Writes what is known of the client into a request that is sent on.
-    pub(super) fn introduce(&self, headers: &mut HeaderMap, told: Told, client: Option<IpAddr>) {
+    pub(super) fn introduce(&self, headers: &mut HeaderMap, Known { told, client }: Known) {
         forget_lookalikes(headers);
         if told == Told::Doubted {
             TELLING.iter().for_each(|name| drop(headers.remove(name)));
         }
-        headers.reserve(4);
-        if told == Told::Nothing {
-            if let Some(peer) = &self.text {
-                headers.insert(FOR, peer.clone());
-                headers.insert(REAL_IP, peer.clone());
-            }
-            headers.insert(PROTO, self.proto.clone());
-            if let Some(host) = headers.get(HOST).cloned() {
-                headers.insert(FORWARDED_HOST, host);
-            }
-            return;
-        }
         // Said twice in different ways, upstreams would choose: one way is enough.
         headers.remove(FORWARDED);
+        // Four are added below: once is enough to make room.
+        headers.reserve(4);
         if let Some(peer) = &self.text {
             headers.append(FOR, peer.clone());
             join(headers, &FOR, ", ");
@@ -190,9 +173,8 @@ mod tests {
             headers.append(name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
         }
         let peer = Peer::new(Some(peer.parse().unwrap()), false);
-        let told = peer.told(&headers, || &proxies);
-        let client = peer.client(&headers, told, &proxies);
-        peer.introduce(&mut headers, told, client);
+        let known = peer.know(&headers, || proxies.clone());
+        peer.introduce(&mut headers, known);
         let value = |name: &HeaderName| {
             let all: Vec<_> =
                 headers.get_all(name).iter().map(|value| value.to_str().unwrap()).collect();

@@ -27,7 +27,6 @@ use tollgate::Rules;
 use crate::net::http::{HttpServer, Pulse};
 use crate::net::{Connection, Door};
 use crate::server::{Context, StartError};
-use crate::store::AnyLimiter;
 use forwarded::Peer;
 use tunnel::{Times, Tunnel};
 use upstreams::Upstreams;
@@ -66,7 +65,7 @@ impl GatewayDoor {
         options: &GatewayOptions,
     ) -> Result<GatewayDoor, StartError> {
         let http = HttpServer::new(context.config.bounds).for_others();
-        check_domain(options, &context.engine.limiter().rules())?;
+        check(options, &context.engine.limiter().rules())?;
         let options = Arc::new(options.clone());
         let upstreams = Upstreams::new(&options, context.engine.telemetry());
         let upstreams = upstreams.map_err(StartError::Gateway)?;
@@ -104,14 +103,23 @@ impl Door for GatewayDoor {
 }
 
 impl Gateway {
-    /// The proxies that the rules trust.
-    fn trusted_by_rules(&self, limiter: &AnyLimiter) -> Vec<IpNet> {
-        limiter.rules().trusted_proxies(self.options.domain.as_deref()).to_vec()
+    /// The proxies that are trusted, by the settings and by the rules.
+    fn trusted_proxies(&self) -> Vec<IpNet> {
+        let rules = self.context.engine.limiter().rules();
+        let by_rules = rules.trusted_proxies(self.options.domain.as_deref());
+        self.context.config.trusted_proxies.iter().chain(by_rules).copied().collect()
     }
 }
 
+/// Whether a gateway can be set up so, under these rules. Opens nothing.
+pub(crate) fn check(options: &GatewayOptions, rules: &Rules) -> Result<(), StartError> {
+    check_domain(options, rules)
+        .and_then(|()| upstreams::check(options))
+        .map_err(StartError::Gateway)
+}
+
 /// Whether it is clear whose rules the gateway follows.
-pub(crate) fn check_domain(options: &GatewayOptions, rules: &Rules) -> Result<(), StartError> {
+fn check_domain(options: &GatewayOptions, rules: &Rules) -> Result<(), String> {
     let names: Vec<&str> = rules.domain_names().collect();
     let there_are = || format!("there are: {}", names.join(", "));
     let wrong = match &options.domain {
@@ -123,5 +131,5 @@ pub(crate) fn check_domain(options: &GatewayOptions, rules: &Rules) -> Result<()
         }
         _ => return Ok(()),
     };
-    Err(StartError::Gateway(wrong))
+    Err(wrong)
 }

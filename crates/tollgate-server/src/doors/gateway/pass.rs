@@ -8,17 +8,17 @@ use hyper::body::{Body as _, Incoming};
 use hyper::header::{EXPECT, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::upgrade::OnUpgrade;
-use hyper::{HeaderMap, Request, Response, StatusCode, Version};
+use hyper::{Request, Response, StatusCode, Version};
 use tollgate_tower::arrival::Arrival;
 use tollgate_tower::passage::{End, Followed, Passage, follow};
 
-use super::forwarded::Told;
+use super::forwarded::Known;
 use super::tunnel::{self, Tunnel};
 use super::upload::Upload;
 use super::upstreams::{Answer, UpstreamBody, UpstreamError};
 use super::{Visitor, answer, hops, sound};
 use crate::clock;
-use crate::headers;
+use crate::headers::{self, Told};
 use crate::telemetry::DoorName;
 
 /// The body of an answer: made here, or of an upstream.
@@ -55,7 +55,7 @@ impl Visitor {
         let (mut head, body) = request.into_parts();
         sound::make_sound(&mut head, &body)
             .map_err(|unsound| answer::unsound(version, &unsound))?;
-        let known = self.known(&head);
+        let known = self.peer.know(&head.headers, || self.gateway.trusted_proxies());
         let (told, passage) = match self.decide(&head, &known).await {
             Ok(allowed) => allowed,
             Err(refusal) => {
@@ -65,7 +65,7 @@ impl Visitor {
         };
         let protocol = tunnel::wanted(&head, !body.is_end_stream());
         hops::renew(&mut head.headers);
-        self.peer.introduce(&mut head.headers, known.told, known.client);
+        self.peer.introduce(&mut head.headers, known);
         let switch = protocol.map(|protocol| Switch { protocol, client });
         if let Some(switch) = &switch {
             tunnel::announce(&mut head.headers, switch.protocol.clone());
@@ -81,7 +81,7 @@ impl Visitor {
         &self,
         head: &Parts,
         known: &Known,
-    ) -> Result<(HeaderMap, Passage), Box<Response<Body>>> {
+    ) -> Result<(Told, Passage), Box<Response<Body>>> {
         let gateway = &self.gateway;
         let engine = &gateway.context.engine;
         let style = gateway.context.config.headers;
@@ -91,10 +91,10 @@ impl Visitor {
         let answer = headers::Answer::of(&decision);
         let unix_s = clock::unix_s();
         if !answer.allowed {
-            return Err(Box::new(headers::refusal(style, &answer, unix_s).map(answer::whole)));
+            let refusal = headers::refusal_to(&head.headers, style, &answer, unix_s);
+            return Err(Box::new(refusal.map(answer::whole)));
         }
-        let mut told = HeaderMap::new();
-        headers::write(style, &answer, unix_s, &mut told);
+        let told = Told::new(style, &answer, unix_s);
         drop(answer);
         let wait = decision.wait;
         let passage = follow(engine.limiter(), decision, &arrival);
@@ -109,7 +109,7 @@ impl Visitor {
         head: Parts,
         upload: Upload,
         mut passage: Passage,
-        told: HeaderMap,
+        told: Told,
         switch: Option<Switch>,
     ) -> Result<Response<Body>, UpstreamError> {
         let engine = &self.gateway.context.engine;
@@ -136,7 +136,7 @@ impl Visitor {
         });
         *response.version_mut() = Version::HTTP_11;
         hops::strip(response.headers_mut());
-        response.headers_mut().extend(told);
+        told.write(response.headers_mut());
         Ok(response)
     }
 
@@ -157,34 +157,11 @@ impl Visitor {
         let mut response = response.map(|_| answer::whole(Bytes::new()));
         hops::strip(response.headers_mut());
         tunnel::announce(response.headers_mut(), protocol);
-        response.headers_mut().extend(told);
+        told.write(response.headers_mut());
         self.pulse.upgrade();
         *self.tunnel.lock() = Some(Tunnel { client, upstream, lane, passage, load });
         response
     }
-
-    /// Who the client is, as far as it is known.
-    fn known(&self, head: &Parts) -> Known {
-        let own = &self.gateway.context.config.trusted_proxies;
-        let rules = self.gateway.context.engine.limiter();
-        let told = self.peer.told(&head.headers, || match own.is_empty() {
-            false => Cow::Borrowed(&own[..]),
-            true => Cow::Owned(self.gateway.trusted_by_rules(rules)),
-        });
-        let client = match (told, own.is_empty()) {
-            (Told::Believed, true) => {
-                self.peer.client(&head.headers, told, &self.gateway.trusted_by_rules(rules))
-            }
-            _ => self.peer.client(&head.headers, told, own),
-        };
-        Known { told, client }
-    }
-}
-
-/// Who the client is, as far as it is known.
-struct Known {
-    told: Told,
-    client: Option<std::net::IpAddr>,
 }
 
 /// What a request leaves to the tunnel it becomes.
@@ -192,5 +169,5 @@ struct Tunnelled {
     lane: Option<super::upstreams::Lane>,
     load: super::upstreams::Load,
     passage: Passage,
-    told: HeaderMap,
+    told: Told,
 }

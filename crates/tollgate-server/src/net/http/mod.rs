@@ -5,6 +5,7 @@ mod attend;
 mod chunks;
 mod guard;
 mod held;
+mod router;
 mod wire;
 
 use std::convert::Infallible;
@@ -26,6 +27,7 @@ use attend::{Ended, Protocol, attend, protocol};
 use held::Held;
 use wire::Wire;
 
+pub(crate) use router::RouterDoor;
 pub(crate) use wire::Pulse;
 
 /// What the head of a request may have, in bytes.

@@ -9,6 +9,8 @@ use crate::clock;
 const FIRST_REST_MS: u64 = 1_000;
 /// How often at most.
 const MOST_DOUBLINGS: u32 = 6;
+/// How long one request has to find out whether an upstream is back, in milliseconds.
+const FINDING_OUT_MS: u64 = 1_000;
 /// So many answers must be late, none in between, for an upstream to be set aside.
 const LATE_IN_A_ROW: u32 = 3;
 
@@ -20,8 +22,6 @@ pub(super) struct Health {
     rests: AtomicU32,
     /// Until when it rests, in milliseconds of this process.
     until_ms: AtomicU64,
-    /// One request tries whether it is back.
-    is_tried: AtomicBool,
     late: AtomicU32,
     /// What it last said of itself, where it is asked.
     says_well: AtomicBool,
@@ -35,7 +35,6 @@ impl Health {
             name,
             rests: AtomicU32::new(0),
             until_ms: AtomicU64::new(0),
-            is_tried: AtomicBool::new(false),
             late: AtomicU32::new(0),
             says_well: AtomicBool::new(true),
             shown,
@@ -48,9 +47,14 @@ impl Health {
         if self.shown.load(Ordering::Relaxed) {
             return true;
         }
-        self.says_well.load(Ordering::Relaxed)
-            && clock::monotonic_ms() >= self.until_ms.load(Ordering::Relaxed)
-            && !self.is_tried.swap(true, Ordering::Relaxed)
+        let (now, until) = (clock::monotonic_ms(), self.until_ms.load(Ordering::Relaxed));
+        // Who finds out may leave without a word: somebody else does a moment later.
+        let finds_out = |until| {
+            let next = now + FINDING_OUT_MS;
+            let order = Ordering::Relaxed;
+            self.until_ms.compare_exchange(until, next, order, order).is_ok()
+        };
+        self.says_well.load(Ordering::Relaxed) && now >= until && finds_out(until)
     }
 
     /// It answered, whatever it said.
@@ -60,7 +64,6 @@ impl Health {
         }
         if !self.shown.load(Ordering::Relaxed) {
             self.rests.store(0, Ordering::Relaxed);
-            self.is_tried.store(false, Ordering::Relaxed);
             self.show("it answers again");
         }
     }
@@ -70,7 +73,6 @@ impl Health {
         let rests = self.rests.fetch_add(1, Ordering::Relaxed).min(MOST_DOUBLINGS);
         let until = clock::monotonic_ms() + (FIRST_REST_MS << rests);
         self.until_ms.store(until, Ordering::Relaxed);
-        self.is_tried.store(false, Ordering::Relaxed);
         self.show(why);
     }
 
@@ -79,7 +81,6 @@ impl Health {
         if self.late.fetch_add(1, Ordering::Relaxed) + 1 >= LATE_IN_A_ROW {
             self.unreachable(&"it does not answer in time");
         }
-        self.is_tried.store(false, Ordering::Relaxed);
     }
 
     /// It was asked how it is.

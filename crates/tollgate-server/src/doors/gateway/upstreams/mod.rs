@@ -59,6 +59,11 @@ pub(super) struct Answer {
     pub(super) load: Load,
 }
 
+/// Whether upstreams can be reached so, as far as can be told without reaching them.
+pub(super) fn check(options: &GatewayOptions) -> Result<(), String> {
+    Connector::new(options).map(drop)
+}
+
 /// All upstreams of a gateway.
 #[derive(Debug)]
 pub(super) struct Upstreams {

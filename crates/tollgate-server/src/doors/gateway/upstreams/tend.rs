@@ -3,18 +3,22 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use http_body_util::{BodyExt, Limited};
 use hyper::Request;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::super::options::GatewayOptions;
 use super::super::upload::Upload;
+use super::body::UpstreamBody;
 use super::patience::Patience;
-use super::upstream::{Upstream, Way};
+use super::upstream::{Load, Upstream, Way};
 use super::{SendError, UpstreamError};
 use crate::net::Drain;
 
 /// How often idle connections are looked at.
 const SWEEP: Duration = Duration::from_secs(1);
+/// What is read of an upstream's word about itself, in bytes.
+const MOST_SAID: usize = 64 << 10;
 
 /// Looks after an upstream until the server drains.
 pub(super) fn start(upstream: &Arc<Upstream>, options: &Arc<GatewayOptions>, drain: &Drain) {
@@ -55,25 +59,27 @@ fn every<F: Future<Output = ()> + Send>(
 }
 
 /// Asks an upstream how it is; anything but an error will do.
-async fn ask(upstream: &Upstream, options: &GatewayOptions, path: &str) -> Result<(), String> {
-    let unwell = |error: UpstreamError| error.to_string();
-    let request = || Request::get(path).body(Upload::empty()).map_err(|error| error.to_string());
-    let patience = || Patience::new(options, None);
-    let way = upstream.way().await.map_err(|error| unwell(UpstreamError::Connect(error)))?;
-    let answer = match way {
-        Way::Lane(mut lane) => lane.send(upstream.for_lane(request()?), patience()).await,
-        Way::Shared(mut shared) => upstream.share(&mut shared, request()?, patience()).await,
+async fn ask(upstream: &Arc<Upstream>, options: &GatewayOptions, path: &str) -> Result<(), String> {
+    let request = Request::get(path).body(Upload::empty()).map_err(|error| error.to_string())?;
+    let patience = Patience::new(options, None);
+    let way = upstream.way().await;
+    let (answer, lane) = match way.map_err(|error| UpstreamError::Connect(error).to_string())? {
+        Way::Lane(mut lane) => (lane.send(upstream.for_lane(request), patience).await, Some(lane)),
+        Way::Shared(mut shared) => (upstream.share(&mut shared, request, patience).await, None),
     };
     let answer = match answer {
         Ok(answer) => answer,
         // It was closed just then: that says nothing, and the next question will.
         Err(SendError::Unsent(_)) => return Ok(()),
-        Err(SendError::Failed(error)) => return Err(unwell(error)),
+        Err(SendError::Failed(error)) => return Err(error.to_string()),
     };
-    match answer.status() {
-        status if status.is_client_error() || status.is_server_error() => {
-            Err(format!("{path} is answered with {status}"))
-        }
-        _ => Ok(()),
+    let status = answer.status();
+    // Read to its end, so that the lane can be used again.
+    let body = answer.into_body();
+    let body = UpstreamBody::new(body, lane, None, Load::new(upstream), options.pause_timeout);
+    let _ = Limited::new(body, MOST_SAID).collect().await;
+    match status.is_client_error() || status.is_server_error() {
+        true => Err(format!("{path} is answered with {status}")),
+        false => Ok(()),
     }
 }

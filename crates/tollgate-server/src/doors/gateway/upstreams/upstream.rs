@@ -9,7 +9,7 @@ use std::task::Poll;
 
 use hyper::body::Incoming;
 use hyper::client::conn::http2;
-use hyper::header::{HOST, HeaderValue};
+use hyper::header::{CONNECTION, HOST, HeaderValue, TE};
 use hyper::{Request, Response, Uri, Version};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use parking_lot::Mutex;
@@ -151,6 +151,9 @@ impl Upstream {
             }
             let target = request.uri().path_and_query().cloned();
             *request.uri_mut() = target.map_or_else(Uri::default, Uri::from);
+        }
+        if request.headers().contains_key(TE) && !request.headers().contains_key(CONNECTION) {
+            request.headers_mut().insert(CONNECTION, HeaderValue::from_static("te"));
         }
         if self.options.upstream_host || !request.headers().contains_key(HOST) {
             self.host.clone().map(|host| request.headers_mut().insert(HOST, host));

@@ -1,0 +1,8 @@
+//! Programs that people use, through the gateway.
+
+mod curl;
+mod grpc;
+mod http2;
+mod large;
+mod tls;
+mod websocket;

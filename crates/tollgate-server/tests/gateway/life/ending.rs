@@ -1,0 +1,69 @@
+//! Going down under load: what was sent on is answered.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+
+use tollgate_rig::{Next, Upstream, until};
+
+use crate::support::{OPEN, start, start_with};
+
+#[test]
+fn no_answer_is_lost_under_load() {
+    let upstream = Upstream::start();
+    let gateway = start_with(OPEN, &[&upstream.url()], |config| {
+        config.drain.notice = std::time::Duration::from_millis(100);
+    });
+    let answered = Arc::new(AtomicUsize::new(0));
+    let clients: Vec<_> = (0..8)
+        .map(|_| {
+            let (mut client, answered) = (gateway.connect(), answered.clone());
+            std::thread::spawn(move || {
+                loop {
+                    client.write("GET / HTTP/1.1\r\nHost: stub\r\n\r\n");
+                    match client.read() {
+                        Some(answer) => {
+                            assert_eq!(answer.status(), 200);
+                            answered.fetch_add(1, Ordering::SeqCst);
+                            if answer.header("connection") == Some("close") {
+                                assert_eq!(client.rest(), Some(vec![]), "in good order");
+                                break true;
+                            }
+                        }
+                        // Let go while it was idle.
+                        None => break false,
+                    }
+                }
+            })
+        })
+        .collect();
+    until("there is load", || answered.load(Ordering::SeqCst) > 200);
+    gateway.stop().join().unwrap();
+    let told =
+        clients.into_iter().map(|client| client.join().unwrap()).filter(|told| *told).count();
+    assert_eq!(answered.load(Ordering::SeqCst), upstream.count(), "sent on and answered");
+    assert!(told > 0, "who asks is told that the connection ends");
+}
+
+#[test]
+fn what_is_under_way_is_finished() {
+    let (tell, told) = mpsc::channel::<()>();
+    let told = std::sync::Mutex::new(told);
+    let upstream = Upstream::answering(move |_, stream| {
+        let _ = told.lock().unwrap().recv();
+        let _ =
+            std::io::Write::write_all(stream, b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nlate");
+        Next::Keep
+    });
+    let gateway = start(OPEN, &upstream);
+    let address = gateway.address();
+    let mut client = gateway.connect();
+    client.write("GET / HTTP/1.1\r\nHost: stub\r\n\r\n");
+    until("it is under way", || upstream.count() == 1);
+    let stopping = gateway.stop();
+    until("nobody is let in", || std::net::TcpStream::connect(address).is_err());
+    tell.send(()).unwrap();
+    let answer = client.read().unwrap();
+    assert_eq!((answer.status(), answer.text().as_str()), (200, "late"));
+    assert_eq!(client.rest(), Some(vec![]));
+    stopping.join().unwrap();
+}

@@ -1,0 +1,268 @@
+//! The layer: who is limited how, and what they are told.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Response;
+use http::header::{HeaderName, InvalidHeaderName};
+use http::request::Parts;
+use ipnet::IpNet;
+use tollgate::rules::{RuleLimiter, Value};
+use tollgate::{Limit, Limiter, Rules, Store};
+use tower_layer::Layer;
+
+use crate::gate::Gate;
+use crate::headers::HeaderStyle;
+use crate::refused::Refusal;
+use crate::service::RateLimit;
+
+/// Puts services behind limits. Clones, and the services they make, share what is counted.
+///
+/// ```
+/// use axum::{Router, routing::get};
+/// use tollgate::Rules;
+/// use tollgate_tower::RateLimitLayer;
+///
+/// let rules: Rules = "
+/// rules:
+///   - { name: edge, per: ip, limit: 10/s burst 20 }
+///   - { name: login, route: POST /login, per: ip, limit: [5/min, 20/h sliding] }
+/// ".parse()?; // or Rules::from_file("tollgate.yaml")
+/// let app: Router = Router::new()
+///     .route("/", get(|| async { "hello" }))
+///     .layer(RateLimitLayer::from_rules(rules));
+/// # Ok::<(), tollgate::rules::Diagnostics>(())
+/// ```
+///
+/// # Whose address
+///
+/// Rules that count `per: ip` need the address at the other end of the connection. It is taken from
+/// where [axum] (served `into_make_service_with_connect_info::<SocketAddr>()`) and tonic (the
+/// feature `tonic`) leave it, from a [`Peer`](crate::Peer) among the request's extensions, or from
+/// [a function of yours](RateLimitLayer::peer). **A request without an address shares one counter
+/// with all others without one**: nobody gets around a limit by hiding, but if no address is ever
+/// found, all clients are limited as one. That is logged once, as a warning.
+///
+/// [axum]: https://docs.rs/axum
+#[derive(Clone)]
+pub struct RateLimitLayer {
+    gate: Arc<Gate>,
+}
+
+impl RateLimitLayer {
+    /// Limits by rules, counting in memory.
+    pub fn from_rules(rules: Rules) -> RateLimitLayer {
+        RateLimitLayer::new(Limiter::from_rules(rules))
+    }
+
+    /// Limits by a limiter that others may use too, wherever its counters are: in memory, or in a
+    /// store that other processes share.
+    ///
+    /// ```
+    /// use tollgate::Limiter;
+    /// use tollgate_tower::RateLimitLayer;
+    ///
+    /// let limiter = Limiter::from_rules("rules: [{ name: api, limit: 10/s }]".parse()?);
+    /// let layer = RateLimitLayer::new(limiter.clone());
+    /// limiter.replace("rules: [{ name: api, limit: 20/s }]".parse()?); // while it runs
+    /// # Ok::<(), tollgate::rules::Diagnostics>(())
+    /// ```
+    pub fn new<S: Store + 'static>(limiter: RuleLimiter<S>) -> RateLimitLayer {
+        RateLimitLayer { gate: Arc::new(Gate::new(limiter)) }
+    }
+
+    /// A limit for each client address; of IPv6, for each network of 64 bits.
+    ///
+    /// ```
+    /// let layer = tollgate_tower::RateLimitLayer::per_ip("10/s burst 20".parse()?);
+    /// # Ok::<(), tollgate::limit::ParseLimitError>(())
+    /// ```
+    pub fn per_ip(limit: Limit) -> RateLimitLayer {
+        RateLimitLayer::one_rule("per-ip", "ip", &limit)
+    }
+
+    /// A limit for each value of a header. Requests without it share one counter.
+    ///
+    /// ```
+    /// let layer = tollgate_tower::RateLimitLayer::per_header("x-api-key", "10/s".parse()?)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn per_header(name: &str, limit: Limit) -> Result<RateLimitLayer, InvalidHeaderName> {
+        let name: HeaderName = name.parse()?;
+        let per = format!("header[{:?}]", name.as_str());
+        Ok(RateLimitLayer::one_rule("per-header", &per, &limit))
+    }
+
+    /// A limit for each key that a function finds in the head of a request. Requests without one
+    /// share one counter.
+    ///
+    /// ```
+    /// use tollgate_tower::RateLimitLayer;
+    ///
+    /// #[derive(Clone)]
+    /// struct User(String); // put among the extensions by who checks passwords
+    ///
+    /// let layer = RateLimitLayer::per_key("100/min".parse()?, |head| {
+    ///     Some(head.extensions.get::<User>()?.0.clone())
+    /// });
+    /// # Ok::<(), tollgate::limit::ParseLimitError>(())
+    /// ```
+    pub fn per_key<F>(limit: Limit, key: F) -> RateLimitLayer
+    where
+        F: Fn(&Parts) -> Option<String> + Send + Sync + 'static,
+    {
+        RateLimitLayer::one_rule("per-key", "key", &limit).attribute("key", key)
+    }
+
+    /// Rules decide here as everywhere else: there is no second path.
+    fn one_rule(name: &str, per: &str, limit: &Limit) -> RateLimitLayer {
+        let quoted = |text: &str| serde_json::Value::from(text).to_string();
+        let (name, per, limit) = (quoted(name), quoted(per), quoted(&limit.to_string()));
+        let text = format!("rules: [{{ name: {name}, per: {per}, limit: {limit} }}]");
+        RateLimitLayer::from_rules(text.parse().expect("a limit reads as it is written"))
+    }
+
+    /// An attribute that rules may use, found by a function in the head of a request: in its
+    /// extensions, in a token that was verified before.
+    ///
+    /// ```
+    /// use tollgate_tower::RateLimitLayer;
+    ///
+    /// #[derive(Clone)]
+    /// struct Claims { org: String }
+    ///
+    /// let rules = "rules: [{ name: api, per: org, limit: 100/s }]".parse()?;
+    /// let layer = RateLimitLayer::from_rules(rules)
+    ///     .attribute("org", |head| Some(head.extensions.get::<Claims>()?.org.clone()));
+    /// # Ok::<(), tollgate::rules::Diagnostics>(())
+    /// ```
+    pub fn attribute<F, V>(mut self, name: &str, value: F) -> RateLimitLayer
+    where
+        F: Fn(&Parts) -> Option<V> + Send + Sync + 'static,
+        V: Into<Value<'static>>,
+    {
+        let value = move |head: &Parts| value(head).map(Into::into);
+        self.edit().attributes.push((name.into(), Arc::new(value)));
+        self
+    }
+
+    /// Where to find the address at the other end of the connection, if not where axum and tonic
+    /// leave it. Nothing a client sends belongs here: for what proxies say in `X-Forwarded-For` see
+    /// [`trusted_proxies`](RateLimitLayer::trusted_proxies).
+    pub fn peer<F>(mut self, peer: F) -> RateLimitLayer
+    where
+        F: Fn(&Parts) -> Option<IpAddr> + Send + Sync + 'static,
+    {
+        self.edit().peer = Some(Arc::new(peer));
+        self
+    }
+
+    /// Proxies in front of this service. The client is the rightmost address in `X-Forwarded-For`
+    /// that is none of theirs; from anybody else the header means nothing.
+    ///
+    /// ```
+    /// let layer = tollgate_tower::RateLimitLayer::per_ip("10/s".parse()?)
+    ///     .trusted_proxies(["10.0.0.0/8".parse()?]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn trusted_proxies(mut self, proxies: impl IntoIterator<Item = IpNet>) -> RateLimitLayer {
+        self.edit().trusted_proxies = proxies.into_iter().collect();
+        self
+    }
+
+    /// Which header fields tell clients about their limits.
+    pub fn headers(mut self, style: HeaderStyle) -> RateLimitLayer {
+        self.edit().headers = style;
+        self
+    }
+
+    /// Whose rules apply, where there are rules of several domains.
+    pub fn domain(mut self, domain: &str) -> RateLimitLayer {
+        self.edit().domain = Some(domain.into());
+        self
+    }
+
+    /// Holds requests back until their turn comes, if that is within this time, instead of refusing
+    /// them: as if every rule said `then: delay up to`, and limits by window as well. Limits on
+    /// concurrency have no turns: they still refuse.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let layer = tollgate_tower::RateLimitLayer::per_ip("10/s".parse()?)
+    ///     .wait_up_to(Duration::from_secs(2));
+    /// # Ok::<(), tollgate::limit::ParseLimitError>(())
+    /// ```
+    pub fn wait_up_to(mut self, patience: Duration) -> RateLimitLayer {
+        self.edit().patience = patience;
+        self
+    }
+
+    /// Words the answer to requests that are refused.
+    ///
+    /// ```
+    /// use http::Response;
+    /// let layer = tollgate_tower::RateLimitLayer::per_ip("10/s".parse()?).on_refused(|refusal| {
+    ///     let seconds = refusal.answer.retry_after_s().unwrap_or(1);
+    ///     refusal.response().map(|_| format!("Take a breath. Come back in {seconds} s."))
+    /// });
+    /// # Ok::<(), tollgate::limit::ParseLimitError>(())
+    /// ```
+    pub fn on_refused<F, B>(mut self, answer: F) -> RateLimitLayer
+    where
+        F: Fn(&Refusal<'_>) -> Response<B> + Send + Sync + 'static,
+        B: Into<Bytes>,
+    {
+        self.edit().answer_to = Some(Arc::new(move |refusal| answer(refusal).map(Into::into)));
+        self
+    }
+
+    fn edit(&mut self) -> &mut Gate {
+        Arc::make_mut(&mut self.gate)
+    }
+}
+
+impl<I> Layer<I> for RateLimitLayer {
+    type Service = RateLimit<I>;
+
+    fn layer(&self, inner: I) -> RateLimit<I> {
+        RateLimit::new(inner, self.gate.clone())
+    }
+}
+
+impl fmt::Debug for RateLimitLayer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("RateLimitLayer").field(&self.gate).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_limit_and_any_header_make_a_rule() {
+        let long = "x".repeat(300);
+        for name in ["x-api-key", "X-Api-Key", "a!#$%&'*+-.^_`|~9", &long] {
+            for limit in [
+                "10/s burst 20",
+                "20/s leaky burst 50",
+                "1k/month calendar",
+                "500/h sliding slots 60",
+                "5/min log",
+                "100/s warmup 10s",
+                "3 concurrent",
+                "adaptive 20..500 concurrent",
+                "200k tokens/day",
+                "unlimited",
+            ] {
+                RateLimitLayer::per_header(name, limit.parse().unwrap()).unwrap();
+            }
+        }
+        for name in ["", "a b", "a\"", "\u{e9}"] {
+            assert!(RateLimitLayer::per_header(name, "1/s".parse().unwrap()).is_err(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! The layer and the polite client, on real servers.
+
+mod axum_server;
+mod bypass;
+mod calls;
+mod life;
+mod polite;
+mod serve;
+mod waiting;
