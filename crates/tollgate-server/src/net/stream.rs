@@ -32,7 +32,8 @@ impl Stream {
     /// other side has understood. A close with unread bytes would make the system reset it, and the
     /// last answer could be lost with that.
     pub(crate) async fn close(mut self) {
-        let mut rest = [0; 4096];
+        // Not in the future itself: every connection would hold it from its beginning.
+        let mut rest = vec![0; 4096];
         let goodbye = async {
             self.shutdown().await?;
             let mut straggling = 0;

@@ -80,21 +80,10 @@ impl Peer {
         if told == Told::Doubted {
             TELLING.iter().for_each(|name| drop(headers.remove(name)));
         }
-        // Four are added below: once is enough to make room.
-        headers.reserve(4);
-        if told == Told::Nothing {
-            if let Some(peer) = &self.text {
-                headers.insert(FOR, peer.clone());
-                headers.insert(REAL_IP, peer.clone());
-            }
-            headers.insert(PROTO, self.proto.clone());
-            if let Some(host) = headers.get(HOST).cloned() {
-                headers.insert(FORWARDED_HOST, host);
-            }
-            return;
-        }
         // Said twice in different ways, upstreams would choose: one way is enough.
         headers.remove(FORWARDED);
+        // Four are added below: once is enough to make room.
+        headers.reserve(4);
         if let Some(peer) = &self.text {
             headers.append(FOR, peer.clone());
             join(headers, &FOR, ", ");

@@ -35,7 +35,7 @@ pub(crate) const LONGEST_HEAD: usize = 64 << 10;
 /// Streams that were reset before they were looked at: more is a flood.
 const MOST_RESETS: usize = 32;
 /// What is read at first to see which protocol is spoken.
-const FIRST_READ: usize = 4096;
+const FIRST_READ: usize = 1024;
 
 /// Speaks HTTP/1.1 and HTTP/2, within bounds.
 #[derive(Clone, Debug)]
