@@ -40,20 +40,19 @@ pub(super) fn renew(headers: &mut HeaderMap) {
     strip(headers);
     // The client is told to go on as soon as its body is wanted.
     headers.remove(EXPECT);
-    // HTTP/2 cuts cookies in pieces.
-    join(headers, &COOKIE, "; ");
-    join_all(headers);
     if takes_trailers {
         headers.insert(TE, TRAILERS);
     }
 }
 
-/// Rules take a field that came several times for all of them together. An upstream that took the
-/// first or the last would be asked by somebody else than who was counted.
-fn join_all(headers: &mut HeaderMap) {
+/// Makes one field of several with the same name, for the rules and for the upstream alike: one that
+/// took the first or the last would be asked by somebody else than who was counted.
+pub(super) fn join_all(headers: &mut HeaderMap) {
     if headers.len() == headers.keys_len() {
         return;
     }
+    // HTTP/2 cuts cookies in pieces.
+    join(headers, &COOKIE, "; ");
     let is_several = |name: &&HeaderName| headers.get_all(*name).iter().nth(1).is_some();
     let several: SmallVec<[HeaderName; 4]> = headers.keys().filter(is_several).cloned().collect();
     several.iter().for_each(|name| join(headers, name, ", "));
@@ -94,6 +93,7 @@ mod tests {
         ] {
             headers.append(name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
         }
+        join_all(&mut headers);
         renew(&mut headers);
         let mut left: Vec<_> = headers
             .iter()

@@ -55,6 +55,7 @@ impl Visitor {
         let (mut head, body) = request.into_parts();
         sound::make_sound(&mut head, &body)
             .map_err(|unsound| answer::unsound(version, &unsound))?;
+        hops::join_all(&mut head.headers);
         let known = self.peer.know(&head.headers, || self.gateway.trusted_proxies());
         let (told, passage) = match self.decide(&head, &known).await {
             Ok(allowed) => allowed,
