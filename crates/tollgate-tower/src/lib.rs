@@ -46,8 +46,7 @@
 //!
 //! # What happens to a request
 //!
-//! In memory a decision takes no waiting and no allocation of its own: it is made in `call`, by the
-//! service that was ready, and the future of the inner service is polled as it is. Only what must
+//! In memory a decision takes no waiting: it is made in `call`, on the service that was ready, and the future of the inner service is polled as it is. Only what must
 //! wait, for its turn or for a store, is boxed. A request that was let through is followed to the
 //! end of its answer ([`passage`]) if a rule wants to know how it went: places of limits on
 //! concurrency are given back, and outcomes counted, also when the client leaves or the service
