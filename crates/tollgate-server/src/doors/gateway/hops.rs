@@ -55,7 +55,15 @@ pub(super) fn join_all(headers: &mut HeaderMap) {
     join(headers, &COOKIE, "; ");
     let is_several = |name: &&HeaderName| headers.get_all(*name).iter().nth(1).is_some();
     let several: SmallVec<[HeaderName; 4]> = headers.keys().filter(is_several).cloned().collect();
-    several.iter().for_each(|name| join(headers, name, ", "));
+    for name in &several {
+        let mut values = headers.get_all(name).iter();
+        let first = values.next().cloned();
+        match first.filter(|first| values.all(|value| value == first)) {
+            // What is only said again is said once.
+            Some(first) => drop(headers.insert(name, first)),
+            None => join(headers, name, ", "),
+        }
+    }
 }
 
 /// What a field lists.
