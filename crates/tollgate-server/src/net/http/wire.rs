@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::guard::{Found, Guard, Unsound};
+use super::turns::Turns;
 use crate::net::{Seat, Stream};
 
 /// How a connection is doing. Cheap to keep up to date: timers are only set once something is not
@@ -30,6 +31,8 @@ pub(crate) struct Pulse {
     blocked: AtomicBool,
     /// Something else than HTTP is spoken now.
     upgraded: AtomicBool,
+    /// Bodies that wait for their readers.
+    pub(super) turns: Turns,
     /// The stream, once HTTP is done with it.
     returned: Mutex<Option<Stream>>,
 }
@@ -55,6 +58,7 @@ impl Pulse {
             begun: AtomicBool::new(false),
             blocked: AtomicBool::new(false),
             upgraded: AtomicBool::new(false),
+            turns: Turns::default(),
             returned: Mutex::default(),
         })
     }
@@ -102,6 +106,12 @@ impl Pulse {
 /// A request is being answered.
 #[derive(Debug)]
 pub(crate) struct Busy(Arc<Pulse>);
+
+impl Busy {
+    pub(super) fn pulse(&self) -> &Pulse {
+        &self.0
+    }
+}
 
 impl Drop for Busy {
     fn drop(&mut self) {

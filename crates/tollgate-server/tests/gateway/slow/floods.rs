@@ -1,14 +1,19 @@
 //! HTTP/2 as it is not meant: streams that are reset at once, heads without an end, frames without
 //! use.
 
-use tollgate_rig::Upstream;
+use std::io::Write;
+use std::time::Duration;
+
+use tollgate_rig::{Next, Upstream, until};
 
 use super::Honest;
 use crate::frames::{
     CONTINUATION, DATA, END_HEADERS, END_STREAM, GO_AWAY, HEADERS, PING, RESET, SETTINGS, Wire,
     fields, frame,
 };
-use crate::support::{OPEN, start};
+use crate::support::{OPEN, start, start_with};
+
+const SHORT: Duration = Duration::from_millis(200);
 
 const HEAD: [(&str, &str); 4] =
     [(":method", "GET"), (":scheme", "http"), (":authority", "stub"), (":path", "/flood")];
@@ -83,4 +88,34 @@ fn frames_without_use_are_harmless() {
         (0..20).for_each(|_| honest.ask());
     }
     assert_eq!(upstream.count(), gateway.decisions());
+}
+
+#[test]
+fn who_never_opens_its_window_is_cut_off() {
+    let upstream = Upstream::answering(|_, stream| {
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", 1 << 20);
+        let wrote = stream.write_all(head.as_bytes());
+        match wrote.and_then(|()| stream.write_all(&vec![b'x'; 1 << 20])) {
+            Ok(()) => Next::Keep,
+            Err(_) => Next::Close,
+        }
+    });
+    let gateway = start_with(OPEN, &[&upstream.url()], |config| {
+        config.bounds.write_timeout = SHORT;
+        config.bounds.idle_timeout = 3 * SHORT;
+        config.gateway.as_mut().unwrap().pause_timeout = 3 * SHORT;
+    });
+    let mut wire = Wire::connect(gateway.address());
+    // A window of nothing: heads may come, bodies may not.
+    wire.write(&frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 0]));
+    for n in 0..100 {
+        wire.write(&frame(HEADERS, END_HEADERS | END_STREAM, 2 * n + 1, &fields(&HEAD)));
+    }
+    until("all are under way", || gateway.decisions() == 100);
+    let waited = until("they do not stay for ever", || {
+        // Keeps the connection itself alive.
+        wire.write(&frame(PING, 0, 0, &[0; 8]));
+        gateway.connections() == 0
+    });
+    println!("100 streams without a window: over after {} ms", waited.as_millis());
 }
