@@ -26,9 +26,6 @@ pub(super) fn make_sound(head: &mut Parts, body: &Incoming) -> Result<(), Unsoun
     if head.headers.get_all(TRANSFER_ENCODING).iter().count() > 1 {
         return Err(bad("there are several transfer codings"));
     }
-    if head.uri.scheme_str().is_some_and(|scheme| !["http", "https"].contains(&scheme)) {
-        return Err(bad("the target is of another scheme than http or https"));
-    }
     settle_host(head).map_err(bad)?;
     let target = head.uri.path_and_query().map_or("", |target| target.as_str());
     if target == "*" && head.method != Method::OPTIONS {
@@ -57,30 +54,27 @@ fn settle_host(head: &mut Parts) -> Result<(), &'static str> {
         return Err("Host is no name or address");
     }
     if head.uri.scheme_str().is_some_and(|scheme| !["http", "https"].contains(&scheme)) {
-        return Err("the target is neither of http nor of https");
+        return Err("the target is of another scheme than http or https");
     }
-    let Some(authority) =
-        head.uri.authority().filter(|_| host.is_some() || head.version != Version::HTTP_11)
-    else {
-        return match host {
-            None if head.version > Version::HTTP_10 => Err("Host is missing"),
-            _ => Ok(()),
-        };
-    };
-    if !is_host(authority.as_str().as_bytes()) {
+    let authority = head.uri.authority().map(|authority| authority.as_str());
+    if authority.is_some_and(|authority| !is_host(authority.as_bytes())) {
         return Err("the host of the target is no name or address");
     }
-    match host {
-        Some(host) if !host.eq_ignore_ascii_case(authority.as_str().as_bytes()) => {
+    match (host, authority) {
+        (Some(host), Some(authority)) if !host.eq_ignore_ascii_case(authority.as_bytes()) => {
             Err("Host is another than that of the target")
         }
-        Some(_) => Ok(()),
-        None if head.version == Version::HTTP_11 => Err("Host is missing"),
-        None => {
-            let value = HeaderValue::from_str(authority.as_str());
-            head.headers.insert(HOST, value.map_err(|_| "the host of the target is no name")?);
+        (Some(_), _) => Ok(()),
+        // HTTP/1.1 insists on it, even beside a target that says it.
+        (None, _) if head.version == Version::HTTP_11 => Err("Host is missing"),
+        (None, Some(authority)) => {
+            let value = HeaderValue::from_str(authority);
+            let value = value.map_err(|_| "the host of the target is no name")?;
+            head.headers.insert(HOST, value);
             Ok(())
         }
+        (None, None) if head.version > Version::HTTP_11 => Err("the host is missing"),
+        (None, None) => Ok(()),
     }
 }
 
@@ -120,8 +114,7 @@ mod tests {
 
     #[test]
     fn the_host_is_the_same_wherever_it_is() {
-        let settled = |uri: &str, hosts: &[&str]| {
-            let version = if uri.starts_with('/') { Version::HTTP_11 } else { Version::HTTP_2 };
+        let settled = |version, uri: &str, hosts: &[&str]| {
             let mut request = hyper::Request::builder().uri(uri).version(version);
             for host in hosts {
                 request = request.header(HOST, *host);
@@ -129,18 +122,22 @@ mod tests {
             let mut head = request.body(()).unwrap().into_parts().0;
             settle_host(&mut head).map(|()| head.headers[HOST].to_str().unwrap().to_owned())
         };
-        assert_eq!(settled("/", &["a"]).as_deref(), Ok("a"));
-        assert_eq!(settled("http://a:80/", &["A:80"]).as_deref(), Ok("A:80"));
-        for (uri, hosts) in [
-            ("/", &[][..]),
-            ("/", &["a", "a"]),
-            ("http://a/", &["b"]),
-            ("http://u@a/", &["a"]),
-            ("http://a/", &[]),
-            ("ftp://a/", &["a"]),
-            ("/", &[""]),
+        let (one, two) = (Version::HTTP_11, Version::HTTP_2);
+        assert_eq!(settled(one, "/", &["a"]).as_deref(), Ok("a"));
+        assert_eq!(settled(one, "http://a:80/", &["A:80"]).as_deref(), Ok("A:80"));
+        assert_eq!(settled(two, "http://a/", &[]).as_deref(), Ok("a"));
+        for (version, uri, hosts) in [
+            (one, "/", &[][..]),
+            (two, "/", &[]),
+            (one, "/", &["a", "a"]),
+            (one, "http://a/", &["b"]),
+            (two, "http://a/", &["b"]),
+            (one, "http://u@a/", &["a"]),
+            (one, "http://a/", &[]),
+            (one, "ftp://a/", &["a"]),
+            (one, "/", &[""]),
         ] {
-            assert!(settled(uri, hosts).is_err(), "{uri} {hosts:?}");
+            assert!(settled(version, uri, hosts).is_err(), "{uri} {hosts:?}");
         }
     }
 }

@@ -58,11 +58,8 @@ fn dawdle(stream: &mut TcpStream) -> Next {
 #[test]
 fn failing_answers_are_told_in_time_and_hurt_nobody_else() {
     let upstream = failing();
-    let gateway = start_with(OPEN, &[&upstream.url()], |config| {
-        let options = config.gateway.as_mut().unwrap();
-        (options.answer_timeout, options.pause_timeout) = (SHORT, SHORT);
-    });
     let clock = Clock::system();
+    let mut decisions = 0;
     println!("| an upstream that | answered | after | honest p99 |");
     for (path, expected) in [
         ("/dies-at-once", Some(502)),
@@ -74,6 +71,15 @@ fn failing_answers_are_told_in_time_and_hurt_nobody_else() {
         ("/half-a-body-and-nothing", None),
         ("/byte-by-byte", Some(200)),
     ] {
+        // Only the bound that is to be met is short: a busy machine meets others by itself.
+        let gateway = start_with(OPEN, &[&upstream.url()], |config| {
+            let options = config.gateway.as_mut().unwrap();
+            match path {
+                "/half-a-body-and-nothing" => options.pause_timeout = SHORT,
+                _ if expected == Some(504) => options.answer_timeout = SHORT,
+                _ => {}
+            }
+        });
         let began = clock.now();
         let hit: Vec<_> = (0..AT_ONCE)
             .map(|_| {
@@ -96,8 +102,9 @@ fn failing_answers_are_told_in_time_and_hurt_nobody_else() {
         let told = expected.map_or("cut off".to_owned(), |status| status.to_string());
         let (_, p99) = honest.figures();
         println!("| {} | {told} | {} ms | {p99:.2} ms |", &path[1..], after.as_millis());
+        decisions += gateway.decisions();
     }
-    assert_eq!(upstream.count(), gateway.decisions(), "nothing is sent twice");
+    assert_eq!(upstream.count(), decisions, "nothing is sent twice");
 }
 
 #[test]
