@@ -54,6 +54,12 @@ impl Figure {
         median(self.samples.iter().map(|sample| sample.allowed))
     }
 
+    /// What this costs more than another: the median of the differences of each round, in ns.
+    pub(crate) fn above(&self, other: &Figure) -> f64 {
+        let pairs = self.samples.iter().zip(&other.samples);
+        median(pairs.map(|(ours, theirs)| ours.cpu_ns - theirs.cpu_ns))
+    }
+
     /// This figure over another: the median of the ratios of each round, and their spread.
     pub(crate) fn over(&self, other: &Figure) -> Ratio {
         let pairs = self.samples.iter().zip(&other.samples);

@@ -15,6 +15,7 @@ mod figures;
 mod gateway;
 mod in_redis;
 mod instructions;
+mod layer;
 mod measure;
 mod memory;
 mod options;
@@ -77,6 +78,10 @@ fn run(options: &Options) -> Result<ExitCode, String> {
         "rules" => {
             head(options);
             rules::run(options);
+        }
+        "layer" => {
+            head(options);
+            layer::run(options);
         }
         "batch" => {
             head(options);

@@ -116,7 +116,7 @@ impl Gate {
         let Limiting::Here(limiter) = &self.limiter else { return None };
         let arrival = self.arrival(head, self.patience);
         let decision = limiter.decide(&arrival.request());
-        Some(self.step(decision, &arrival, head, self.patience))
+        Some(self.step(&decision, &arrival, head, self.patience))
     }
 
     /// What becomes of a request that may wait so long.
@@ -126,7 +126,7 @@ impl Gate {
             Limiting::Here(limiter) => limiter.decide(&arrival.request()),
             Limiting::Elsewhere(limiter) => limiter.ask(&arrival.request()).await,
         };
-        self.step(decision, &arrival, head, patience)
+        self.step(&decision, &arrival, head, patience)
     }
 
     fn arrival<'a>(&'a self, head: &'a Parts, patience: Duration) -> Arrival<'a> {
@@ -149,12 +149,12 @@ impl Gate {
 
     fn step(
         &self,
-        decision: Decision,
+        decision: &Decision,
         arrival: &Arrival<'_>,
         head: &Parts,
         patience: Duration,
     ) -> Step {
-        self.warn_of_missing_address(&decision, arrival);
+        self.warn_of_missing_address(decision, arrival);
         if !decision.allowed && decision.reason == Reason::OverLimit && !patience.is_zero() {
             // A window has no line to stand in: who waits for it asks again.
             match decision.retry_after {
@@ -162,7 +162,7 @@ impl Gate {
                 _ => {}
             }
         }
-        let answer = Answer::of(&decision);
+        let answer = Answer::of(decision);
         if !answer.allowed {
             let refusal = Refusal::new(head, answer, self.headers, self.unix_s());
             return Step::Refuse(Box::new(match &self.answer_to {
@@ -171,12 +171,11 @@ impl Gate {
             }));
         }
         let told = Told::new(self.headers, &answer, self.unix_s());
-        drop(answer);
         let wait = decision.wait;
         let passage = match (decision.is_to_be_followed(), &self.limiter) {
             (false, _) => Passage::unfollowed(),
-            (true, Limiting::Here(limiter)) => follow(limiter, decision, arrival),
-            (true, Limiting::Elsewhere(limiter)) => limiter.follow(decision, arrival),
+            (true, Limiting::Here(limiter)) => follow(limiter, decision.clone(), arrival),
+            (true, Limiting::Elsewhere(limiter)) => limiter.follow(decision.clone(), arrival),
         };
         let admitted = Admitted { told, passage };
         if wait.is_zero() { Step::Pass(admitted) } else { Step::Hold(wait, admitted) }

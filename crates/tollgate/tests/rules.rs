@@ -86,6 +86,21 @@ fn a_missing_key_shares_one_bucket_unless_told_otherwise() {
 }
 
 #[test]
+fn a_header_that_contradicts_itself_is_neither_missing_nor_somebody() {
+    let rules = r#"rules: [{ name: r, per: 'header["x-key"]', limit: 1/h, missing_key: skip }]"#;
+    let limiter = tollgate::Limiter::from_rules(rules.parse().unwrap());
+    let ask = |one, other| {
+        let request = Request::new("GET", "/").header("x-key", one).header("X-Key", other);
+        limiter.decide(&request).allowed
+    };
+    assert!(ask("a", "b"));
+    assert!(!ask("a", "c"), "not a fresh counter for every second value");
+    assert!(ask("a", "a"), "said twice, it is still who it says");
+    assert!(!limiter.decide(&Request::new("GET", "/").header("x-key", "a")).allowed);
+    assert!((0..3).all(|_| limiter.decide(&Request::new("GET", "/")).allowed), "skipped");
+}
+
+#[test]
 fn plans_limit_by_what_a_client_pays_for() {
     let limiter = Fixture::new(
         "

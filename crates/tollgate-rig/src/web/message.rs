@@ -74,8 +74,11 @@ impl Message {
         }
         match self.header("content-length").and_then(|length| length.trim().parse().ok()) {
             Some(length) => {
-                self.body = vec![0; length];
-                from.read_exact(&mut self.body)
+                // What is announced may never come.
+                match from.take(length).read_to_end(&mut self.body)? as u64 == length {
+                    true => Ok(()),
+                    false => Err(io::ErrorKind::UnexpectedEof.into()),
+                }
             }
             None if to_end => from.read_to_end(&mut self.body).map(drop),
             None => Ok(()),

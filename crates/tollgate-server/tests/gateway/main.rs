@@ -6,10 +6,12 @@ mod ending;
 mod failing;
 mod frames;
 mod life;
+mod nginx;
 mod passing;
 #[path = "../doors/support/programs.rs"]
 mod programs;
 mod protocols;
+mod slow;
 mod smuggling;
 mod sound;
 mod strict;

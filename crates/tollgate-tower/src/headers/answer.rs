@@ -174,9 +174,16 @@ fn window_s(quota: Quota, limit: u64) -> Option<u64> {
     if quota.algorithm == AlgorithmName::Unlimited {
         return None;
     }
-    let period = u128::from(quota.period?.span().as_nanos());
-    let whole = (period * u128::from(limit)).div_ceil(u128::from(quota.amount.max(1)));
-    Some(u64::try_from(whole.div_ceil(1_000_000_000)).unwrap_or(u64::MAX).max(1))
+    let (period, amount) = (quota.period?.span().as_nanos(), quota.amount.max(1));
+    // Everyday limits fit into 64 bits, and dividing twice as many takes many times as long.
+    let seconds = match period.checked_mul(limit) {
+        Some(product) => product.div_ceil(amount).div_ceil(1_000_000_000),
+        None => {
+            let whole = (u128::from(period) * u128::from(limit)).div_ceil(u128::from(amount));
+            u64::try_from(whole.div_ceil(1_000_000_000)).unwrap_or(u64::MAX)
+        }
+    };
+    Some(seconds.max(1))
 }
 
 /// Milliseconds, rounded up.

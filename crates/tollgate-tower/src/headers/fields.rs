@@ -1,6 +1,5 @@
 //! The header fields about limits, in the styles clients know.
 
-use bytes::Bytes;
 use http::HeaderMap;
 use http::header::{Entry, HeaderName, HeaderValue, RETRY_AFTER};
 use smallvec::SmallVec;
@@ -110,15 +109,15 @@ fn tell(style: HeaderStyle, answer: &Answer<'_>, unix_s: u64, headers: &mut Told
     match style {
         HeaderStyle::None => {}
         HeaderStyle::Draft10 | HeaderStyle::Draft8 => {
-            put(headers, POLICY, list(answer, policy));
-            put(headers, RATE_LIMIT, list(answer, service_limit));
+            put(headers, POLICY, &list(answer, policy));
+            put(headers, RATE_LIMIT, &list(answer, service_limit));
         }
         HeaderStyle::Draft6 => {
             let [limit, remaining, reset] = DRAFT_6;
             headers.insert(limit, HeaderValue::from(tightest.limit));
             headers.insert(remaining, HeaderValue::from(tightest.remaining));
             headers.insert(reset, HeaderValue::from(tightest.reset_after_s()));
-            put(headers, POLICY, list(answer, |text, _, limit| quota_policy(text, limit)));
+            put(headers, POLICY, &list(answer, |text, _, limit| quota_policy(text, limit)));
         }
         HeaderStyle::Legacy => {
             let [limit, remaining, reset] = LEGACY;
@@ -129,32 +128,46 @@ fn tell(style: HeaderStyle, answer: &Answer<'_>, unix_s: u64, headers: &mut Told
         }
         HeaderStyle::Envoy03 => {
             let [limit, remaining, reset] = LEGACY;
-            let mut text = tightest.limit.to_string();
+            let mut text = Text::new();
+            number(&mut text, "", tightest.limit);
             for (name, limit) in answer.policies() {
                 text.push_str(", ");
                 quota_policy(&mut text, limit);
                 text.push_str(";name=");
                 quoted(&mut text, name);
             }
-            put(headers, limit, text);
+            put(headers, limit, &text);
             headers.insert(remaining, HeaderValue::from(tightest.remaining));
             headers.insert(reset, HeaderValue::from(tightest.reset_after_s()));
         }
     }
 }
 
+/// What is written of a field. Most of them are short, and copied once they are complete.
+struct Text(SmallVec<[u8; 128]>);
+
+impl Text {
+    fn new() -> Text {
+        Text(SmallVec::new())
+    }
+
+    fn push_str(&mut self, text: &str) {
+        self.0.extend_from_slice(text.as_bytes());
+    }
+}
+
 /// What is quoted is printable, so it always fits in a header.
-fn put(headers: &mut Told, name: HeaderName, text: String) {
-    if let Ok(value) = HeaderValue::from_maybe_shared(Bytes::from(text)) {
+fn put(headers: &mut Told, name: HeaderName, text: &Text) {
+    if let Ok(value) = HeaderValue::from_bytes(&text.0) {
         headers.insert(name, value);
     }
 }
 
 /// A list of structured fields (RFC 9651), one item for each policy.
-fn list(answer: &Answer<'_>, item: impl Fn(&mut String, Name<'_>, &Standing<'_>)) -> String {
-    let mut text = String::with_capacity(64);
+fn list(answer: &Answer<'_>, item: impl Fn(&mut Text, Name<'_>, &Standing<'_>)) -> Text {
+    let mut text = Text::new();
     for (name, limit) in answer.policies() {
-        if !text.is_empty() {
+        if !text.0.is_empty() {
             text.push_str(", ");
         }
         item(&mut text, name, limit);
@@ -163,7 +176,7 @@ fn list(answer: &Answer<'_>, item: impl Fn(&mut String, Name<'_>, &Standing<'_>)
 }
 
 /// `"login";q=5;w=60`.
-fn policy(text: &mut String, name: Name<'_>, limit: &Standing<'_>) {
+fn policy(text: &mut Text, name: Name<'_>, limit: &Standing<'_>) {
     quoted(text, name);
     number(text, ";q=", limit.limit);
     match limit.window_s {
@@ -173,7 +186,7 @@ fn policy(text: &mut String, name: Name<'_>, limit: &Standing<'_>) {
 }
 
 /// `"login";r=3;t=12`.
-fn service_limit(text: &mut String, name: Name<'_>, limit: &Standing<'_>) {
+fn service_limit(text: &mut Text, name: Name<'_>, limit: &Standing<'_>) {
     quoted(text, name);
     number(text, ";r=", limit.remaining);
     if !limit.is_concurrency() {
@@ -182,7 +195,7 @@ fn service_limit(text: &mut String, name: Name<'_>, limit: &Standing<'_>) {
 }
 
 /// `5;w=60`.
-fn quota_policy(text: &mut String, limit: &Standing<'_>) {
+fn quota_policy(text: &mut Text, limit: &Standing<'_>) {
     number(text, "", limit.limit);
     if let Some(seconds) = limit.window_s {
         number(text, ";w=", seconds);
@@ -191,23 +204,23 @@ fn quota_policy(text: &mut String, limit: &Standing<'_>) {
 
 /// Integers of structured fields have at most 15 digits. Written straight: formatting would cost
 /// as much as deciding.
-fn number(text: &mut String, before: &str, number: u64) {
+fn number(text: &mut Text, before: &str, number: u64) {
     text.push_str(before);
     text.push_str(itoa::Buffer::new().format(number.min(999_999_999_999_999)));
 }
 
 /// A string of structured fields: printable ASCII, with `"` and `\` escaped. Other characters are
 /// written as in a URL, because a string cannot have them.
-fn quoted(text: &mut String, name: Name<'_>) {
-    text.push('"');
+fn quoted(text: &mut Text, name: Name<'_>) {
+    text.push_str("\"");
     let is_plain = |byte: u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
     if name.rule.bytes().all(is_plain) {
         text.push_str(name.rule);
     } else {
         for byte in name.rule.bytes() {
             match byte {
-                b'"' | b'\\' => text.extend(['\\', char::from(byte)]),
-                b' '..=b'~' => text.push(char::from(byte)),
+                b'"' | b'\\' => text.0.extend([b'\\', byte]),
+                b' '..=b'~' => text.0.push(byte),
                 _ => text.push_str(&format!("%{byte:02X}")),
             }
         }
@@ -215,7 +228,7 @@ fn quoted(text: &mut String, name: Name<'_>) {
     if name.number > 1 {
         number(text, "-", name.number as u64);
     }
-    text.push('"');
+    text.push_str("\"");
 }
 
 #[cfg(test)]

@@ -12,8 +12,8 @@ use axum::routing::get as on_get;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::BodyExt;
-use tollgate::Limiter;
 use tollgate::rules::RuleLimiter;
+use tollgate::{Call, Limiter, MemoryStore, Store, StoreError, Verdicts};
 use tollgate_tower::RateLimitLayer;
 use tower::{Layer, ServiceExt, service_fn};
 
@@ -128,4 +128,36 @@ async fn layers_in_layers_are_all_told() {
     let reply = app.oneshot(Request::get("/").body(Body::empty()).unwrap()).await.unwrap();
     let told: Vec<_> = reply.headers().get_all("ratelimit-policy").iter().collect();
     assert_eq!(told, [r#""per-key";q=5;w=3600"#, r#""per-ip";q=9;w=3600"#]);
+}
+
+/// Counters in memory that answer only when asked a second time, as those elsewhere do.
+#[derive(Debug)]
+struct Elsewhere(MemoryStore);
+
+impl Store for Elsewhere {
+    async fn run(&self, call: Call<'_>) -> Result<Verdicts, StoreError> {
+        tokio::task::yield_now().await;
+        self.0.run(call).await
+    }
+}
+
+#[tokio::test]
+async fn counters_elsewhere_are_asked_and_given_back_to() {
+    let rules = "rules: [{ name: r, limit: [3/h, 1 concurrent] }]".parse().unwrap();
+    let limiter = Limiter::builder().store(Elsewhere(MemoryStore::new())).build_rules(rules);
+    let service =
+        RateLimitLayer::new(limiter.clone()).layer(service_fn(async |_: Request<Body>| {
+            Ok::<_, Infallible>(Response::new(Body::from("hello")))
+        }));
+    let ask = || service.clone().oneshot(Request::new(Body::empty()));
+    let first = ask().await.unwrap();
+    assert_eq!((first.status().as_u16(), ask().await.unwrap().status().as_u16()), (200, 429));
+    drop(first);
+    // What is given back goes there in the background.
+    let free = async {
+        while ask().await.unwrap().status() == 429 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(super::serve::SOON, free).await.unwrap();
 }

@@ -27,21 +27,42 @@ impl Trust {
         let covers = |address: IpAddr| {
             self.proxies.iter().chain(also).any(|proxies| proxies.contains(&address))
         };
-        let mut client = canonical(peer);
-        if !covers(client) {
-            return client;
+        let peer = canonical(peer);
+        if !covers(peer) {
+            return peer;
         }
         let forwarded_for = forwarded_for();
-        for hop in forwarded_for.as_ref().iter().rev().flat_map(|hops| hops.rsplit(',')) {
-            // What is no address names nobody: the last hop that does is the client.
-            let Some(address) = address(hop) else { break };
-            client = address;
-            if !covers(client) {
-                break;
-            }
-        }
-        client
+        let hops = forwarded_for.as_ref().iter().rev().flat_map(|hops| hops.rsplit(','));
+        rightmost_stranger(hops, covers).unwrap_or(peer)
     }
+}
+
+/// Of the hops in `X-Forwarded-For`, given from the last one to the first, the first that is no
+/// trusted proxy's: what stands left of it was written by the client. If all are, the one on the
+/// far left; none if there is none.
+///
+/// ```
+/// use tollgate::rules::rightmost_stranger;
+///
+/// let hops = "1.1.1.1, 203.0.113.7, 10.0.0.2".rsplit(',');
+/// let client = rightmost_stranger(hops, |address| address.to_string().starts_with("10."));
+/// assert_eq!(client, Some("203.0.113.7".parse()?));
+/// # Ok::<(), std::net::AddrParseError>(())
+/// ```
+pub fn rightmost_stranger<'h>(
+    hops: impl Iterator<Item = &'h str>,
+    is_trusted: impl Fn(IpAddr) -> bool,
+) -> Option<IpAddr> {
+    let mut client = None;
+    for hop in hops {
+        // What is no address names nobody: the last hop that does is the client.
+        let Some(address) = address(hop) else { break };
+        client = Some(address);
+        if !is_trusted(address) {
+            break;
+        }
+    }
+    client
 }
 
 /// An address that was written as IPv6 but is an IPv4 one is the latter.

@@ -359,7 +359,7 @@ impl<'a, 'd, S: Store> Asked<'a, 'd, S> {
             }
         }
         let demand = self.demands.demands.iter().find(|demand| Some(demand.rule) == decision.rule);
-        decision.key = demand.map(|demand| self.demands.key(demand).as_bytes().into());
+        decision.key = demand.map(|demand| self.demands.keys[demand.key.clone()].into());
         decision
     }
 }

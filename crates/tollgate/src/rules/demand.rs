@@ -9,7 +9,7 @@ use tollgate_core::Time;
 use super::attribute::Attribute;
 use super::compiled::{Bound, CostOf, Domain, Gives, KeyPart, Rule, RuleLimit};
 use super::expr::On;
-use super::facts::Facts;
+use super::facts::{Facts, Identity};
 use super::key::{KeyBytes, KeyWriter};
 use super::matcher::Hit;
 use super::policy::{MissingKey, Mode, Then};
@@ -226,13 +226,15 @@ impl<'d> Builder<'_, 'd, '_, '_> {
                     .get(of, on.route)
                     .and_then(|value| value.ip())
                     .map(|ip| writer.ip(ip, *bits4, *bits6)),
-                KeyPart::Value(expr) => {
-                    let value = match expr.attribute() {
-                        Some(Attribute::Header(name)) => facts.identity_in_header(name),
-                        _ => expr.value(on),
-                    };
-                    value.map(|value| writer.value(&value))
-                }
+                KeyPart::Value(expr) => match expr.attribute() {
+                    Some(Attribute::Header(name)) => {
+                        facts.identity_in_header(name).map(|identity| match identity {
+                            Identity::One(value) => writer.value(&value),
+                            Identity::Several => writer.several(),
+                        })
+                    }
+                    _ => expr.value(on).map(|value| writer.value(&value)),
+                },
             };
             if written.is_none() {
                 writer.missing();

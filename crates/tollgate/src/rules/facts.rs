@@ -138,12 +138,18 @@ impl<'r> Facts<'r> {
     }
 
     /// Who a header says a request is from. One that says two things names nobody: whichever of
-    /// them the service believes, the other would be a way to as many identities as one likes.
-    pub(crate) fn identity_in_header(&self, name: &str) -> Option<Value<'r>> {
+    /// them the service believes, the other would be a way to as many identities as one likes. It
+    /// is not missing either, or `missing_key: skip` would be a way around.
+    pub(crate) fn identity_in_header(&self, name: &str) -> Option<Identity<'r>> {
         let mut values = self.values(name);
-        let Some(last) = values.pop() else { return self.entry("header", name) };
+        let Some(last) = values.pop() else {
+            return self.entry("header", name).map(Identity::One);
+        };
         let same = values.iter().all(|value| value.trim() == last.trim());
-        same.then(|| Value::Text(part(last, |value| value.trim().into())))
+        Some(match same {
+            true => Identity::One(Value::Text(part(last, |value| value.trim().into()))),
+            false => Identity::Several,
+        })
     }
 
     /// A header that was sent several times is the list of what was sent.
@@ -165,6 +171,13 @@ impl<'r> Facts<'r> {
             Cow::Owned(cookies) => cookie(&cookies, name).map(|value| value.to_owned().into()),
         })
     }
+}
+
+/// Who a header says a request is from.
+pub(crate) enum Identity<'r> {
+    One(Value<'r>),
+    /// It says several things.
+    Several,
 }
 
 /// A part of a text that is borrowed if the text was.

@@ -2,7 +2,7 @@
 //!
 //! Values are joined by `|`. What could be mistaken for something else is escaped: `|`, `%`, `{`,
 //! `}` (Redis reads them) and control characters as `%XX`, byte by byte; a value that is missing is
-//! `%-`, an empty one `%.`. So two lists of values have one text only if they are the same list, the
+//! `%-`, an empty one `%.`, several that contradict each other `%+`. So two lists of values have one text only if they are the same list, the
 //! text can be printed anywhere, and it is the same in every store.
 
 use std::fmt::{self, Write};
@@ -56,6 +56,11 @@ impl<'b> KeyWriter<'b> {
     pub(crate) fn missing(&mut self) {
         self.begin_part();
         self.bytes.extend_from_slice(b"%-");
+    }
+
+    pub(crate) fn several(&mut self) {
+        self.begin_part();
+        self.bytes.extend_from_slice(b"%+");
     }
 
     pub(crate) fn value(&mut self, value: &Value<'_>) {

@@ -100,6 +100,7 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 
+pub use address::rightmost_stranger;
 pub use adjust::Adjustment;
 pub use adjust_key::KeyAdjustment;
 pub use cases::CaseResult;

@@ -66,6 +66,7 @@ pub struct Request<'a> {
 
 impl<'a> Request<'a> {
     /// A request for a path, with or without a query.
+    #[inline]
     pub fn new(method: &'a str, target: &'a str) -> Request<'a> {
         Request { method: Some(method), target: Some(target), ..Request::empty() }
     }
@@ -75,6 +76,7 @@ impl<'a> Request<'a> {
     /// ```
     /// let request = tollgate::Request::empty().attribute("user", "ann");
     /// ```
+    #[inline]
     pub fn empty() -> Request<'a> {
         Request {
             domain: None,
@@ -92,17 +94,20 @@ impl<'a> Request<'a> {
     }
 
     /// Which domain's rules apply; the only one's if there is only one.
+    #[inline]
     pub fn domain(self, domain: &'a str) -> Request<'a> {
         Request { domain: Some(domain), ..self }
     }
 
     /// The host it is for.
+    #[inline]
     pub fn host(self, host: &'a str) -> Request<'a> {
         Request { host: Some(host), ..self }
     }
 
     /// Who is at the other end of the connection. The attribute `ip` is this address unless rules
     /// name proxies to be trusted, one of which it is.
+    #[inline]
     pub fn peer(self, peer: IpAddr) -> Request<'a> {
         Request { peer: Some(peer), ..self }
     }
@@ -114,11 +119,13 @@ impl<'a> Request<'a> {
     }
 
     /// Where headers are looked up, besides those that were [added](Request::header).
+    #[inline]
     pub fn headers_of(self, headers: &'a dyn HeaderSource) -> Request<'a> {
         Request { more_headers: Some(headers), ..self }
     }
 
     /// Proxies whose word is taken for who is behind them, besides those that rules name.
+    #[inline]
     pub fn trusted_proxies(self, proxies: &'a [IpNet]) -> Request<'a> {
         Request { trusted_proxies: proxies, ..self }
     }
@@ -138,6 +145,7 @@ impl<'a> Request<'a> {
     /// assert!(decision.allowed && decision.wait > Duration::ZERO);
     /// # Ok::<(), tollgate::rules::Diagnostics>(())
     /// ```
+    #[inline]
     pub fn patience(self, patience: Duration) -> Request<'a> {
         Request { patience, ..self }
     }
@@ -178,6 +186,7 @@ impl<'a> Request<'a> {
     }
 
     /// What it costs where a rule does not say; 1 unless set.
+    #[inline]
     pub fn cost(self, cost: u64) -> Request<'a> {
         Request { cost, ..self }
     }

@@ -14,6 +14,7 @@ use hyper::HeaderMap;
 use hyper::header::{HOST, HeaderName};
 use hyper::http::request::Parts;
 use ipnet::IpNet;
+use tollgate::rules::rightmost_stranger;
 
 use crate::rules_service::problem::Problem;
 
@@ -103,29 +104,14 @@ fn is_trusted(trusted: &[IpNet], address: Option<IpAddr>) -> bool {
 /// The client's address: the rightmost that is not a trusted proxy's. What stands left of that was
 /// written by the client.
 fn client(trusted: &[IpNet], peer: Option<IpAddr>, headers: &HeaderMap) -> Option<IpAddr> {
-    let mut client = peer;
     let mut lines: Vec<&[u8]> =
         headers.get_all(FORWARDED_FOR).iter().map(|line| line.as_bytes()).collect();
     if lines.is_empty() {
         lines.extend(headers.get("x-real-ip").map(|line| line.as_bytes()));
     }
     let hops = lines.iter().rev().flat_map(|line| line.rsplit(|byte| *byte == b','));
-    for hop in hops {
-        let Some(address) = address(hop) else { break };
-        client = Some(address);
-        if !is_trusted(trusted, client) {
-            break;
-        }
-    }
-    client
-}
-
-/// An address as proxies write it: also with a port, and IPv6 in brackets.
-fn address(hop: &[u8]) -> Option<IpAddr> {
-    let text = std::str::from_utf8(hop).ok()?.trim();
-    let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
-    let parsed = bare.parse().or_else(|_| text.parse().map(|with_port: SocketAddr| with_port.ip()));
-    parsed.ok().map(|address| address.to_canonical())
+    let hops = hops.map(|hop| std::str::from_utf8(hop).unwrap_or_default());
+    rightmost_stranger(hops, |address| is_trusted(trusted, Some(address))).or(peer)
 }
 
 /// A method and a target, as one kind of headers says.

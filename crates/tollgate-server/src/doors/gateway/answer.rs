@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http_body_util::{Either, Full};
 use hyper::body::{Body as _, Incoming};
-use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use hyper::header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use hyper::{Response, StatusCode, Version};
 use tokio::time::timeout;
 
@@ -36,7 +36,12 @@ fn problem(status: StatusCode, code: &'static str, detail: &str) -> Response<Bod
 pub(super) fn unsound(version: Version, (status, why): &Unsound) -> Response<Body> {
     let detail = format!("the request was not sent on: {why}");
     let code = if *status == StatusCode::BAD_REQUEST { "bad-request" } else { "not-supported" };
-    closing(version, problem(*status, code, &detail))
+    let mut response = problem(*status, code, &detail);
+    if *status == StatusCode::METHOD_NOT_ALLOWED {
+        let allowed = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
+        response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
+    }
+    closing(version, response)
 }
 
 /// What upstreams are called and why they fail is for the log and not for clients.

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use hyper::HeaderMap;
 use hyper::header::{FORWARDED, HOST, HeaderName, HeaderValue};
 use ipnet::IpNet;
+use tollgate::rules::rightmost_stranger;
 
 const FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
@@ -67,20 +68,10 @@ impl Peer {
         if self.address.is_some_and(|address| !covers(&proxies, address)) {
             return Known { told: Told::Doubted, client: self.address };
         }
-        // The rightmost that is not a trusted proxy's: what stands left of it was written by the
-        // client.
-        let mut client = self.address;
-        let mut lines: Vec<&HeaderValue> = headers.get_all(FOR).iter().collect();
-        lines.reverse();
-        let hops = lines.iter().flat_map(|line| line.to_str().unwrap_or("?").rsplit(','));
-        for hop in hops {
-            let Some(address) = address(hop) else { break };
-            client = Some(address);
-            if !covers(&proxies, address) {
-                break;
-            }
-        }
-        Known { told: Told::Believed, client }
+        let lines: Vec<&HeaderValue> = headers.get_all(FOR).iter().collect();
+        let hops = lines.iter().rev().flat_map(|line| line.to_str().unwrap_or("?").rsplit(','));
+        let client = rightmost_stranger(hops, |address| covers(&proxies, address));
+        Known { told: Told::Believed, client: client.or(self.address) }
     }
 
     /// Writes what is known of the client into a request that is sent on.
@@ -151,14 +142,6 @@ fn forget_lookalikes(headers: &mut HeaderMap) {
 
 fn covers(proxies: &[IpNet], address: IpAddr) -> bool {
     proxies.iter().any(|proxies| proxies.contains(&address))
-}
-
-/// An address as proxies write it: also with a port, and IPv6 in brackets.
-fn address(hop: &str) -> Option<IpAddr> {
-    let hop = hop.trim();
-    let bare = hop.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(hop);
-    let with_port = || hop.parse().map(|address: std::net::SocketAddr| address.ip());
-    bare.parse().or_else(|_| with_port()).ok().map(|address: IpAddr| address.to_canonical())
 }
 
 #[cfg(test)]

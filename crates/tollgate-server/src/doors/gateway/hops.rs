@@ -24,16 +24,13 @@ pub(super) fn strip(headers: &mut HeaderMap) {
         named.iter().for_each(|name| drop(headers.remove(name)));
         headers.remove(CONNECTION);
     }
-    for name in [
-        KEEP_ALIVE,
-        PROXY_CONNECTION,
-        PROXY_AUTHENTICATE,
-        PROXY_AUTHORIZATION,
-        TE,
-        TRANSFER_ENCODING,
-        UPGRADE,
-    ] {
+    for name in [KEEP_ALIVE, PROXY_CONNECTION, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, UPGRADE]
+    {
         headers.remove(name);
+    }
+    // A length beside chunks is another one than that of the body.
+    if headers.remove(TRANSFER_ENCODING).is_some() {
+        headers.remove(CONTENT_LENGTH);
     }
 }
 
@@ -43,10 +40,29 @@ pub(super) fn renew(headers: &mut HeaderMap) {
     strip(headers);
     // The client is told to go on as soon as its body is wanted.
     headers.remove(EXPECT);
-    // HTTP/2 cuts cookies in pieces.
-    join(headers, &COOKIE, "; ");
     if takes_trailers {
         headers.insert(TE, TRAILERS);
+    }
+}
+
+/// Makes one field of several with the same name, for the rules and for the upstream alike: one that
+/// took the first or the last would be asked by somebody else than who was counted.
+pub(super) fn join_all(headers: &mut HeaderMap) {
+    if headers.len() == headers.keys_len() {
+        return;
+    }
+    // HTTP/2 cuts cookies in pieces.
+    join(headers, &COOKIE, "; ");
+    let is_several = |name: &&HeaderName| headers.get_all(*name).iter().nth(1).is_some();
+    let several: SmallVec<[HeaderName; 4]> = headers.keys().filter(is_several).cloned().collect();
+    for name in &several {
+        let mut values = headers.get_all(name).iter();
+        let first = values.next().cloned();
+        match first.filter(|first| values.all(|value| value == first)) {
+            // What is only said again is said once.
+            Some(first) => drop(headers.insert(name, first)),
+            None => join(headers, name, ", "),
+        }
     }
 }
 
@@ -80,9 +96,12 @@ mod tests {
             ("cookie", "a=b"),
             ("cookie", "c=d"),
             ("expect", "100-continue"),
+            ("x-org", "acme"),
+            ("x-org", "other"),
         ] {
             headers.append(name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
         }
+        join_all(&mut headers);
         renew(&mut headers);
         let mut left: Vec<_> = headers
             .iter()
@@ -91,7 +110,14 @@ mod tests {
         left.sort();
         assert_eq!(
             left,
-            ["content-length: 5", "cookie: a=b; c=d", "host: b", "te: trailers", "trailer: x-sum"]
+            [
+                "content-length: 5",
+                "cookie: a=b; c=d",
+                "host: b",
+                "te: trailers",
+                "trailer: x-sum",
+                "x-org: acme, other"
+            ]
         );
     }
 }

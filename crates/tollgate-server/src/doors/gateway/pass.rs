@@ -55,6 +55,7 @@ impl Visitor {
         let (mut head, body) = request.into_parts();
         sound::make_sound(&mut head, &body)
             .map_err(|unsound| answer::unsound(version, &unsound))?;
+        hops::join_all(&mut head.headers);
         let known = self.peer.know(&head.headers, || self.gateway.trusted_proxies());
         let (told, passage) = match self.decide(&head, &known).await {
             Ok(allowed) => allowed,
@@ -97,9 +98,10 @@ impl Visitor {
         let told = Told::new(style, &answer, unix_s);
         drop(answer);
         let wait = decision.wait;
-        let passage = follow(engine.limiter(), decision, &arrival);
+        let mut passage = follow(engine.limiter(), decision, &arrival);
         if !wait.is_zero() {
             tokio::time::sleep(wait).await;
+            passage.goes_on();
         }
         Ok((told, passage))
     }

@@ -18,13 +18,16 @@ pub(super) fn make_sound(head: &mut Parts, body: &Incoming) -> Result<(), Unsoun
     let bad = |why: &'static str| (StatusCode::BAD_REQUEST, Cow::Borrowed(why));
     if head.method == Method::CONNECT {
         let why = "CONNECT is not supported: this is no forward proxy";
-        return Err((StatusCode::NOT_IMPLEMENTED, why.into()));
+        return Err((StatusCode::METHOD_NOT_ALLOWED, why.into()));
     }
     if head.method == Method::TRACE && !body.is_end_stream() {
         return Err(bad("a TRACE request has no body"));
     }
     if head.headers.get_all(TRANSFER_ENCODING).iter().count() > 1 {
         return Err(bad("there are several transfer codings"));
+    }
+    if head.uri.scheme_str().is_some_and(|scheme| !["http", "https"].contains(&scheme)) {
+        return Err(bad("the target is of another scheme than http or https"));
     }
     settle_host(head).map_err(bad)?;
     let target = head.uri.path_and_query().map_or("", |target| target.as_str());
@@ -53,7 +56,12 @@ fn settle_host(head: &mut Parts) -> Result<(), &'static str> {
     if host.is_some_and(|host| !is_host(host)) {
         return Err("Host is no name or address");
     }
-    let Some(authority) = head.uri.authority() else {
+    if head.uri.scheme_str().is_some_and(|scheme| !["http", "https"].contains(&scheme)) {
+        return Err("the target is neither of http nor of https");
+    }
+    let Some(authority) =
+        head.uri.authority().filter(|_| host.is_some() || head.version != Version::HTTP_11)
+    else {
         return match host {
             None if head.version > Version::HTTP_10 => Err("Host is missing"),
             _ => Ok(()),
@@ -67,6 +75,7 @@ fn settle_host(head: &mut Parts) -> Result<(), &'static str> {
             Err("Host is another than that of the target")
         }
         Some(_) => Ok(()),
+        None if head.version == Version::HTTP_11 => Err("Host is missing"),
         None => {
             let value = HeaderValue::from_str(authority.as_str());
             head.headers.insert(HOST, value.map_err(|_| "the host of the target is no name")?);
@@ -112,7 +121,8 @@ mod tests {
     #[test]
     fn the_host_is_the_same_wherever_it_is() {
         let settled = |uri: &str, hosts: &[&str]| {
-            let mut request = hyper::Request::builder().uri(uri);
+            let version = if uri.starts_with('/') { Version::HTTP_11 } else { Version::HTTP_2 };
+            let mut request = hyper::Request::builder().uri(uri).version(version);
             for host in hosts {
                 request = request.header(HOST, *host);
             }
@@ -121,12 +131,13 @@ mod tests {
         };
         assert_eq!(settled("/", &["a"]).as_deref(), Ok("a"));
         assert_eq!(settled("http://a:80/", &["A:80"]).as_deref(), Ok("A:80"));
-        assert_eq!(settled("http://a/", &[]).as_deref(), Ok("a"));
         for (uri, hosts) in [
             ("/", &[][..]),
             ("/", &["a", "a"]),
             ("http://a/", &["b"]),
-            ("http://u@a/", &[]),
+            ("http://u@a/", &["a"]),
+            ("http://a/", &[]),
+            ("ftp://a/", &["a"]),
             ("/", &[""]),
         ] {
             assert!(settled(uri, hosts).is_err(), "{uri} {hosts:?}");

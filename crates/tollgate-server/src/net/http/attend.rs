@@ -59,6 +59,9 @@ pub(super) async fn attend<C: Future>(
                 return Poll::Ready(Ended::CutOff);
             }
             // Set anew only now and then, not with every request.
+            if pulse.turns.look() {
+                return Poll::Ready(Ended::CutOff);
+            }
             let silent = Duration::from_millis(pulse.seat.silent_ms());
             match bounds.idle_timeout.checked_sub(silent) {
                 _ if pulse.is_busy() => timer.set(sleep(bounds.idle_timeout)),

@@ -46,8 +46,9 @@ impl Chunks {
         Chunks { part: Part::Size { digits: 0, size: 0 }, aside: 0 }
     }
 
-    /// Looks at bytes of the body; what comes after its end, once it is there.
-    pub(super) fn look<'b>(&mut self, mut bytes: &'b [u8]) -> Result<Option<&'b [u8]>, ()> {
+    /// Looks at bytes of the body; what comes after its end, once it is there. What could be read
+    /// in two ways is an error, with how many bytes there are from there on.
+    pub(super) fn look<'b>(&mut self, mut bytes: &'b [u8]) -> Result<Option<&'b [u8]>, usize> {
         while let Some((&byte, rest)) = bytes.split_first() {
             if let Part::Data { left } = &mut self.part {
                 let here = (bytes.len() as u64).min(*left);
@@ -58,12 +59,13 @@ impl Chunks {
                 }
                 continue;
             }
+            let wrong = bytes.len();
             bytes = rest;
             self.part = match (self.part, byte) {
                 (Part::Size { digits, size }, _) if byte.is_ascii_hexdigit() => {
                     let digit = char::from(byte).to_digit(16).unwrap_or_default();
                     if digits == MOST_DIGITS {
-                        return Err(());
+                        return Err(wrong);
                     }
                     Part::Size { digits: digits + 1, size: size * 16 + u64::from(digit) }
                 }
@@ -71,7 +73,7 @@ impl Chunks {
                 (Part::Size { digits: 1.., size }, b';') => Part::Extension { size },
                 (Part::Extension { size }, b'\r') => Part::SizeEnd { size },
                 (Part::Extension { size }, 0x20..=0x7e | b'\t' | 0x80..) => {
-                    self.beside()?;
+                    self.beside().ok_or(wrong)?;
                     Part::Extension { size }
                 }
                 (Part::SizeEnd { size: 0 }, b'\n') => Part::Fields { at_start: true },
@@ -80,21 +82,21 @@ impl Chunks {
                 (Part::DataLf, b'\n') => Part::Size { digits: 0, size: 0 },
                 (Part::Fields { at_start }, b'\r') => Part::FieldsLf { at_start },
                 // A field that goes on from the line before.
-                (Part::Fields { at_start: true }, b' ' | b'\t') => return Err(()),
+                (Part::Fields { at_start: true }, b' ' | b'\t') => return Err(wrong),
                 (Part::Fields { .. }, 0x20..=0x7e | b'\t' | 0x80..) => {
-                    self.beside()?;
+                    self.beside().ok_or(wrong)?;
                     Part::Fields { at_start: false }
                 }
                 (Part::FieldsLf { at_start: true }, b'\n') => return Ok(Some(bytes)),
                 (Part::FieldsLf { at_start: false }, b'\n') => Part::Fields { at_start: true },
-                _ => return Err(()),
+                _ => return Err(wrong),
             };
         }
         Ok(None)
     }
 
-    fn beside(&mut self) -> Result<(), ()> {
+    fn beside(&mut self) -> Option<()> {
         self.aside += 1;
-        if self.aside > MOST_ASIDE { Err(()) } else { Ok(()) }
+        (self.aside <= MOST_ASIDE).then_some(())
     }
 }

@@ -28,6 +28,8 @@ pub(crate) enum Unsound {
     Coding,
     /// A version other than 1.1 with a transfer coding.
     OldCoding,
+    /// A `#` in the target, which hyper would cut off.
+    Fragment,
 }
 
 impl Unsound {
@@ -40,6 +42,7 @@ impl Unsound {
             Unsound::TwoFramings => "there is a content length beside a transfer coding",
             Unsound::Coding => "the transfer coding is another than chunked",
             Unsound::OldCoding => "there is a transfer coding, and the version is not HTTP/1.1",
+            Unsound::Fragment => "the target has a fragment",
         }
     }
 }
@@ -71,8 +74,8 @@ pub(super) enum Found {
     Sound,
     /// The head of this number, counted from 1, is unsound.
     Head(u32, Unsound),
-    /// A body is framed in a way that is read differently.
-    Body,
+    /// A body is framed in a way that is read differently, so many bytes from the end of these.
+    Body(usize),
 }
 
 impl Guard {
@@ -94,9 +97,9 @@ impl Guard {
                     }
                 }
                 Place::Chunks(chunks) => match chunks.look(bytes) {
-                    Err(()) => {
+                    Err(wrong) => {
                         self.place = Place::Beyond;
-                        return Found::Body;
+                        return Found::Body(wrong);
                     }
                     Ok(None) => return Found::Sound,
                     Ok(Some(rest)) => {
@@ -162,6 +165,9 @@ fn has_bare_end(bytes: &[u8], from: usize) -> bool {
 fn place_after(head: &[u8]) -> Result<Place, Unsound> {
     let mut lines = Lines(head);
     let request = lines.next().ok_or(Unsound::LineEnd)??;
+    if memchr(b'#', request).is_some() {
+        return Err(Unsound::Fragment);
+    }
     let (mut length, mut chunked) = (None, false);
     for line in lines {
         let line = line?;
@@ -278,6 +284,7 @@ mod tests {
             let request = format!("POST / HTTP/1.1\r\nHost: a\r\n{fields}\r\n\r\n");
             assert_eq!(found(&request), Found::Head(1, unsound), "{fields:?}");
         }
+        assert_eq!(found("GET /a#b HTTP/1.1\r\n\r\n"), Found::Head(1, Unsound::Fragment));
         let old = "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n";
         assert_eq!(found(old), Found::Head(1, Unsound::OldCoding));
         assert_eq!(found("GET / HTTP/1.1\nHost: a\n\n\r\n\r\n"), Found::Head(1, Unsound::LineEnd));
@@ -299,7 +306,11 @@ mod tests {
             "11112222333344445\r\n",
         ] {
             let request = format!("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n{body}");
-            assert_eq!(found(&request), Found::Body, "{body:?}");
+            let whole = Guard::new().look(request.as_bytes());
+            assert!(matches!(whole, Found::Body(1..)), "{body:?}");
+            let mut guard = Guard::new();
+            let mut bytes = request.as_bytes().chunks(1);
+            assert!(bytes.any(|byte| guard.look(byte) == Found::Body(1)), "{body:?}");
         }
     }
 }

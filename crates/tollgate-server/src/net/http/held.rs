@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 use hyper::body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
+use super::turns::Since;
 use super::wire::Busy;
 
 pin_project! {
@@ -14,13 +15,38 @@ pin_project! {
     pub(super) struct Held<B> {
         #[pin]
         body: B,
-        busy: Busy,
+        turn: Turn,
+    }
+}
+
+/// Whose turn it is with this body.
+#[derive(Debug)]
+struct Turn {
+    busy: Busy,
+    since: Since,
+}
+
+impl Turn {
+    fn readers(&mut self) {
+        self.busy.pulse().turns.readers(&mut self.since);
+    }
+
+    fn ours(&mut self) {
+        self.busy.pulse().turns.ours(&mut self.since);
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.ours();
     }
 }
 
 impl<B> Held<B> {
     pub(super) fn new(body: B, busy: Busy) -> Held<B> {
-        Held { body, busy }
+        let mut turn = Turn { busy, since: Since::default() };
+        turn.readers();
+        Held { body, turn }
     }
 }
 
@@ -32,7 +58,13 @@ impl<B: Body> Body for Held<B> {
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
-        self.project().body.poll_frame(context)
+        let this = self.project();
+        let frame = this.body.poll_frame(context);
+        match frame.is_ready() {
+            true => this.turn.readers(),
+            false => this.turn.ours(),
+        }
+        frame
     }
 
     fn is_end_stream(&self) -> bool {

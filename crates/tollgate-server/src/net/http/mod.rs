@@ -6,6 +6,7 @@ mod chunks;
 mod guard;
 mod held;
 mod router;
+mod turns;
 mod wire;
 
 use std::convert::Infallible;

@@ -4,13 +4,14 @@ use std::io;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::guard::{Found, Guard, Unsound};
+use super::turns::Turns;
 use crate::net::{Seat, Stream};
 
 /// How a connection is doing. Cheap to keep up to date: timers are only set once something is not
@@ -30,6 +31,8 @@ pub(crate) struct Pulse {
     blocked: AtomicBool,
     /// Something else than HTTP is spoken now.
     upgraded: AtomicBool,
+    /// Bodies that wait for their readers.
+    pub(super) turns: Turns,
     /// The stream, once HTTP is done with it.
     returned: Mutex<Option<Stream>>,
 }
@@ -55,6 +58,7 @@ impl Pulse {
             begun: AtomicBool::new(false),
             blocked: AtomicBool::new(false),
             upgraded: AtomicBool::new(false),
+            turns: Turns::default(),
             returned: Mutex::default(),
         })
     }
@@ -103,6 +107,12 @@ impl Pulse {
 #[derive(Debug)]
 pub(crate) struct Busy(Arc<Pulse>);
 
+impl Busy {
+    pub(super) fn pulse(&self) -> &Pulse {
+        &self.0
+    }
+}
+
 impl Drop for Busy {
     fn drop(&mut self) {
         self.0.busy.fetch_sub(1, Ordering::Relaxed);
@@ -119,6 +129,8 @@ pub(crate) struct Wire {
     watches_heads: bool,
     /// Looks at what comes, where that is wanted.
     guard: Option<Guard>,
+    /// What comes next could be read differently.
+    is_broken: bool,
     pulse: Arc<Pulse>,
 }
 
@@ -129,7 +141,14 @@ impl Wire {
         watches_heads: bool,
         pulse: Arc<Pulse>,
     ) -> Wire {
-        Wire { stream: Some(stream), read_ahead, watches_heads, guard: None, pulse }
+        Wire {
+            stream: Some(stream),
+            read_ahead,
+            watches_heads,
+            guard: None,
+            is_broken: false,
+            pulse,
+        }
     }
 
     /// The same, and requests that could be read differently are told apart.
@@ -138,18 +157,22 @@ impl Wire {
         self
     }
 
-    fn came(&mut self, bytes: &[u8]) -> io::Result<()> {
+    /// Bytes came; how many of them are left out because they could be read differently.
+    fn came(&mut self, bytes: &[u8]) -> usize {
         if self.watches_heads && !self.pulse.is_busy() {
             self.pulse.begun.store(true, Ordering::Relaxed);
         }
-        let Some(guard) = &mut self.guard else { return Ok(()) };
+        let Some(guard) = &mut self.guard else { return 0 };
         match guard.look(bytes) {
             _ if self.pulse.upgraded.load(Ordering::Relaxed) => self.guard = None,
             Found::Sound => {}
             Found::Head(number, unsound) => drop(self.pulse.unsound.set((number, unsound))),
-            Found::Body => return Err(io::ErrorKind::InvalidData.into()),
+            Found::Body(wrong) => {
+                self.is_broken = true;
+                return wrong;
+            }
         }
-        Ok(())
+        0
     }
 
     fn wrote<T>(&self, result: Poll<T>) -> Poll<T> {
@@ -174,8 +197,13 @@ impl AsyncRead for Wire {
         context: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if self.is_broken {
+            return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
+        }
         let before = into.filled().len();
-        if !self.read_ahead.is_empty() {
+        if self.read_ahead.is_empty() {
+            ready!(self.stream()?.poll_read(context, into))?;
+        } else {
             let length = self.read_ahead.len().min(into.remaining());
             into.put_slice(&self.read_ahead[..length]);
             self.read_ahead.advance(length);
@@ -183,13 +211,15 @@ impl AsyncRead for Wire {
                 // Not kept as long as the connection.
                 self.read_ahead = Bytes::new();
             }
-            return Poll::Ready(self.came(&into.filled()[before..]));
         }
-        let result = self.stream()?.poll_read(context, into);
         if into.filled().len() > before {
-            self.came(&into.filled()[before..])?;
+            let wrong = self.came(&into.filled()[before..]);
+            into.set_filled(into.filled().len() - wrong);
+            if into.filled().len() == before {
+                return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
+            }
         }
-        result
+        Poll::Ready(Ok(()))
     }
 }
 

@@ -99,6 +99,7 @@ fn the_upstream_is_asked_for_the_path_that_was_decided_on() {
         ("/a/m;v=1", "/a/m;v=1"),
         ("/a/n\\o", "/a/n/o"),
         ("//other/p", "/other/p"),
+        ("/a/q#b", "/a/q"),
     ] {
         let answer = gateway.connect().send("GET", written, &[], "");
         assert_eq!(answer.status(), 200, "{written}: {answer:?}");
@@ -127,7 +128,6 @@ fn what_servers_disagree_about_is_refused() {
         "/x/..%5cadmin",
         "/x%2f..%2fadmin",
         "/%2e%2e%2fadmin",
-        "/a#b",
     ] {
         let answer = gateway.connect().send("GET", target, &[], "");
         assert_eq!(answer.status(), 400, "{target}: {answer:?}");

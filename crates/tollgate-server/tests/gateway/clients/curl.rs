@@ -24,7 +24,7 @@ fn curl_is_limited_by_either_protocol() {
         let gateway = start("rules: [{ name: api, per: ip, limit: 2/h fixed }]", &upstream);
         let first = curl(&gateway, &[option], "/orders").to_lowercase();
         assert!(first.starts_with(&format!("{} 200", version.to_lowercase())), "{first}");
-        assert!(first.contains("ratelimit: \"api\";r=1;t=3600"), "{first}");
+        assert!(first.contains("ratelimit: \"api\";r=1;t="), "{first}");
         assert!(first.ends_with("upstream"), "{first}");
         curl(&gateway, &[option], "/orders");
         let refused = curl(&gateway, &[option], "/orders").to_lowercase();

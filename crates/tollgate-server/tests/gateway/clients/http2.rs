@@ -10,6 +10,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::task::JoinSet;
 use tollgate_rig::{Next, Upstream};
 
+use crate::programs::node;
 use crate::support::{OPEN, start};
 
 #[test]
@@ -70,4 +71,14 @@ fn trailers_of_an_answer_arrive() {
             (&"7".parse().unwrap(), &b"hello"[..])
         );
     });
+}
+
+#[test]
+fn node_is_limited_stream_by_stream() {
+    let upstream = Upstream::start();
+    let gateway = start("rules: [{ name: all, limit: 60/h fixed }]", &upstream);
+    let origin = format!("http://{}", gateway.address());
+    let said = node("../gateway/scripts/http2.js", &[&origin, "100"]);
+    assert_eq!(said.trim(), r#"{"200":60,"429":40}"#);
+    assert_eq!((upstream.count(), gateway.decisions()), (60, 100));
 }

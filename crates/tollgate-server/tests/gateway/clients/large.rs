@@ -16,7 +16,7 @@ const MOST_MEMORY: usize = 24 << 20;
 pub(crate) fn memory(what: &str) -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(what)).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() << 10
+    line.split_whitespace().next().unwrap().parse::<usize>().unwrap() << 10
 }
 
 /// An upstream that reads a body to its end, then answers with one of its own. It says when the
@@ -52,8 +52,11 @@ fn serve(stream: TcpStream, tell: &Sender<usize>) {
     let stream = wire.get_mut();
     let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {SIZE}\r\n\r\n");
     stream.write_all(head.as_bytes()).unwrap();
+    // Who reads it may leave before the end.
     for _ in 0..SIZE / PART {
-        stream.write_all(&part).unwrap();
+        if stream.write_all(&part).is_err() {
+            return;
+        }
     }
     let _ = stream.shutdown(Shutdown::Write);
 }
@@ -75,7 +78,6 @@ fn large_bodies_stream_without_piling_up() {
         stream.write_all(&part).unwrap();
     }
     assert_eq!(told.recv_timeout(DEADLINE).unwrap(), SIZE);
-    // Reads nothing until everybody waits for it: only buffers are full then.
     let mut wire = BufReader::with_capacity(PART, stream);
     let mut line = String::new();
     while line != "\r\n" {

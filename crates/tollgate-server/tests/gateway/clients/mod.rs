@@ -3,6 +3,6 @@
 mod curl;
 mod grpc;
 mod http2;
-mod large;
+pub(crate) mod large;
 mod tls;
 mod websocket;

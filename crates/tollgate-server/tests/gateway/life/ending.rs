@@ -3,6 +3,12 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 
+use bytes::Bytes;
+use http_body_util::{BodyExt, Empty};
+use hyper::Request;
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::task::JoinSet;
 use tollgate_rig::{Next, Upstream, until};
 
 use crate::support::{OPEN, start, start_with};
@@ -66,4 +72,51 @@ fn what_is_under_way_is_finished() {
     assert_eq!((answer.status(), answer.text().as_str()), (200, "late"));
     assert_eq!(client.rest(), Some(vec![]));
     stopping.join().unwrap();
+}
+
+#[test]
+fn no_stream_is_lost_under_load() {
+    let upstream = Upstream::start();
+    let gateway = start_with(OPEN, &[&upstream.url()], |config| {
+        config.drain.notice = std::time::Duration::from_millis(50);
+    });
+    let address = gateway.address();
+    let answered = Arc::new(AtomicUsize::new(0));
+    let counting = answered.clone();
+    let load = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let stream = tokio::net::TcpStream::connect(address).await.unwrap();
+            let (client, connection) =
+                http2::handshake::<_, _, Empty<Bytes>>(TokioExecutor::new(), TokioIo::new(stream))
+                    .await
+                    .unwrap();
+            let connection = tokio::spawn(connection);
+            let mut streams = JoinSet::new();
+            for _ in 0..16 {
+                let (mut client, counting) = (client.clone(), counting.clone());
+                streams.spawn(async move {
+                    loop {
+                        // What is refused because the server leaves was never looked at.
+                        if client.ready().await.is_err() {
+                            break;
+                        }
+                        let request = Request::get("http://stub/").body(Empty::new()).unwrap();
+                        let Ok(response) = client.send_request(request).await else { break };
+                        assert_eq!(response.status(), 200);
+                        let body = response.into_body().collect().await.unwrap().to_bytes();
+                        assert_eq!(&body[..], b"upstream");
+                        counting.fetch_add(1, Ordering::SeqCst);
+                    }
+                });
+            }
+            drop(client);
+            streams.join_all().await;
+            connection.await.unwrap().expect("the connection ends in good order");
+        });
+    });
+    until("there is load", || answered.load(Ordering::SeqCst) > 200);
+    gateway.stop().join().unwrap();
+    load.join().unwrap();
+    assert_eq!(answered.load(Ordering::SeqCst), upstream.count(), "sent on and answered");
 }

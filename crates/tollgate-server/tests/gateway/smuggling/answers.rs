@@ -55,8 +55,7 @@ fn ambiguous_answers_are_broken_ones() {
         let upstream = odd(first);
         let gateway = start(OPEN, &upstream);
         let mut client = gateway.connect();
-        client.write("GET /odd HTTP/1.1\r\nHost: stub\r\n\r\n");
-        client.finish();
+        client.write("GET /odd HTTP/1.1\r\nHost: stub\r\nConnection: close\r\n\r\n");
         let rest = String::from_utf8(client.rest().unwrap()).unwrap();
         let lower = rest.to_ascii_lowercase();
         assert!(rest.starts_with("HTTP/1.1 "), "{first:?}: {rest:?}");

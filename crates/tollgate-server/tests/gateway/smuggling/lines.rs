@@ -175,3 +175,17 @@ fn empty_lines_before_a_request_are_no_request() {
         (bytes(&["\0", SMUGGLED]), Refused),
     ]);
 }
+
+#[test]
+fn heads_have_a_bound() {
+    let head =
+        |more: &str| bytes(&["GET /first HTTP/1.1\r\nHost: stub\r\n", more, "\r\n", SMUGGLED]);
+    let long = "y".repeat(200_000);
+    Range::new().hold([
+        (head(&format!("X: {long}\r\n")), Refused),
+        (head(&format!("{long}: x\r\n")), Refused),
+        (head(&"A: b\r\n".repeat(20_000)), Refused),
+        (bytes(&["GET /", &long, " HTTP/1.1\r\nHost: stub\r\n\r\n", SMUGGLED]), Refused),
+        (bytes(&[&long, " / HTTP/1.1\r\nHost: stub\r\n\r\n", SMUGGLED]), Refused),
+    ]);
+}

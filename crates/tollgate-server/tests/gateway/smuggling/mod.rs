@@ -6,14 +6,17 @@ mod chunks;
 mod downgrade;
 mod lengths;
 mod lines;
+mod mutants;
 mod pipelines;
 mod real;
 mod upgrade;
 
-use tollgate_rig::{Message, Upstream, until};
+use std::time::Duration;
+
+use tollgate_rig::{Message, Upstream, WebClient, until};
 
 use crate::strict;
-use crate::support::{Gateway, OPEN, start};
+use crate::support::{Gateway, OPEN, start_with};
 
 /// What should never be taken for a request of its own without being decided on.
 const SMUGGLED: &str = "GET /smuggled HTTP/1.1\r\nHost: stub\r\n\r\n";
@@ -23,7 +26,8 @@ const SMUGGLED: &str = "GET /smuggled HTTP/1.1\r\nHost: stub\r\n\r\n";
 enum Fate {
     /// Refused by its head: 400 unless said otherwise, nothing decided, nothing sent on.
     Refused,
-    /// The head is decided on, but the body is wrong: no answer but an error, and nothing after it.
+    /// The head may be decided on, but the body is wrong: no answer but an error, and nothing after
+    /// it.
     Broken,
     /// The same, but what is wrong may also pass for something else that ends the request: answered
     /// or not, nothing after it is.
@@ -44,7 +48,7 @@ struct Range {
 impl Range {
     fn new() -> Range {
         let upstream = Upstream::start();
-        let gateway = start(OPEN, &upstream);
+        let gateway = impatient(&upstream.url());
         Range { upstream, gateway }
     }
 
@@ -73,8 +77,10 @@ impl Range {
                     && (decided, sent) == (0, 0)
             }
             // What breaks off is counted by the stub only when it notices.
-            Fate::Broken => decided == 1 && statuses.iter().all(|status| *status >= 400),
-            Fate::Swallowed => decided == 1 && statuses.len() <= 1,
+            Fate::Broken => {
+                decided <= 1 && statuses.len() <= 1 && statuses.iter().all(|status| *status >= 400)
+            }
+            Fate::Swallowed => decided <= 1 && statuses.len() <= 1,
             Fate::Passes(count) => {
                 statuses == vec![200; count] && (decided, sent) == (count, count)
             }
@@ -106,20 +112,29 @@ impl Range {
     }
 }
 
-/// Sends bytes on a connection of their own; the answers until it ends. Who is refused is shown the
-/// door; who passes stays until the last answer; what breaks off is the client's to end.
+/// Sends bytes on a connection of their own; the answers until it ends. Who passes stays until the
+/// last answer; everybody else is shown the door.
 fn fire(gateway: &Gateway, bytes: &[u8], fate: Fate) -> Vec<Message> {
     let mut client = gateway.connect();
     client.write(bytes);
+    answers(&mut client, fate)
+}
+
+fn answers(client: &mut WebClient, fate: Fate) -> Vec<Message> {
     let mut answers = Vec::new();
     if let Fate::Passes(count) = fate {
         answers.extend((0..count).map_while(|_| client.read()));
-    }
-    if fate != Fate::Refused {
         client.finish();
     }
     answers.extend(std::iter::from_fn(|| client.read()));
     answers
+}
+
+/// A gateway that does not wait long for the rest of a body.
+fn impatient(to: &str) -> Gateway {
+    start_with(OPEN, &[to], |config| {
+        config.gateway.as_mut().unwrap().upload_timeout = Duration::from_millis(300);
+    })
 }
 
 /// A request with these fields and this body, and the smuggled one right behind it.

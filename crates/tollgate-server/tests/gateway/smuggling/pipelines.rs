@@ -46,3 +46,21 @@ fn a_thousand_in_a_row_are_a_thousand_decisions() {
     assert_eq!(upstream.count(), ALLOWED);
     assert_eq!(strict::requests(&upstream).unwrap().len(), ALLOWED);
 }
+
+#[test]
+fn a_corpus_in_pieces_is_the_same_corpus() {
+    use super::{answers, impatient, lengths, lines};
+    let upstream = echo();
+    let gateway = impatient(&upstream.url());
+    // A byte at a time: what comes together and what does not is up to the machine.
+    for (bytes, fate) in [lengths::corpus(), lines::corpus()].concat().into_iter().step_by(3) {
+        let mut client = gateway.connect();
+        for byte in bytes.chunks(1 + bytes.len() % 7) {
+            client.write(byte);
+        }
+        let statuses: Vec<_> = answers(&mut client, fate).iter().map(|it| it.status()).collect();
+        let shown = String::from_utf8_lossy(&bytes).into_owned();
+        assert!(statuses.iter().all(|status| *status >= 400), "{shown:?}: {statuses:?}");
+        assert_eq!((upstream.count(), gateway.decisions()), (0, 0), "{shown:?}");
+    }
+}

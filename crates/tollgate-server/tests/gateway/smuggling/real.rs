@@ -3,19 +3,22 @@
 use std::net::SocketAddr;
 use std::process::Command;
 
-use tollgate_rig::{WebClient, until};
+use tollgate_rig::{Upstream, WebClient, until};
 
-use super::{chunks, fire, lengths, lines};
+use super::{chunks, fire, impatient, lengths, lines};
 use crate::programs::{Program, client_program, free_port, server_program};
-use crate::support::{OPEN, start_with};
+use crate::support::{Gateway, OPEN, start};
 
 /// Sends the corpus through a gateway in front of a server, which says how many requests came.
 fn hold(address: SocketAddr, count: impl Fn() -> usize) {
-    let gateway = start_with(OPEN, &[&format!("http://{address}")], |_| {});
+    send(&impatient(&format!("http://{address}")), count);
+}
+
+fn send(gateway: &Gateway, count: impl Fn() -> usize) {
     let mut wrong = String::new();
     // What breaks off is counted late, so it comes last, and all counts are of everything so far.
     for (bytes, fate) in [lengths::corpus(), lines::corpus(), chunks::corpus()].concat() {
-        fire(&gateway, &bytes, fate);
+        fire(gateway, &bytes, fate);
         let (counted, decided) = (count(), gateway.decisions());
         if counted > decided {
             let shown = String::from_utf8_lossy(&bytes).chars().take(150).collect::<String>();
@@ -71,4 +74,15 @@ fn python_counts_what_was_decided() {
     command.arg(scripts("counting.py"));
     let _python = Program::start(command.arg(address.port().to_string()), address);
     hold(address, || asked(address));
+}
+
+#[test]
+fn a_gateway_counts_what_another_decided() {
+    for scheme in ["http", "h2c"] {
+        let stub = Upstream::start();
+        let inner = start(OPEN, &stub);
+        let outer = impatient(&format!("{scheme}://{}", inner.address()));
+        send(&outer, || inner.decisions());
+        assert!(stub.count() <= inner.decisions(), "{scheme}");
+    }
 }

@@ -32,6 +32,23 @@ fn a_refused_upgrade_leaves_requests_requests() {
 }
 
 #[test]
+fn what_follows_a_refused_upgrade_is_looked_at() {
+    let upstream = Upstream::start();
+    let gateway = start(OPEN, &upstream);
+    for ambiguous in [
+        "GET /smuggled HTTP/1.1\nHost: stub\n\n",
+        "POST /smuggled HTTP/1.1\r\nHost: stub\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    ] {
+        let mut client = gateway.connect();
+        client.write(WEBSOCKET.to_owned() + ambiguous);
+        let statuses = [client.read().unwrap().status(), client.read().unwrap().status()];
+        assert_eq!(statuses, [200, 400], "{ambiguous:?}");
+        assert_eq!(client.rest(), Some(vec![]));
+    }
+    assert_eq!((upstream.count(), gateway.decisions()), (2, 2));
+}
+
+#[test]
 fn nothing_is_sent_on_before_the_upstream_agrees() {
     let upstream = Upstream::answering(|_, stream| {
         // Never answers; ends when the gateway does.

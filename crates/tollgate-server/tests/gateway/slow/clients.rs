@@ -1,0 +1,118 @@
+//! Clients that are slow, or say nothing at all.
+
+use std::io::Write;
+use std::net::TcpStream;
+use std::time::Duration;
+
+use tollgate::Clock;
+use tollgate_rig::{Next, Upstream};
+
+use super::Honest;
+use crate::support::{Gateway, OPEN, start_with};
+
+const SHORT: Duration = Duration::from_millis(200);
+/// A machine with other things to do may take this long for an honest request.
+const PATIENCE_MS: f64 = 5_000.0;
+
+/// What somebody sends at first, and then again and again.
+struct Kind {
+    name: &'static str,
+    count: usize,
+    first: String,
+    again: &'static str,
+    /// Whether it is cut off: who sends a body slowly but steadily is not.
+    is_cut_off: bool,
+}
+
+/// Those that never come to the end of a head.
+fn heads() -> Vec<Kind> {
+    vec![
+        kind("says nothing", 300, "", "", true),
+        kind("half a head", 300, "GET / HTTP/1.1\r\nHost: st", "", true),
+        kind("a head byte by byte", 100, "GET / HTTP/1.1\r\nX: ", "x", true),
+        kind("endless fields", 100, "GET / HTTP/1.1\r\n", "X: y\r\n", true),
+        kind("half a preface", 100, "PRI * HTTP/2.0\r\n\r\nSM", "", true),
+    ]
+}
+
+fn kind(name: &'static str, count: usize, first: &str, again: &'static str, ends: bool) -> Kind {
+    Kind { name, count, first: first.to_owned(), again, is_cut_off: ends }
+}
+
+/// Those that never come to the end of a body, or of an answer.
+fn bodies() -> Vec<Kind> {
+    let upload = "POST / HTTP/1.1\r\nHost: stub\r\nContent-Length: 100000\r\n\r\nx";
+    let chunks = "POST / HTTP/1.1\r\nHost: stub\r\nTransfer-Encoding: chunked\r\n\r\n";
+    vec![
+        kind("half a body", 100, upload, "", true),
+        kind("half a chunk", 100, &format!("{chunks}5\r\nhe"), "", true),
+        kind("a body byte by byte", 50, upload, "x", false),
+        kind("reads nothing", 50, &"GET /big HTTP/1.1\r\nHost: stub\r\n\r\n".repeat(50), "", true),
+    ]
+}
+
+fn gateway(upstream: &Upstream) -> Gateway {
+    start_with(OPEN, &[&upstream.url()], |config| {
+        config.bounds.header_timeout = SHORT;
+        config.bounds.write_timeout = SHORT;
+        config.bounds.idle_timeout = 3 * SHORT;
+        config.gateway.as_mut().unwrap().upload_timeout = SHORT;
+    })
+}
+
+#[test]
+fn slow_heads_are_cut_off_and_honest_clients_do_not_notice() {
+    hold(heads());
+}
+
+#[test]
+fn slow_bodies_are_cut_off_and_honest_clients_do_not_notice() {
+    hold(bodies());
+}
+
+fn hold(kinds: Vec<Kind>) {
+    let big = vec![b'x'; 1 << 20];
+    let upstream = Upstream::answering(move |request, stream| {
+        let body = if request.target() == "/big" { &big[..] } else { b"fine" };
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+        let wrote = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
+        if wrote.is_ok() { Next::Keep } else { Next::Close }
+    });
+    let gateway = gateway(&upstream);
+    let clock = Clock::system();
+    println!("| clients | that | cut off after | honest p50 | honest p99 |");
+    for kind in kinds {
+        let mut streams: Vec<_> =
+            (0..kind.count).map(|_| TcpStream::connect(gateway.address()).unwrap()).collect();
+        for stream in &mut streams {
+            stream.set_nonblocking(true).unwrap();
+            let _ = stream.write_all(kind.first.as_bytes());
+        }
+        let mut honest = Honest::of(&gateway);
+        let began = clock.now();
+        let is_cut_off = loop {
+            honest.ask();
+            for stream in &mut streams {
+                let _ = stream.write_all(kind.again.as_bytes());
+            }
+            let waited: Duration = clock.now().since(began).into();
+            if gateway.connections() <= 1 {
+                break true;
+            }
+            if !kind.is_cut_off && waited > 3 * SHORT {
+                break false;
+            }
+            assert!(waited < crate::DEADLINE, "{}: {} left", kind.name, gateway.connections());
+            std::thread::park_timeout(Duration::from_millis(5));
+        };
+        let after: Duration = clock.now().since(began).into();
+        let (p50, p99) = honest.figures();
+        let after = if is_cut_off { format!("{} ms", after.as_millis()) } else { "never".into() };
+        println!("| {} | {} | {after} | {p50:.2} ms | {p99:.2} ms |", kind.count, kind.name);
+        assert_eq!(is_cut_off, kind.is_cut_off, "{}", kind.name);
+        assert!(p99 < PATIENCE_MS, "{}: {p99}", kind.name);
+        drop((streams, honest));
+        tollgate_rig::until("all have left", || gateway.connections() == 0);
+    }
+    assert!(upstream.count() <= gateway.decisions());
+}
