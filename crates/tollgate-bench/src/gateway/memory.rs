@@ -20,8 +20,13 @@ const MIB: f64 = 1024.0 * 1024.0;
 /// Networks that idle connections come from; the doors' are below.
 const NETWORK: u8 = 10;
 
-/// Measures all proxies at hand, one after the other.
-pub(super) fn run(upstream: SocketAddr, idle: usize, files: u64) -> Result<Section, String> {
+/// Measures proxies, one after the other.
+pub(super) fn run(
+    kinds: &[Kind],
+    upstream: SocketAddr,
+    idle: usize,
+    files: u64,
+) -> Result<Section, String> {
     let (with_idle, each, with_active) = (
         format!("{} idle", count(idle)),
         "KiB each".to_owned(),
@@ -29,9 +34,8 @@ pub(super) fn run(upstream: SocketAddr, idle: usize, files: u64) -> Result<Secti
     );
     let mut table = Table::new(["", "started", &with_idle, &each, &with_active]);
     let (mut figures, mut cost) = (Vec::new(), Vec::new());
-    for (network, kind) in (NETWORK..).zip(Kind::ALL) {
-        // Who is missing was told before.
-        let Ok(proxy) = Proxy::start(kind, upstream, files) else { continue };
+    for (network, kind) in (NETWORK..).zip(kinds.iter().copied()) {
+        let proxy = Proxy::start(kind, upstream, files)?;
         let started = proxy.memory();
         let ask = latency::ask();
         let mut connections = Vec::new();

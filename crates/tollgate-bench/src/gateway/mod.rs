@@ -15,14 +15,15 @@ use crate::doors::idle::RESERVE;
 use crate::options::Options;
 use crate::report;
 use crate::sections::Told;
+use lineup::Kind;
 use upstream::Upstream;
 
 const WORK: &str = "work";
 const LATENCY: &str = "latency";
 const MEMORY: &str = "memory";
 
-/// What of `--idle` there is here: the clients of a proxy, not of a rate limit service.
-const IDLE_SHARE: usize = 5;
+/// Connections that say nothing; as many in a quick run, because what each costs depends on it.
+const IDLE: u64 = 10_000;
 
 /// Runs the measurements named by the words, or all of them.
 pub(crate) fn run(options: &Options) -> Result<(), String> {
@@ -31,7 +32,6 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
         return Err(format!("gateway has no `{word}`: one of {}", known.join(", ")));
     }
     let wanted = |name: &str| options.words.is_empty() || options.words.iter().any(|w| w == name);
-    let idle = options.idle / IDLE_SHARE;
     if !options.json {
         report::machine();
         println!("proxies: {}", lineup::versions().join(", "));
@@ -44,8 +44,8 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     }
     // What proxies may have as well: a connection on each side for those that are active.
     let spare = 4 * RESERVE;
-    let files = cores::settle_in(idle as u64 + spare)?;
-    let idle = idle.min(files.saturating_sub(spare) as usize);
+    let files = cores::settle_in(IDLE + spare)?;
+    let idle = IDLE.min(files.saturating_sub(spare)) as usize;
     let failed = |error: std::io::Error| format!("the upstream: {error}");
     let upstream = Upstream::start().map_err(failed)?;
     let address = upstream.address().map_err(failed)?;
@@ -59,10 +59,11 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     if wanted(LATENCY) {
         told.tell(latency::run(&proxies, &mut upstream, options)?);
     }
+    let kinds: Vec<Kind> = proxies.iter().map(|proxy| proxy.kind).collect();
     drop(proxies);
     let upstream = upstream.in_background();
     if wanted(MEMORY) {
-        told.tell(memory::run(address, idle, files)?);
+        told.tell(memory::run(&kinds, address, idle, files)?);
     }
     upstream.stop().map_err(failed)?;
     told.end();
