@@ -19,6 +19,7 @@ mod upstreams;
 mod url;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use ipnet::IpNet;
 use parking_lot::Mutex;
@@ -47,6 +48,8 @@ struct Gateway {
     context: Context,
     options: Arc<GatewayOptions>,
     upstreams: Upstreams,
+    /// The rules of which it was said that they decide nothing here, counted from 1.
+    said_of: AtomicU64,
 }
 
 /// One connection of a client.
@@ -70,7 +73,7 @@ impl GatewayDoor {
         let upstreams = Upstreams::new(&options, context.engine.telemetry());
         let upstreams = upstreams.map_err(StartError::Gateway)?;
         upstreams.tend(&context.drain);
-        let gateway = Gateway { context, options, upstreams };
+        let gateway = Gateway { context, options, upstreams, said_of: AtomicU64::new(0) };
         Ok(GatewayDoor { gateway: Arc::new(gateway), http })
     }
 }
@@ -103,6 +106,18 @@ impl Door for GatewayDoor {
 }
 
 impl Gateway {
+    /// Rules that came while running may lack the domain: everything passes then, and that is said
+    /// once.
+    fn say_that_nobody_decides(&self) {
+        let limiter = self.context.engine.limiter();
+        let rules = limiter.replacements() + 1;
+        if self.said_of.swap(rules, Ordering::Relaxed) != rules
+            && let Err(why) = check_domain(&self.options, &limiter.rules())
+        {
+            tracing::error!("the gateway lets everything through: {why}");
+        }
+    }
+
     /// The proxies that are trusted, by the settings and by the rules.
     fn trusted_proxies(&self) -> Vec<IpNet> {
         let rules = self.context.engine.limiter().rules();

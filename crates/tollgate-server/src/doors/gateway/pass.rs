@@ -9,6 +9,7 @@ use hyper::header::{EXPECT, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::upgrade::OnUpgrade;
 use hyper::{Request, Response, StatusCode, Version};
+use tollgate::rules::Reason;
 use tollgate_tower::arrival::Arrival;
 use tollgate_tower::passage::{End, Followed, Passage, follow};
 
@@ -89,6 +90,9 @@ impl Visitor {
         let arrival =
             Arrival::new(head).peer(known.client).domain(gateway.options.domain.as_deref());
         let decision = engine.check(DoorName::Gateway, &arrival.request(), 1).await;
+        if decision.reason == Reason::Unmatched && decision.domain().is_none() {
+            gateway.say_that_nobody_decides();
+        }
         let answer = headers::Answer::of(&decision);
         let unix_s = clock::unix_s();
         if !answer.allowed {
