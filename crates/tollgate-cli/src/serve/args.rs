@@ -158,7 +158,7 @@ pub(crate) struct ServeArgs {
 impl ServeArgs {
     /// A gateway needs somewhere to send requests; of the other doors it opens the one for people
     /// who run it, unless told otherwise.
-    pub(super) fn as_gateway(mut self) -> anyhow::Result<ServeArgs> {
+    pub(super) fn into_gateway(mut self) -> anyhow::Result<ServeArgs> {
         if self.gateway.to.is_empty() {
             anyhow::bail!("where to? give --to http://localhost:3000");
         }

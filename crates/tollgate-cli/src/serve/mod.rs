@@ -84,7 +84,7 @@ fn settle() -> anyhow::Result<ServeArgs> {
     let all = Cli::command().try_get_matches_from(&words)?;
     match Cli::from_arg_matches(&all)?.command {
         Some(Command::Serve(args)) => Ok(*args),
-        Some(Command::Gateway(args)) => args.as_gateway(),
+        Some(Command::Gateway(args)) => args.into_gateway(),
         _ => anyhow::bail!("not a server"),
     }
 }
