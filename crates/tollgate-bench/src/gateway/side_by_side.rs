@@ -121,11 +121,13 @@ impl Cell<'_> {
 
 /// Measures all proxies.
 pub(super) fn run(proxies: &[Proxy], options: &Options) -> Result<Section, String> {
+    for proxy in proxies {
+        // Connections to the upstream are opened, tables and memory are touched.
+        Case::Allowed.press(proxy, 1.0)?;
+    }
     let mut cells = Vec::new();
     for case in Case::ALL {
         for proxy in proxies {
-            // Connections to the upstream are opened, tables and memory are touched.
-            case.press(proxy, 1.0)?;
             cells.push(Cell { proxy, case, samples: Vec::new() });
         }
     }
