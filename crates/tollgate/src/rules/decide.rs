@@ -84,6 +84,7 @@ pub(crate) async fn decide<S: Store>(
 }
 
 impl Decision {
+    #[inline]
     pub(crate) fn plain(
         allowed: bool,
         reason: Reason,
@@ -124,6 +125,8 @@ pub(super) struct Asked<'a, 'd, S> {
 /// Lines that were asked, and what each said.
 pub(super) type Answers = SmallVec<[(usize, Verdict); 6]>;
 
+type Checks<'c> = SmallVec<[Check<'c>; 6]>;
+
 impl<'a, 'd, S: Store> Asked<'a, 'd, S> {
     /// A request that the limiter's store is to decide.
     pub(super) fn new(
@@ -141,10 +144,20 @@ impl<'a, 'd, S: Store> Asked<'a, 'd, S> {
     /// `None` if the rules were replaced meanwhile.
     async fn decide(&self, limiter: &Shared<S>) -> Option<Decision> {
         let lease = new_lease();
+        if !self.demands.is_simple || limiter.owing().is_some() {
+            // In a box, as what follows a failure: what is rare must not weigh on every decision.
+            return Box::pin(self.decide_in_steps(limiter, lease)).await;
+        }
+        match self.ask_once(lease).await {
+            Ok(verdicts) => Some(self.decision(lease, (0..).zip(&verdicts?))),
+            Err(_) => Box::pin(self.without_store(limiter, lease)).await,
+        }
+    }
+
+    async fn decide_in_steps(&self, limiter: &Shared<S>, lease: u64) -> Option<Decision> {
         let mut answers = Answers::new();
         let handed_back = match limiter.owing() {
-            // In a box, as what follows a failure: what is rare must not weigh on every decision.
-            Some(local) if self.charging == Charging::Real => Box::pin(self.hand_back(local)).await,
+            Some(local) if self.charging == Charging::Real => self.hand_back(local).await,
             _ => Ok(true),
         };
         let outcome = match handed_back {
@@ -152,22 +165,25 @@ impl<'a, 'd, S: Store> Asked<'a, 'd, S> {
             other => other,
         };
         match outcome {
-            Ok(true) => Some(self.decision(lease, answers)),
+            Ok(true) => Some(self.decision_of(lease, &mut answers)),
             Ok(false) => None,
-            Err(_) => Box::pin(self.without_store(limiter, lease)).await,
+            Err(_) => self.without_store(limiter, lease).await,
         }
+    }
+
+    /// Every limit is enforced and charged: one call decides. `None` if the rules were replaced.
+    async fn ask_once(&self, lease: u64) -> Result<Option<Verdicts>, StoreError> {
+        let mut checks = Checks::new();
+        checks.extend((0..self.demands.lines.len()).map(|line| self.check(line, lease)));
+        self.run_checks(self.taking(), &checks).await
     }
 
     /// Asks the store: first what is only looked at, then what is charged all or none, last what
     /// is in shadow. Whether the rules are still the same.
     pub(super) async fn ask(&self, lease: u64, answers: &mut Answers) -> Result<bool, StoreError> {
         if self.demands.is_simple {
-            let lines = 0..self.demands.lines.len();
-            let all: SmallVec<[usize; 6]> = lines.clone().collect();
-            let Some(verdicts) = self.run(self.taking(), &all, lease).await? else {
-                return Ok(false);
-            };
-            answers.extend(lines.zip(verdicts));
+            let Some(verdicts) = self.ask_once(lease).await? else { return Ok(false) };
+            answers.extend((0..).zip(verdicts));
             return Ok(true);
         }
         let known = self.values_seen_before(lease).await?;
@@ -297,26 +313,35 @@ impl<'a, 'd, S: Store> Asked<'a, 'd, S> {
         lines: &[usize],
         lease: u64,
     ) -> Result<Option<Verdicts>, StoreError> {
-        let checks: SmallVec<[Check<'_>; 6]> =
-            lines.iter().map(|line| self.check(*line, lease)).collect();
+        let checks: Checks<'_> = lines.iter().map(|line| self.check(*line, lease)).collect();
         self.run_checks(action, &checks).await
     }
 
     /// The same with checks that were made before.
-    pub(super) async fn run_checks(
+    pub(super) fn run_checks(
         &self,
         action: Action,
         checks: &[Check<'_>],
-    ) -> Result<Option<Verdicts>, StoreError> {
+    ) -> impl Future<Output = Result<Option<Verdicts>, StoreError>> + Send {
         let generation = self.installed.generation;
-        let current = || self.current.load().generation == generation;
-        self.store.run_while(Call { action, checks }, current).await
+        let current = move || self.current.load().generation == generation;
+        self.store.run_while(Call { action, checks }, current)
     }
 
-    /// One decision of all that was said.
-    pub(super) fn decision(&self, lease: u64, answers: Answers) -> Decision {
-        let state = |(line, verdict): &(usize, Verdict)| {
-            let line = &self.demands.lines[*line];
+    /// One decision of all that was said, in whatever order.
+    pub(super) fn decision_of(&self, lease: u64, answers: &mut Answers) -> Decision {
+        answers.sort_unstable_by_key(|(line, _)| *line);
+        self.decision(lease, answers.iter().map(|(line, verdict)| (*line, verdict)))
+    }
+
+    /// One decision of what each line said, in their order.
+    pub(super) fn decision<'v>(
+        &self,
+        lease: u64,
+        said: impl Iterator<Item = (usize, &'v Verdict)> + Clone,
+    ) -> Decision {
+        let state = |(line, verdict): (usize, &Verdict)| {
+            let line = &self.demands.lines[line];
             let demand = &self.demands.demands[line.demand];
             LimitState {
                 rule: demand.rule,
@@ -326,12 +351,10 @@ impl<'a, 'd, S: Store> Asked<'a, 'd, S> {
                 cost: line.cost,
             }
         };
-        let mut answers = answers;
-        answers.sort_unstable_by_key(|(line, _)| *line);
         let compiled = &self.domain.compiled;
         let mut decision =
             Decision::plain(true, Reason::WithinLimits, 200, None, Some(compiled.clone()));
-        decision.limits.extend(answers.iter().map(state));
+        decision.limits.extend(said.clone().map(state));
         let enforced = || decision.limits.iter().filter(|limit| limit.enforced);
         match refusal(enforced().map(|limit| &limit.verdict)) {
             Some((index, retry)) => {
@@ -350,11 +373,10 @@ impl<'a, 'd, S: Store> Asked<'a, 'd, S> {
                 let tightest = enforced().min_by_key(|limit| limit.verdict.remaining);
                 decision.rule = tightest.map(|limit| limit.rule);
                 decision.wait = wait.unwrap_or(Span::ZERO).into();
-                let taken =
-                    answers.iter().filter(|(_, verdict)| verdict.allowed).map(|(line, _)| {
-                        let line = &self.demands.lines[*line];
-                        (line.bound, &self.demands.keys[line.key.clone()])
-                    });
+                let taken = said.filter(|(_, verdict)| verdict.allowed).map(|(line, _)| {
+                    let line = &self.demands.lines[line];
+                    (line.bound, &self.demands.keys[line.key.clone()])
+                });
                 decision.held = Held::of(lease, taken, !self.shares.is_empty());
             }
         }
