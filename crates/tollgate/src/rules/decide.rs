@@ -1,24 +1,22 @@
-//! From a request to a decision: match, ask the store, and put the verdicts together.
+//! From a request to what its limits say: match, and ask the store.
 
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use smallvec::SmallVec;
-use tollgate_core::{Retry, Span, Time, Verdict};
+use tollgate_core::{Span, Time, Verdict};
 
 use super::bans;
-use super::compiled::{Compiled, Domain};
-use super::decision::{Decision, LimitState, Reason};
+use super::compiled::Domain;
+use super::decision::{Decision, Reason};
 use super::demand::{self, Demands, Line, LineKind, Matched};
 use super::facts::Facts;
-use super::held::Held;
 use super::installed::Installed;
 use super::limiter::Shared;
 use super::local::Share;
 use super::policy::Unmatched;
 use super::{Request, ask_envoy};
 use crate::counters::new_lease;
-use crate::denied::refusal;
 use crate::store::{Action, Call, Store};
 use crate::store_error::StoreError;
 use crate::{Check, Verdicts};
@@ -30,19 +28,23 @@ pub(crate) enum Charging {
     Dry,
 }
 
-/// Decides a request. Starts over if the rules are replaced on the way.
+/// Decides a request. Starts over if the rules are replaced on the way. Decisions are large: they
+/// are written where they will be read.
 pub(crate) async fn decide<S: Store>(
     limiter: &Shared<S>,
     request: &Request<'_>,
     charging: Charging,
-) -> Decision {
+    decision: &mut Decision,
+) {
     loop {
         let installed = limiter.current.load_full();
         if let Some(tree) = installed.rules.tree_of(request) {
-            return ask_envoy::decide(limiter, tree, request, charging).await;
+            *decision = ask_envoy::decide(limiter, tree, request, charging).await;
+            return;
         }
         let Some(domain) = installed.rules.domain_of(request) else {
-            return Decision::plain(true, Reason::Unmatched, 200, None, None);
+            *decision = Decision::none();
+            return;
         };
         let now = limiter.clock.now();
         let rules = &domain.compiled;
@@ -69,43 +71,19 @@ pub(crate) async fn decide<S: Store>(
                 if !domain.bans.is_empty()
                     && let Some(refused) = bans::refuse(domain, &demands, now)
                 {
-                    return refused;
+                    *decision = refused;
+                    return;
                 }
                 let demands = &demands;
                 let asked = Asked::new(limiter, &installed, domain, demands, now, charging);
-                match asked.decide(limiter).await {
-                    Some(decision) => return decision,
-                    None => continue,
+                if asked.decide(limiter, decision).await {
+                    return;
                 }
+                continue;
             }
         };
-        return Decision::plain(allowed, reason, code, rule, Some(rules.clone()));
-    }
-}
-
-impl Decision {
-    #[inline]
-    pub(crate) fn plain(
-        allowed: bool,
-        reason: Reason,
-        code: u16,
-        rule: Option<u32>,
-        rules: Option<Arc<Compiled>>,
-    ) -> Decision {
-        Decision {
-            allowed,
-            reason,
-            code,
-            wait: Default::default(),
-            retry_after: None,
-            rule,
-            key: None,
-            limits: SmallVec::new(),
-            rules,
-            named: None,
-            held: None,
-            without_store: None,
-        }
+        *decision = Decision::plain(allowed, reason, code, rule, Some(rules.clone()));
+        return;
     }
 }
 
@@ -141,17 +119,22 @@ impl<'a, 'd, S: Store> Asked<'a, 'd, S> {
         Asked { store, current, installed, domain, demands, shares, now, charging }
     }
 
-    /// `None` if the rules were replaced meanwhile.
-    async fn decide(&self, limiter: &Shared<S>) -> Option<Decision> {
+    /// Whether it was decided: not if the rules were replaced meanwhile.
+    async fn decide(&self, limiter: &Shared<S>, decision: &mut Decision) -> bool {
         let lease = new_lease();
-        if !self.demands.is_simple || limiter.owing().is_some() {
-            // In a box, as what follows a failure: what is rare must not weigh on every decision.
-            return Box::pin(self.decide_in_steps(limiter, lease)).await;
-        }
-        match self.ask_once(lease).await {
-            Ok(verdicts) => Some(self.decision(lease, (0..).zip(&verdicts?))),
-            Err(_) => Box::pin(self.without_store(limiter, lease)).await,
-        }
+        // In a box: what is rare must not weigh on every decision.
+        let decided = match self.demands.is_simple && limiter.owing().is_none() {
+            true => match self.ask_once(lease).await {
+                Ok(Some(verdicts)) => {
+                    self.write_decision(lease, (0..).zip(&verdicts), decision);
+                    return true;
+                }
+                Ok(None) => return false,
+                Err(_) => Box::pin(self.without_store(limiter, lease)).await,
+            },
+            false => Box::pin(self.decide_in_steps(limiter, lease)).await,
+        };
+        decided.map(|decided| *decision = decided).is_some()
     }
 
     async fn decide_in_steps(&self, limiter: &Shared<S>, lease: u64) -> Option<Decision> {
@@ -326,63 +309,6 @@ impl<'a, 'd, S: Store> Asked<'a, 'd, S> {
         let generation = self.installed.generation;
         let current = move || self.current.load().generation == generation;
         self.store.run_while(Call { action, checks }, current)
-    }
-
-    /// One decision of all that was said, in whatever order.
-    pub(super) fn decision_of(&self, lease: u64, answers: &mut Answers) -> Decision {
-        answers.sort_unstable_by_key(|(line, _)| *line);
-        self.decision(lease, answers.iter().map(|(line, verdict)| (*line, verdict)))
-    }
-
-    /// One decision of what each line said, in their order.
-    pub(super) fn decision<'v>(
-        &self,
-        lease: u64,
-        said: impl Iterator<Item = (usize, &'v Verdict)> + Clone,
-    ) -> Decision {
-        let state = |(line, verdict): (usize, &Verdict)| {
-            let line = &self.demands.lines[line];
-            let demand = &self.demands.demands[line.demand];
-            LimitState {
-                rule: demand.rule,
-                quota: line.bound.limit.quota(),
-                verdict: *verdict,
-                enforced: demand.enforced,
-                cost: line.cost,
-            }
-        };
-        let compiled = &self.domain.compiled;
-        let mut decision =
-            Decision::plain(true, Reason::WithinLimits, 200, None, Some(compiled.clone()));
-        decision.limits.extend(said.clone().map(state));
-        let enforced = || decision.limits.iter().filter(|limit| limit.enforced);
-        match refusal(enforced().map(|limit| &limit.verdict)) {
-            Some((index, retry)) => {
-                let rule = enforced().nth(index).map_or(0, |limit| limit.rule);
-                decision.allowed = false;
-                decision.rule = Some(rule);
-                decision.code = compiled.rules[rule as usize].then.status();
-                (decision.reason, decision.retry_after) = match retry {
-                    Retry::Never => (Reason::NeverFits, None),
-                    Retry::After(span) => (Reason::OverLimit, Some(span.into())),
-                    Retry::Now => (Reason::OverLimit, Some(Default::default())),
-                };
-            }
-            None => {
-                let wait = enforced().map(|limit| limit.verdict.wait).max();
-                let tightest = enforced().min_by_key(|limit| limit.verdict.remaining);
-                decision.rule = tightest.map(|limit| limit.rule);
-                decision.wait = wait.unwrap_or(Span::ZERO).into();
-                let taken = said.filter(|(_, verdict)| verdict.allowed).map(|(line, _)| {
-                    let line = &self.demands.lines[line];
-                    (line.bound, &self.demands.keys[line.key.clone()])
-                });
-                decision.held = Held::of(lease, taken, !self.shares.is_empty());
-            }
-        }
-        let demand = self.demands.demands.iter().find(|demand| Some(demand.rule) == decision.rule);
-        decision.key = demand.map(|demand| self.demands.keys[demand.key.clone()].into());
-        decision
     }
 }
 
