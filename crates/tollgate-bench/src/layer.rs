@@ -17,6 +17,7 @@ use http::{Request, StatusCode};
 use tollgate_tower::RateLimitLayer;
 use tollgate_tower::headers::HeaderStyle;
 use tower::ServiceExt;
+use tower::layer::util::Identity;
 use tower_governor::GovernorLayer;
 use tower_governor::governor::GovernorConfigBuilder;
 
@@ -32,12 +33,15 @@ const CLIENTS: u8 = 250;
 /// A request takes many times as long as a decision alone.
 const THIN: usize = 10;
 const BARE: &str = "bare";
+/// A layer that does nothing: what axum itself takes for any.
+const IDENTITY: &str = "identity";
 const PER_IP: &str = "per-ip";
 const PEER: &str = "tower_governor";
 
 /// What is measured, and whether its requests pass.
-pub(crate) const NAMES: [&str; 8] = [
+pub(crate) const NAMES: [&str; 9] = [
     BARE,
+    IDENTITY,
     PER_IP,
     "per-ip-quiet",
     "per-header",
@@ -67,6 +71,7 @@ impl Routed {
         };
         let app = match name {
             BARE => app,
+            IDENTITY => app.layer(Identity::new()),
             PER_IP => app.layer(RateLimitLayer::per_ip(wide())),
             "per-ip-quiet" => app.layer(RateLimitLayer::per_ip(wide()).headers(HeaderStyle::None)),
             "per-header" => {

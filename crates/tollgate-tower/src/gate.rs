@@ -162,15 +162,15 @@ impl Gate {
                 _ => {}
             }
         }
-        let answer = Answer::of(decision);
-        if !answer.allowed {
+        if !decision.allowed {
+            let answer = Answer::of(decision);
             let refusal = Refusal::new(head, answer, self.headers, self.unix_s());
             return Step::Refuse(Box::new(match &self.answer_to {
                 Some(answer_to) => answer_to(&refusal),
                 None => refusal.response(),
             }));
         }
-        let told = Told::new(self.headers, &answer, self.unix_s());
+        let told = Told::allowed(self.headers, decision, self.unix_s());
         let wait = decision.wait;
         let passage = match (decision.is_to_be_followed(), &self.limiter) {
             (false, _) => Passage::unfollowed(),

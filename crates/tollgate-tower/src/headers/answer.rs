@@ -70,12 +70,6 @@ pub struct Standing<'a> {
 impl<'a> Answer<'a> {
     /// What rules decided.
     pub fn of(decision: &'a Decision) -> Answer<'a> {
-        let limits = decision.limits().map(|limit| Standing {
-            rule: Some(limit.rule),
-            enforced: limit.enforced,
-            mode: limit.mode,
-            ..Standing::of(limit.quota, &limit.verdict)
-        });
         Answer {
             allowed: decision.allowed,
             reason: decision.reason,
@@ -85,7 +79,7 @@ impl<'a> Answer<'a> {
             wait_ms: millis_up(decision.wait),
             retry_after_ms: decision.retry_after.map(|retry| millis_up(retry).max(1)),
             banned: decision.reason == Reason::Banned,
-            limits: limits.collect(),
+            limits: standings(decision).collect(),
         }
     }
 
@@ -115,21 +109,43 @@ impl<'a> Answer<'a> {
         self.retry_after_ms.map(|millis| millis.div_ceil(1000).max(1))
     }
 
-    /// The limits clients are told about, with a name for each: its rule's, and a number where a
-    /// rule has several.
+    /// The limits clients are told about, with a name for each.
     pub(crate) fn policies(&self) -> impl Iterator<Item = (Name<'a>, &Standing<'a>)> {
-        let told = || self.limits.iter().filter(|limit| limit.is_told());
-        told().enumerate().map(move |(index, limit)| {
-            let earlier = told().take(index).filter(|other| other.rule == limit.rule).count();
-            (Name { rule: limit.rule.unwrap_or("limit"), number: earlier + 1 }, limit)
-        })
+        policies(&self.limits)
     }
+}
 
-    /// The limit to tell about where there is room for one: the one closest to refusing.
-    pub(crate) fn tightest(&self) -> Option<&Standing<'a>> {
-        let told = self.limits.iter().filter(|limit| limit.is_told());
-        told.min_by_key(|limit| (limit.allowed, limit.remaining))
-    }
+/// How each limit of a decision stands.
+pub(super) fn standings(decision: &Decision) -> impl Iterator<Item = Standing<'_>> {
+    decision.limits().map(|limit| Standing {
+        rule: Some(limit.rule),
+        enforced: limit.enforced,
+        mode: limit.mode,
+        ..Standing::of(limit.quota, &limit.verdict)
+    })
+}
+
+/// The limits clients are told about.
+pub(super) fn told<'l, 'a>(
+    limits: &'l [Standing<'a>],
+) -> impl Iterator<Item = &'l Standing<'a>> + Clone {
+    limits.iter().filter(|limit| limit.is_told())
+}
+
+/// The limits clients are told about, with a name for each: its rule's, and a number where a rule
+/// has several.
+pub(super) fn policies<'l, 'a>(
+    limits: &'l [Standing<'a>],
+) -> impl Iterator<Item = (Name<'a>, &'l Standing<'a>)> {
+    told(limits).enumerate().map(move |(index, limit)| {
+        let earlier = told(limits).take(index).filter(|other| other.rule == limit.rule).count();
+        (Name { rule: limit.rule_name(), number: earlier + 1 }, limit)
+    })
+}
+
+/// The limit to tell about where there is room for one: the one closest to refusing.
+pub(super) fn tightest<'l, 'a>(limits: &'l [Standing<'a>]) -> Option<&'l Standing<'a>> {
+    told(limits).min_by_key(|limit| (limit.allowed, limit.remaining))
 }
 
 /// What a policy is called.
@@ -152,6 +168,11 @@ impl<'a> Standing<'a> {
             enforced: true,
             mode: Mode::Enforce,
         }
+    }
+
+    /// The name of its rule, or of limits that have none.
+    pub(super) fn rule_name(&self) -> &'a str {
+        self.rule.unwrap_or("limit")
     }
 
     fn is_told(&self) -> bool {

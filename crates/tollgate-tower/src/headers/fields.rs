@@ -1,11 +1,12 @@
 //! The header fields about limits, in the styles clients know.
 
-use bytes::Bytes;
 use http::HeaderMap;
 use http::header::{Entry, HeaderName, HeaderValue, RETRY_AFTER};
 use smallvec::SmallVec;
+use tollgate::rules::Decision;
 
-use super::answer::{Answer, Name, Standing};
+use super::answer::{Answer, Name, Standing, policies, standings, tightest};
+use super::at_hand;
 use super::style::HeaderStyle;
 
 const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -67,7 +68,23 @@ impl Told {
     /// What a client is told in a style; see [`write()`].
     pub fn new(style: HeaderStyle, answer: &Answer<'_>, unix_s: u64) -> Told {
         let mut told = Told::default();
-        tell(style, answer, unix_s, &mut told);
+        if !answer.allowed
+            && let Some(seconds) = answer.retry_after_s()
+        {
+            told.insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        tell(style, &answer.limits, unix_s, &mut told);
+        told
+    }
+
+    /// What a client is told whose request was allowed: the same as of its [`Answer`], without
+    /// making one.
+    pub fn allowed(style: HeaderStyle, decision: &Decision, unix_s: u64) -> Told {
+        let mut told = Told::default();
+        if style != HeaderStyle::None {
+            let limits: SmallVec<[Standing<'_>; 4]> = standings(decision).collect();
+            tell(style, &limits, unix_s, &mut told);
+        }
         told
     }
 
@@ -97,28 +114,24 @@ impl Told {
     }
 }
 
-fn tell(style: HeaderStyle, answer: &Answer<'_>, unix_s: u64, headers: &mut Told) {
-    if !answer.allowed
-        && let Some(seconds) = answer.retry_after_s()
-    {
-        headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
-    }
+fn tell(style: HeaderStyle, limits: &[Standing<'_>], unix_s: u64, headers: &mut Told) {
     if style == HeaderStyle::None {
         return;
     }
-    let Some(tightest) = answer.tightest() else { return };
+    let Some(tightest) = tightest(limits) else { return };
     match style {
         HeaderStyle::None => {}
         HeaderStyle::Draft10 | HeaderStyle::Draft8 => {
-            put(headers, POLICY, list(answer, policy));
-            put(headers, RATE_LIMIT, list(answer, service_limit));
+            let all = at_hand::policy(limits, || list(limits, policy));
+            put(headers, POLICY, all);
+            put(headers, RATE_LIMIT, list(limits, service_limit));
         }
         HeaderStyle::Draft6 => {
             let [limit, remaining, reset] = DRAFT_6;
             headers.insert(limit, HeaderValue::from(tightest.limit));
             headers.insert(remaining, HeaderValue::from(tightest.remaining));
             headers.insert(reset, HeaderValue::from(tightest.reset_after_s()));
-            put(headers, POLICY, list(answer, |text, _, limit| quota_policy(text, limit)));
+            put(headers, POLICY, list(limits, |text, _, limit| quota_policy(text, limit)));
         }
         HeaderStyle::Legacy => {
             let [limit, remaining, reset] = LEGACY;
@@ -129,14 +142,16 @@ fn tell(style: HeaderStyle, answer: &Answer<'_>, unix_s: u64, headers: &mut Told
         }
         HeaderStyle::Envoy03 => {
             let [limit, remaining, reset] = LEGACY;
-            let mut text = tightest.limit.to_string();
-            for (name, limit) in answer.policies() {
-                text.push_str(", ");
-                quota_policy(&mut text, limit);
-                text.push_str(";name=");
-                quoted(&mut text, name);
-            }
-            put(headers, limit, text);
+            let all = at_hand::written(|text| {
+                number(text, "", tightest.limit);
+                for (name, limit) in policies(limits) {
+                    text.push_str(", ");
+                    quota_policy(text, limit);
+                    text.push_str(";name=");
+                    quoted(text, name);
+                }
+            });
+            put(headers, limit, all);
             headers.insert(remaining, HeaderValue::from(tightest.remaining));
             headers.insert(reset, HeaderValue::from(tightest.reset_after_s()));
         }
@@ -144,22 +159,25 @@ fn tell(style: HeaderStyle, answer: &Answer<'_>, unix_s: u64, headers: &mut Told
 }
 
 /// What is quoted is printable, so it always fits in a header.
-fn put(headers: &mut Told, name: HeaderName, text: String) {
-    if let Ok(value) = HeaderValue::from_maybe_shared(Bytes::from(text)) {
+fn put(headers: &mut Told, name: HeaderName, value: Option<HeaderValue>) {
+    if let Some(value) = value {
         headers.insert(name, value);
     }
 }
 
 /// A list of structured fields (RFC 9651), one item for each policy.
-fn list(answer: &Answer<'_>, item: impl Fn(&mut String, Name<'_>, &Standing<'_>)) -> String {
-    let mut text = String::with_capacity(64);
-    for (name, limit) in answer.policies() {
-        if !text.is_empty() {
-            text.push_str(", ");
+fn list(
+    limits: &[Standing<'_>],
+    item: impl Fn(&mut String, Name<'_>, &Standing<'_>),
+) -> Option<HeaderValue> {
+    at_hand::written(|text| {
+        for (name, limit) in policies(limits) {
+            if !text.is_empty() {
+                text.push_str(", ");
+            }
+            item(text, name, limit);
         }
-        item(&mut text, name, limit);
-    }
-    text
+    })
 }
 
 /// `"login";q=5;w=60`.

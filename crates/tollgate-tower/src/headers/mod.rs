@@ -18,6 +18,7 @@
 //! ```
 
 mod answer;
+mod at_hand;
 mod fields;
 mod problem;
 mod refusal;

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use smallvec::SmallVec;
 
-use super::decide::{Answers, Asked, Charging};
+use super::decide::{Asked, Charging};
 use super::decision::{Decision, Reason};
 use super::demand::{self, LineKind};
 use super::facts::Facts;
@@ -129,8 +129,8 @@ async fn all<S: Store>(
                     limiter.forgive(line.bound.bucket, &demands.keys[line.key.clone()]);
                 }
             }
-            let answers: Answers = lines.iter().copied().zip(verdicts).collect();
-            return Ok(Decision { held: None, ..asked.decision(0, answers) });
+            let said = lines.iter().copied().zip(&verdicts);
+            return Ok(Decision { held: None, ..asked.decision(0, said) });
         }
     }
 }

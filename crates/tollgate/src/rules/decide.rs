@@ -1,24 +1,22 @@
-//! From a request to a decision: match, ask the store, and put the verdicts together.
+//! From a request to what its limits say: match, and ask the store.
 
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use smallvec::SmallVec;
-use tollgate_core::{Retry, Span, Time, Verdict};
+use tollgate_core::{Span, Time, Verdict};
 
 use super::bans;
-use super::compiled::{Compiled, Domain};
-use super::decision::{Decision, LimitState, Reason};
+use super::compiled::Domain;
+use super::decision::{Decision, Reason};
 use super::demand::{self, Demands, Line, LineKind, Matched};
 use super::facts::Facts;
-use super::held::Held;
 use super::installed::Installed;
 use super::limiter::Shared;
 use super::local::Share;
 use super::policy::Unmatched;
 use super::{Request, ask_envoy};
 use crate::counters::new_lease;
-use crate::denied::refusal;
 use crate::store::{Action, Call, Store};
 use crate::store_error::StoreError;
 use crate::{Check, Verdicts};
@@ -30,19 +28,23 @@ pub(crate) enum Charging {
     Dry,
 }
 
-/// Decides a request. Starts over if the rules are replaced on the way.
+/// Decides a request. Starts over if the rules are replaced on the way. Decisions are large: they
+/// are written where they will be read.
 pub(crate) async fn decide<S: Store>(
     limiter: &Shared<S>,
     request: &Request<'_>,
     charging: Charging,
-) -> Decision {
+    decision: &mut Decision,
+) {
     loop {
         let installed = limiter.current.load_full();
         if let Some(tree) = installed.rules.tree_of(request) {
-            return ask_envoy::decide(limiter, tree, request, charging).await;
+            *decision = ask_envoy::decide(limiter, tree, request, charging).await;
+            return;
         }
         let Some(domain) = installed.rules.domain_of(request) else {
-            return Decision::plain(true, Reason::Unmatched, 200, None, None);
+            *decision = Decision::none();
+            return;
         };
         let now = limiter.clock.now();
         let rules = &domain.compiled;
@@ -69,42 +71,19 @@ pub(crate) async fn decide<S: Store>(
                 if !domain.bans.is_empty()
                     && let Some(refused) = bans::refuse(domain, &demands, now)
                 {
-                    return refused;
+                    *decision = refused;
+                    return;
                 }
                 let demands = &demands;
                 let asked = Asked::new(limiter, &installed, domain, demands, now, charging);
-                match asked.decide(limiter).await {
-                    Some(decision) => return decision,
-                    None => continue,
+                if asked.decide(limiter, decision).await {
+                    return;
                 }
+                continue;
             }
         };
-        return Decision::plain(allowed, reason, code, rule, Some(rules.clone()));
-    }
-}
-
-impl Decision {
-    pub(crate) fn plain(
-        allowed: bool,
-        reason: Reason,
-        code: u16,
-        rule: Option<u32>,
-        rules: Option<Arc<Compiled>>,
-    ) -> Decision {
-        Decision {
-            allowed,
-            reason,
-            code,
-            wait: Default::default(),
-            retry_after: None,
-            rule,
-            key: None,
-            limits: SmallVec::new(),
-            rules,
-            named: None,
-            held: None,
-            without_store: None,
-        }
+        *decision = Decision::plain(allowed, reason, code, rule, Some(rules.clone()));
+        return;
     }
 }
 
@@ -124,6 +103,8 @@ pub(super) struct Asked<'a, 'd, S> {
 /// Lines that were asked, and what each said.
 pub(super) type Answers = SmallVec<[(usize, Verdict); 6]>;
 
+type Checks<'c> = SmallVec<[Check<'c>; 6]>;
+
 impl<'a, 'd, S: Store> Asked<'a, 'd, S> {
     /// A request that the limiter's store is to decide.
     pub(super) fn new(
@@ -138,13 +119,28 @@ impl<'a, 'd, S: Store> Asked<'a, 'd, S> {
         Asked { store, current, installed, domain, demands, shares, now, charging }
     }
 
-    /// `None` if the rules were replaced meanwhile.
-    async fn decide(&self, limiter: &Shared<S>) -> Option<Decision> {
+    /// Whether it was decided: not if the rules were replaced meanwhile.
+    async fn decide(&self, limiter: &Shared<S>, decision: &mut Decision) -> bool {
         let lease = new_lease();
+        // In a box: what is rare must not weigh on every decision.
+        let decided = match self.demands.is_simple && limiter.owing().is_none() {
+            true => match self.ask_once(lease).await {
+                Ok(Some(verdicts)) => {
+                    self.write_decision(lease, (0..).zip(&verdicts), decision);
+                    return true;
+                }
+                Ok(None) => return false,
+                Err(_) => Box::pin(self.without_store(limiter, lease)).await,
+            },
+            false => Box::pin(self.decide_in_steps(limiter, lease)).await,
+        };
+        decided.map(|decided| *decision = decided).is_some()
+    }
+
+    async fn decide_in_steps(&self, limiter: &Shared<S>, lease: u64) -> Option<Decision> {
         let mut answers = Answers::new();
         let handed_back = match limiter.owing() {
-            // In a box, as what follows a failure: what is rare must not weigh on every decision.
-            Some(local) if self.charging == Charging::Real => Box::pin(self.hand_back(local)).await,
+            Some(local) if self.charging == Charging::Real => self.hand_back(local).await,
             _ => Ok(true),
         };
         let outcome = match handed_back {
@@ -152,22 +148,25 @@ impl<'a, 'd, S: Store> Asked<'a, 'd, S> {
             other => other,
         };
         match outcome {
-            Ok(true) => Some(self.decision(lease, answers)),
+            Ok(true) => Some(self.decision_of(lease, &mut answers)),
             Ok(false) => None,
-            Err(_) => Box::pin(self.without_store(limiter, lease)).await,
+            Err(_) => self.without_store(limiter, lease).await,
         }
+    }
+
+    /// Every limit is enforced and charged: one call decides. `None` if the rules were replaced.
+    async fn ask_once(&self, lease: u64) -> Result<Option<Verdicts>, StoreError> {
+        let mut checks = Checks::new();
+        checks.extend((0..self.demands.lines.len()).map(|line| self.check(line, lease)));
+        self.run_checks(self.taking(), &checks).await
     }
 
     /// Asks the store: first what is only looked at, then what is charged all or none, last what
     /// is in shadow. Whether the rules are still the same.
     pub(super) async fn ask(&self, lease: u64, answers: &mut Answers) -> Result<bool, StoreError> {
         if self.demands.is_simple {
-            let lines = 0..self.demands.lines.len();
-            let all: SmallVec<[usize; 6]> = lines.clone().collect();
-            let Some(verdicts) = self.run(self.taking(), &all, lease).await? else {
-                return Ok(false);
-            };
-            answers.extend(lines.zip(verdicts));
+            let Some(verdicts) = self.ask_once(lease).await? else { return Ok(false) };
+            answers.extend((0..).zip(verdicts));
             return Ok(true);
         }
         let known = self.values_seen_before(lease).await?;
@@ -297,70 +296,19 @@ impl<'a, 'd, S: Store> Asked<'a, 'd, S> {
         lines: &[usize],
         lease: u64,
     ) -> Result<Option<Verdicts>, StoreError> {
-        let checks: SmallVec<[Check<'_>; 6]> =
-            lines.iter().map(|line| self.check(*line, lease)).collect();
+        let checks: Checks<'_> = lines.iter().map(|line| self.check(*line, lease)).collect();
         self.run_checks(action, &checks).await
     }
 
     /// The same with checks that were made before.
-    pub(super) async fn run_checks(
+    pub(super) fn run_checks(
         &self,
         action: Action,
         checks: &[Check<'_>],
-    ) -> Result<Option<Verdicts>, StoreError> {
+    ) -> impl Future<Output = Result<Option<Verdicts>, StoreError>> + Send {
         let generation = self.installed.generation;
-        let current = || self.current.load().generation == generation;
-        self.store.run_while(Call { action, checks }, current).await
-    }
-
-    /// One decision of all that was said.
-    pub(super) fn decision(&self, lease: u64, answers: Answers) -> Decision {
-        let state = |(line, verdict): &(usize, Verdict)| {
-            let line = &self.demands.lines[*line];
-            let demand = &self.demands.demands[line.demand];
-            LimitState {
-                rule: demand.rule,
-                quota: line.bound.limit.quota(),
-                verdict: *verdict,
-                enforced: demand.enforced,
-                cost: line.cost,
-            }
-        };
-        let mut answers = answers;
-        answers.sort_unstable_by_key(|(line, _)| *line);
-        let compiled = &self.domain.compiled;
-        let mut decision =
-            Decision::plain(true, Reason::WithinLimits, 200, None, Some(compiled.clone()));
-        decision.limits.extend(answers.iter().map(state));
-        let enforced = || decision.limits.iter().filter(|limit| limit.enforced);
-        match refusal(enforced().map(|limit| &limit.verdict)) {
-            Some((index, retry)) => {
-                let rule = enforced().nth(index).map_or(0, |limit| limit.rule);
-                decision.allowed = false;
-                decision.rule = Some(rule);
-                decision.code = compiled.rules[rule as usize].then.status();
-                (decision.reason, decision.retry_after) = match retry {
-                    Retry::Never => (Reason::NeverFits, None),
-                    Retry::After(span) => (Reason::OverLimit, Some(span.into())),
-                    Retry::Now => (Reason::OverLimit, Some(Default::default())),
-                };
-            }
-            None => {
-                let wait = enforced().map(|limit| limit.verdict.wait).max();
-                let tightest = enforced().min_by_key(|limit| limit.verdict.remaining);
-                decision.rule = tightest.map(|limit| limit.rule);
-                decision.wait = wait.unwrap_or(Span::ZERO).into();
-                let taken =
-                    answers.iter().filter(|(_, verdict)| verdict.allowed).map(|(line, _)| {
-                        let line = &self.demands.lines[*line];
-                        (line.bound, &self.demands.keys[line.key.clone()])
-                    });
-                decision.held = Held::of(lease, taken, !self.shares.is_empty());
-            }
-        }
-        let demand = self.demands.demands.iter().find(|demand| Some(demand.rule) == decision.rule);
-        decision.key = demand.map(|demand| self.demands.keys[demand.key.clone()].into());
-        decision
+        let current = move || self.current.load().generation == generation;
+        self.store.run_while(Call { action, checks }, current)
     }
 }
 

@@ -89,7 +89,8 @@ pub struct LimitExplanation {
 }
 
 pub(crate) async fn explain<S: Store>(limiter: &Shared<S>, request: &Request<'_>) -> Explanation {
-    let decision = decide(limiter, request, Charging::Dry).await;
+    let mut decision = Decision::none();
+    decide(limiter, request, Charging::Dry, &mut decision).await;
     let installed = limiter.current.load_full();
     let domain = installed.rules.domain_of(request);
     let mut ip = None;

@@ -117,15 +117,19 @@ impl<'b> KeyWriter<'b> {
     }
 
     fn octets(&mut self, octets: [u8; 4]) {
-        self.begin_part();
-        for (index, octet) in octets.into_iter().enumerate() {
-            if index > 0 {
-                self.bytes.push(b'.');
+        let mut text = [b'.'; 15];
+        let mut end = 0;
+        for octet in octets {
+            for (least, digit) in [(100, octet / 100), (10, octet / 10 % 10), (0, octet % 10)] {
+                if octet >= least {
+                    text[end] = b'0' + digit;
+                    end += 1;
+                }
             }
-            let digits = [octet / 100, octet / 10 % 10, octet % 10].map(|digit| b'0' + digit);
-            let leading = usize::from(octet < 100) + usize::from(octet < 10);
-            self.bytes.extend_from_slice(&digits[leading..]);
+            end += 1; // the dot after it
         }
+        self.begin_part();
+        self.bytes.extend_from_slice(&text[..end - 1]);
     }
 
     /// What never needs escaping.

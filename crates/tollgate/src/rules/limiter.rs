@@ -1,5 +1,6 @@
 //! The limiter that follows rules.
 
+use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -106,12 +107,16 @@ impl<S: Store> RuleLimiter<S> {
     /// Decides a request, wherever the store is. Never fails: what happens while the store does
     /// not answer is said by the rules (`on_error`).
     pub async fn ask(&self, request: &Request<'_>) -> Decision {
-        decide(&self.0, request, Charging::Real).await
+        let mut decision = Decision::none();
+        decide(&self.0, request, Charging::Real, &mut decision).await;
+        decision
     }
 
     /// What a request would be answered right now; nothing is charged.
     pub async fn preview(&self, request: &Request<'_>) -> Decision {
-        decide(&self.0, request, Charging::Dry).await
+        let mut decision = Decision::none();
+        decide(&self.0, request, Charging::Dry, &mut decision).await;
+        decision
     }
 
     /// What every rule makes of a request, and what it would be answered; nothing is charged.
@@ -145,7 +150,10 @@ impl<S: Store> RuleLimiter<S> {
 impl RuleLimiter {
     /// Decides a request.
     pub fn decide(&self, request: &Request<'_>) -> Decision {
-        ready(self.ask(request))
+        // Pinned where it is made: it is large, and moving it would cost as much as a look-up.
+        let mut decision = Decision::none();
+        ready(pin!(decide(&self.0, request, Charging::Real, &mut decision)));
+        decision
     }
 
     /// What every rule makes of a request, and what it would be answered; nothing is charged.

@@ -54,6 +54,7 @@ mod bans;
 mod cases;
 mod compile;
 mod compiled;
+mod conclude;
 mod data;
 mod decide;
 mod decision;

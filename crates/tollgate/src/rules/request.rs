@@ -95,21 +95,24 @@ impl<'a> Request<'a> {
 
     /// Which domain's rules apply; the only one's if there is only one.
     #[inline]
-    pub fn domain(self, domain: &'a str) -> Request<'a> {
-        Request { domain: Some(domain), ..self }
+    pub fn domain(mut self, domain: &'a str) -> Request<'a> {
+        self.domain = Some(domain);
+        self
     }
 
     /// The host it is for.
     #[inline]
-    pub fn host(self, host: &'a str) -> Request<'a> {
-        Request { host: Some(host), ..self }
+    pub fn host(mut self, host: &'a str) -> Request<'a> {
+        self.host = Some(host);
+        self
     }
 
     /// Who is at the other end of the connection. The attribute `ip` is this address unless rules
     /// name proxies to be trusted, one of which it is.
     #[inline]
-    pub fn peer(self, peer: IpAddr) -> Request<'a> {
-        Request { peer: Some(peer), ..self }
+    pub fn peer(mut self, peer: IpAddr) -> Request<'a> {
+        self.peer = Some(peer);
+        self
     }
 
     /// Adds a header; names do not depend on case.
@@ -120,14 +123,16 @@ impl<'a> Request<'a> {
 
     /// Where headers are looked up, besides those that were [added](Request::header).
     #[inline]
-    pub fn headers_of(self, headers: &'a dyn HeaderSource) -> Request<'a> {
-        Request { more_headers: Some(headers), ..self }
+    pub fn headers_of(mut self, headers: &'a dyn HeaderSource) -> Request<'a> {
+        self.more_headers = Some(headers);
+        self
     }
 
     /// Proxies whose word is taken for who is behind them, besides those that rules name.
     #[inline]
-    pub fn trusted_proxies(self, proxies: &'a [IpNet]) -> Request<'a> {
-        Request { trusted_proxies: proxies, ..self }
+    pub fn trusted_proxies(mut self, proxies: &'a [IpNet]) -> Request<'a> {
+        self.trusted_proxies = proxies;
+        self
     }
 
     /// How long it may be held back where it would be refused otherwise, as if every rule said
@@ -146,8 +151,9 @@ impl<'a> Request<'a> {
     /// # Ok::<(), tollgate::rules::Diagnostics>(())
     /// ```
     #[inline]
-    pub fn patience(self, patience: Duration) -> Request<'a> {
-        Request { patience, ..self }
+    pub fn patience(mut self, patience: Duration) -> Request<'a> {
+        self.patience = patience;
+        self
     }
 
     /// Sets an attribute.
@@ -187,7 +193,8 @@ impl<'a> Request<'a> {
 
     /// What it costs where a rule does not say; 1 unless set.
     #[inline]
-    pub fn cost(self, cost: u64) -> Request<'a> {
-        Request { cost, ..self }
+    pub fn cost(mut self, cost: u64) -> Request<'a> {
+        self.cost = cost;
+        self
     }
 }

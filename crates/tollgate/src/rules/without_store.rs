@@ -92,7 +92,7 @@ impl<S: Store> Asked<'_, '_, S> {
         if let Ok(false) = asked.ask(lease, &mut answers).await {
             return None;
         }
-        let decision = asked.decision(lease, answers.clone());
+        let decision = asked.decision_of(lease, &mut answers);
         if decision.allowed && self.charging == Charging::Real {
             for (index, verdict) in &answers {
                 let line = whole(&wanted[*index]);

@@ -1,0 +1,115 @@
+//! From what each limit said to one decision.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use tollgate_core::{Retry, Span, Verdict};
+
+use super::compiled::Compiled;
+use super::decide::{Answers, Asked};
+use super::decision::{Decision, LimitState, Reason};
+use super::held::Held;
+use crate::denied::refusal;
+use crate::store::Store;
+
+impl Decision {
+    /// Nothing is decided yet, and nothing is in the way.
+    #[inline]
+    pub(crate) fn none() -> Decision {
+        Decision::plain(true, Reason::Unmatched, 200, None, None)
+    }
+
+    #[inline]
+    pub(crate) fn plain(
+        allowed: bool,
+        reason: Reason,
+        code: u16,
+        rule: Option<u32>,
+        rules: Option<Arc<Compiled>>,
+    ) -> Decision {
+        Decision {
+            allowed,
+            reason,
+            code,
+            wait: Default::default(),
+            retry_after: None,
+            rule,
+            key: None,
+            limits: SmallVec::new(),
+            rules,
+            named: None,
+            held: None,
+            without_store: None,
+        }
+    }
+}
+
+impl<S: Store> Asked<'_, '_, S> {
+    /// One decision of all that was said, in whatever order.
+    pub(super) fn decision_of(&self, lease: u64, answers: &mut Answers) -> Decision {
+        answers.sort_unstable_by_key(|(line, _)| *line);
+        self.decision(lease, answers.iter().map(|(line, verdict)| (*line, verdict)))
+    }
+
+    /// One decision of what each line said, in their order.
+    pub(super) fn decision<'v>(
+        &self,
+        lease: u64,
+        said: impl Iterator<Item = (usize, &'v Verdict)> + Clone,
+    ) -> Decision {
+        let mut decision = Decision::none();
+        self.write_decision(lease, said, &mut decision);
+        decision
+    }
+
+    /// The same, in place of none.
+    pub(super) fn write_decision<'v>(
+        &self,
+        lease: u64,
+        said: impl Iterator<Item = (usize, &'v Verdict)> + Clone,
+        decision: &mut Decision,
+    ) {
+        let state = |(line, verdict): (usize, &Verdict)| {
+            let line = &self.demands.lines[line];
+            let demand = &self.demands.demands[line.demand];
+            LimitState {
+                rule: demand.rule,
+                quota: line.bound.limit.quota(),
+                verdict: *verdict,
+                enforced: demand.enforced,
+                cost: line.cost,
+            }
+        };
+        let compiled = &self.domain.compiled;
+        decision.reason = Reason::WithinLimits;
+        decision.rules = Some(compiled.clone());
+        decision.limits.extend(said.clone().map(state));
+        let enforced = || decision.limits.iter().filter(|limit| limit.enforced);
+        match refusal(enforced().map(|limit| &limit.verdict)) {
+            Some((index, retry)) => {
+                let rule = enforced().nth(index).map_or(0, |limit| limit.rule);
+                decision.allowed = false;
+                decision.rule = Some(rule);
+                decision.code = compiled.rules[rule as usize].then.status();
+                (decision.reason, decision.retry_after) = match retry {
+                    Retry::Never => (Reason::NeverFits, None),
+                    Retry::After(span) => (Reason::OverLimit, Some(span.into())),
+                    Retry::Now => (Reason::OverLimit, Some(Default::default())),
+                };
+            }
+            None => {
+                let wait = enforced().map(|limit| limit.verdict.wait).max();
+                let tightest = enforced().min_by_key(|limit| limit.verdict.remaining);
+                decision.rule = tightest.map(|limit| limit.rule);
+                decision.wait = wait.unwrap_or(Span::ZERO).into();
+                let taken = said.filter(|(_, verdict)| verdict.allowed).map(|(line, _)| {
+                    let line = &self.demands.lines[line];
+                    (line.bound, &self.demands.keys[line.key.clone()])
+                });
+                decision.held = Held::of(lease, taken, !self.shares.is_empty());
+            }
+        }
+        let demand = self.demands.demands.iter().find(|demand| Some(demand.rule) == decision.rule);
+        decision.key = demand.map(|demand| self.demands.keys[demand.key.clone()].into());
+    }
+}
