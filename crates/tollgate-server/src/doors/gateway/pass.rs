@@ -93,14 +93,13 @@ impl Visitor {
         if decision.reason == Reason::Unmatched && decision.domain().is_none() {
             gateway.say_that_nobody_decides();
         }
-        let answer = headers::Answer::of(&decision);
         let unix_s = clock::unix_s();
-        if !answer.allowed {
+        if !decision.allowed {
+            let answer = headers::Answer::of(&decision);
             let refusal = headers::refusal_to(&head.headers, style, &answer, unix_s);
             return Err(Box::new(refusal.map(answer::whole)));
         }
-        let told = Told::new(style, &answer, unix_s);
-        drop(answer);
+        let told = headers::Told::allowed(style, &decision, unix_s);
         let wait = decision.wait;
         let mut passage = follow(engine.limiter(), decision, &arrival);
         if !wait.is_zero() {
