@@ -125,8 +125,14 @@ pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
         .is_some_and(|kind| kind.eq_ignore_ascii_case(b"application/grpc"))
 }
 
-/// A text as `grpc-message` carries it: printable, other bytes as in a URL.
-pub(crate) fn message(text: &str) -> String {
+/// A text as `grpc-message` carries it: what is not plain ASCII is written as `%` and its byte in
+/// hexadecimal.
+///
+/// ```
+/// use tollgate_tower::headers::grpc_message;
+/// assert_eq!(grpc_message("100 %\r\n"), "100 %25%0D%0A");
+/// ```
+pub fn grpc_message(text: &str) -> String {
     let mut written = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {
@@ -166,6 +172,6 @@ mod tests {
 
     #[test]
     fn messages_are_printable() {
-        assert_eq!(message("100% of \u{e9}\n"), "100%25 of %C3%A9%0A");
+        assert_eq!(grpc_message("100% of \u{e9}\n"), "100%25 of %C3%A9%0A");
     }
 }

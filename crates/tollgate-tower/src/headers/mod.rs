@@ -24,6 +24,7 @@ mod problem;
 mod refusal;
 mod style;
 
+pub use crate::grpc::grpc_message;
 pub use answer::{Answer, Standing, millis_up};
 pub use fields::{Told, write};
 pub use problem::problem;

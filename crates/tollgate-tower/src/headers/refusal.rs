@@ -84,7 +84,7 @@ fn status_alone(
     headers.extend(asked.get(CONTENT_TYPE).map(|kind| (CONTENT_TYPE, kind.clone())));
     headers.insert(grpc::STATUS, HeaderValue::from(status.code));
     for (name, text) in
-        [(grpc::MESSAGE, grpc::message(&status.message)), (grpc::DETAILS, status.to_header())]
+        [(grpc::MESSAGE, grpc::grpc_message(&status.message)), (grpc::DETAILS, status.to_header())]
     {
         headers.extend(HeaderValue::try_from(text).ok().map(|value| (name, value)));
     }

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use tollgate_tower::headers::grpc_message;
+
 /// A code of gRPC and a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Status {
@@ -14,17 +16,9 @@ impl Status {
         Status { code, message: message.into() }
     }
 
-    /// The message as a header can carry it: what is not plain ASCII is written as `%` and its
-    /// byte in hexadecimal.
+    /// The message as a header can carry it.
     pub(super) fn encoded_message(&self) -> String {
-        let mut encoded = String::with_capacity(self.message.len());
-        for byte in self.message.bytes() {
-            match byte {
-                b' '..=b'~' if byte != b'%' => encoded.push(char::from(byte)),
-                _ => encoded.push_str(&format!("%{byte:02X}")),
-            }
-        }
-        encoded
+        grpc_message(&self.message)
     }
 }
 

@@ -13,6 +13,7 @@ use std::io;
 use std::sync::Arc;
 
 use hyper::body::Incoming;
+use hyper::client::conn::TrySendError;
 use hyper::{Request, Response};
 use smallvec::SmallVec;
 
@@ -23,6 +24,7 @@ use crate::telemetry::Telemetry;
 pub(super) use body::UpstreamBody;
 use connect::Connector;
 pub(super) use lane::Lane;
+use patience::Patience;
 pub(super) use upstream::Load;
 use upstream::{Upstream, Way};
 
@@ -49,6 +51,16 @@ enum SendError {
     /// Nothing of it was sent.
     Unsent(Box<Request<Upload>>),
     Failed(UpstreamError),
+}
+
+impl SendError {
+    /// What became of a request that could not be sent, or was not answered.
+    fn of(mut error: TrySendError<Request<Upload>>, patience: &Patience<'_>) -> SendError {
+        match error.take_message() {
+            Some(request) => SendError::Unsent(Box::new(request)),
+            None => SendError::Failed(patience.blame(error.into_error())),
+        }
+    }
 }
 
 /// An answer whose body has not come yet.
@@ -110,7 +122,7 @@ impl Upstreams {
                     continue;
                 }
             };
-            let patience = patience::Patience::new(&self.options, progress.clone());
+            let patience = Patience::new(&self.options, progress.clone());
             let sent = match way {
                 Way::Lane(mut lane) => {
                     let sent = lane.send(upstream.for_lane(request), patience).await;

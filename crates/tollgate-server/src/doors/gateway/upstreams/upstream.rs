@@ -179,10 +179,7 @@ impl Upstream {
         .await;
         match answer {
             Ok(Ok(response)) => Ok(response),
-            Ok(Err(mut error)) => Err(match error.take_message() {
-                Some(request) => SendError::Unsent(Box::new(request)),
-                None => SendError::Failed(patience.blame(error.into_error())),
-            }),
+            Ok(Err(error)) => Err(SendError::of(error, &patience)),
             Err(error) => Err(SendError::Failed(error)),
         }
     }
