@@ -138,7 +138,7 @@ impl Server {
             Err(_) => {
                 let trouble = Trouble::TimedOut { server: self.name.clone(), after: self.timeout };
                 if self.heard.load(Ordering::Relaxed) == heard {
-                    self.rest_from(&condition, trouble.clone());
+                    self.rest_if_used(link, trouble.clone());
                 } else if link.heard() == heard_here {
                     // The server answers others: it is only this connection.
                     link.hang_up();
@@ -219,6 +219,17 @@ impl Server {
     /// Leaves the server alone from now on.
     pub(super) fn rest(&self, because: Trouble) {
         self.rest_from(&self.condition.load_full(), because);
+    }
+
+    /// The same because of a connection, unless that is used no more: then its trouble is history.
+    /// That others were added since changes nothing.
+    fn rest_if_used(&self, link: &Arc<Link>, because: Trouble) {
+        let condition = self.condition.load_full();
+        if let Condition::Well { links, .. } = &*condition
+            && links.iter().any(|used| Arc::ptr_eq(used, link))
+        {
+            self.rest_from(&condition, because);
+        }
     }
 
     /// The same, unless its condition has changed since: then that trouble is history.

@@ -38,8 +38,7 @@ impl HttpDoor {
 
 impl Door for HttpDoor {
     async fn serve(&self, connection: Connection) {
-        let (drain, peer) = (connection.drain.clone(), connection.peer);
-        let visit = Arc::new(Visit::new(self.desk.clone(), drain, peer));
+        let visit = Arc::new(Visit::new(self.desk.clone(), connection.peer));
         let answer = |request| {
             let visit = visit.clone();
             async move { visit.answer(request).await }

@@ -7,9 +7,9 @@ use axum::response::IntoResponse;
 use bytes::Bytes;
 use http_body_util::{Either, Full};
 use hyper::body::Incoming;
-use hyper::header::{ALLOW, AUTHORIZATION, CONNECTION, CONTENT_TYPE, HeaderValue};
+use hyper::header::{ALLOW, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use hyper::http::request::Parts;
-use hyper::{HeaderMap, Request, Response, StatusCode, Version};
+use hyper::{HeaderMap, Request, Response, StatusCode};
 use parking_lot::Mutex;
 use subtle::ConstantTimeEq;
 use tower::ServiceExt;
@@ -18,7 +18,6 @@ use super::call::{self, Call, Found};
 use super::decide;
 use crate::access::bearer;
 use crate::doors::{auth, grpc};
-use crate::net::Drain;
 use crate::openapi;
 use crate::rules_service::problem::Problem;
 use crate::rules_service::routes::{no_such_method, nowhere};
@@ -50,21 +49,19 @@ impl Desk {
 #[derive(Debug)]
 pub(super) struct Visit {
     desk: Arc<Desk>,
-    drain: Drain,
     peer: Option<SocketAddr>,
     /// The token that was accepted last, so that a connection pays for looking at it once.
     accepted: Mutex<Option<Box<[u8]>>>,
 }
 
 impl Visit {
-    pub(super) fn new(desk: Arc<Desk>, drain: Drain, peer: Option<SocketAddr>) -> Visit {
-        Visit { desk, drain, peer, accepted: Mutex::default() }
+    pub(super) fn new(desk: Arc<Desk>, peer: Option<SocketAddr>) -> Visit {
+        Visit { desk, peer, accepted: Mutex::default() }
     }
 
     /// Answers a request.
     pub(super) async fn answer(&self, request: Request<Incoming>) -> Reply {
-        let is_http1 = request.version() <= Version::HTTP_11;
-        let mut reply = match call::find(request.method(), request.uri().path()) {
+        match call::find(request.method(), request.uri().path()) {
             Found::Call(call) => {
                 let (head, body) = request.into_parts();
                 let reply = match self.admit(call, &head.headers) {
@@ -85,11 +82,7 @@ impl Visit {
                 let Ok(reply) = routed.await;
                 reply.map(Either::Right)
             }
-        };
-        if is_http1 && self.drain.is_leaving() {
-            reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
-        reply
     }
 
     async fn call(&self, call: Call, head: &Parts, body: Incoming) -> Result<Reply, Problem> {

@@ -17,9 +17,10 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use hyper::body::{Body, Incoming};
+use hyper::header::{CONNECTION, HeaderValue};
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
-use hyper::{Request, Response};
+use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 
 use super::Connection;
@@ -91,7 +92,7 @@ impl HttpServer {
         let Some(spoken) = protocol(&mut stream, &mut read, &seat, &drain, bounds).await else {
             return;
         };
-        let pulse = Pulse::new(seat);
+        let pulse = Pulse::new(seat, drain.clone());
         let is_http1 = spoken == Protocol::Http1;
         let wire = Wire::new(stream, read.freeze(), is_http1, pulse.clone());
         let wire = TokioIo::new(if self.guards && is_http1 { wire.guarded() } else { wire });
@@ -100,7 +101,11 @@ impl HttpServer {
         let service = service_fn(|request| {
             let (busy, answer) = (pulse.request(), answer(request));
             Box::pin(async move {
-                let answer = answer.await;
+                let mut answer = answer.await;
+                let goes_on = !is_http1 || answer.status() == StatusCode::SWITCHING_PROTOCOLS;
+                if !goes_on && busy.is_leaving() {
+                    answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                }
                 Ok::<_, Infallible>(answer.map(|body| Held::new(body, busy)))
             })
         });

@@ -12,13 +12,14 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::guard::{Found, Guard, Unsound};
 use super::turns::Turns;
-use crate::net::{Seat, Stream};
+use crate::net::{Drain, Seat, Stream};
 
 /// How a connection is doing. Cheap to keep up to date: timers are only set once something is not
 /// done at once.
 #[derive(Debug)]
 pub(crate) struct Pulse {
     pub(crate) seat: Seat,
+    drain: Drain,
     /// Requests that are being answered.
     busy: AtomicU32,
     /// Requests that came.
@@ -49,9 +50,10 @@ pub(crate) enum Waiting {
 }
 
 impl Pulse {
-    pub(crate) fn new(seat: Seat) -> Arc<Pulse> {
+    pub(crate) fn new(seat: Seat, drain: Drain) -> Arc<Pulse> {
         Arc::new(Pulse {
             seat,
+            drain,
             busy: AtomicU32::new(0),
             requests: AtomicU32::new(0),
             unsound: OnceLock::new(),
@@ -110,6 +112,13 @@ pub(crate) struct Busy(Arc<Pulse>);
 impl Busy {
     pub(super) fn pulse(&self) -> &Pulse {
         &self.0
+    }
+}
+
+impl Busy {
+    /// Whether the connection is to end with this answer.
+    pub(super) fn is_leaving(&self) -> bool {
+        self.0.drain.is_leaving()
     }
 }
 
