@@ -26,7 +26,7 @@ use connect::Connector;
 pub(super) use lane::Lane;
 use patience::Patience;
 pub(super) use upstream::Load;
-use upstream::{Upstream, Way};
+use upstream::Upstream;
 
 /// Connections that may be closed under a request before any of it was sent.
 const MOST_CLOSED: u32 = 3;
@@ -123,17 +123,7 @@ impl Upstreams {
                 }
             };
             let patience = Patience::new(&self.options, progress.clone());
-            let sent = match way {
-                Way::Lane(mut lane) => {
-                    let sent = lane.send(upstream.for_lane(request), patience).await;
-                    sent.map(|response| (response, Some(lane)))
-                }
-                Way::Shared(mut shared) => {
-                    let sent = upstream.share(&mut shared, request, patience).await;
-                    sent.map(|response| (response, None))
-                }
-            };
-            match sent {
+            match upstream.send(way, request, patience).await {
                 Ok((response, lane)) => {
                     upstream.health.answered();
                     return Ok(Answer { response, lane, load });

@@ -11,7 +11,7 @@ use super::super::options::GatewayOptions;
 use super::super::upload::Upload;
 use super::body::UpstreamBody;
 use super::patience::Patience;
-use super::upstream::{Load, Upstream, Way};
+use super::upstream::{Load, Upstream};
 use super::{SendError, UpstreamError};
 use crate::net::Drain;
 
@@ -63,12 +63,9 @@ async fn ask(upstream: &Arc<Upstream>, options: &GatewayOptions, path: &str) -> 
     let request = Request::get(path).body(Upload::empty()).map_err(|error| error.to_string())?;
     let patience = Patience::new(options, None);
     let way = upstream.way().await;
-    let (answer, lane) = match way.map_err(|error| UpstreamError::Connect(error).to_string())? {
-        Way::Lane(mut lane) => (lane.send(upstream.for_lane(request), patience).await, Some(lane)),
-        Way::Shared(mut shared) => (upstream.share(&mut shared, request, patience).await, None),
-    };
-    let answer = match answer {
-        Ok(answer) => answer,
+    let way = way.map_err(|error| UpstreamError::Connect(error).to_string())?;
+    let (answer, lane) = match upstream.send(way, request, patience).await {
+        Ok(answered) => answered,
         // It was closed just then: that says nothing, and the next question will.
         Err(SendError::Unsent(_)) => return Ok(()),
         Err(SendError::Failed(error)) => return Err(error.to_string()),

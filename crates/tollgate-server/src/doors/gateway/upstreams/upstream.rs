@@ -141,8 +141,27 @@ impl Upstream {
         idle.retain_mut(|lane| now_ms.saturating_sub(lane.used_ms) < most_ms && lane.is_good());
     }
 
+    /// Sends a request; the head of the answer, with what it came on if nobody else uses that.
+    pub(super) async fn send(
+        &self,
+        way: Way,
+        request: Request<Upload>,
+        patience: Patience<'_>,
+    ) -> Result<(Response<Incoming>, Option<Lane>), SendError> {
+        match way {
+            Way::Lane(mut lane) => {
+                let response = lane.send(self.for_lane(request), patience).await?;
+                Ok((response, Some(lane)))
+            }
+            Way::Shared(mut shared) => {
+                let response = self.share(&mut shared, request, patience).await?;
+                Ok((response, None))
+            }
+        }
+    }
+
     /// A request as it is sent over HTTP/1.1.
-    pub(super) fn for_lane(&self, mut request: Request<Upload>) -> Request<Upload> {
+    fn for_lane(&self, mut request: Request<Upload>) -> Request<Upload> {
         *request.version_mut() = Version::HTTP_11;
         if let Some(authority) = request.uri().authority() {
             // It was meant for HTTP/2 before.
@@ -162,7 +181,7 @@ impl Upstream {
     }
 
     /// Sends a request over HTTP/2; the head of the answer.
-    pub(super) async fn share(
+    async fn share(
         &self,
         shared: &mut Shared,
         request: Request<Upload>,
