@@ -87,6 +87,13 @@ pub(crate) struct Rule {
     pub(crate) dedupe: Option<Expr>,
 }
 
+impl Rule {
+    /// Whether it counts outcomes, or settles costs by them.
+    pub(crate) fn has_outcome(&self) -> bool {
+        self.count.is_some() || self.cost.as_ref().is_some_and(|cost| cost.settle.is_some())
+    }
+}
+
 /// One element of `per`.
 #[derive(Clone, Debug)]
 pub(crate) enum KeyPart {

@@ -8,7 +8,8 @@ use tollgate_core::{Retry, Span, Verdict};
 use super::compiled::Compiled;
 use super::decide::{Answers, Asked};
 use super::decision::{Decision, LimitState, Reason};
-use super::held::Held;
+use super::demand::Line;
+use super::held::{Held, HeldLine, is_place};
 use crate::denied::refusal;
 use crate::store::Store;
 
@@ -102,14 +103,36 @@ impl<S: Store> Asked<'_, '_, S> {
                 let tightest = enforced().min_by_key(|limit| limit.verdict.remaining);
                 decision.rule = tightest.map(|limit| limit.rule);
                 decision.wait = wait.unwrap_or(Span::ZERO).into();
-                let taken = said.filter(|(_, verdict)| verdict.allowed).map(|(line, _)| {
-                    let line = &self.demands.lines[line];
-                    (line.bound, &self.demands.keys[line.key.clone()])
-                });
-                decision.held = Held::of(lease, taken, !self.shares.is_empty());
+                let allowed = said.filter(|(_, verdict)| verdict.allowed).map(|(line, _)| line);
+                decision.held = self.held(lease, allowed, !decision.wait.is_zero());
             }
         }
         let demand = self.demands.demands.iter().find(|demand| Some(demand.rule) == decision.rule);
         decision.key = demand.map(|demand| self.demands.keys[demand.key.clone()].into());
+    }
+
+    /// What is kept of what these lines were charged: nothing, if it can no longer change.
+    fn held(
+        &self,
+        lease: u64,
+        allowed: impl Iterator<Item = usize> + Clone,
+        waits: bool,
+    ) -> Option<Box<Held>> {
+        let line = |line: usize| &self.demands.lines[line];
+        let rule = |line: &Line<'_>| self.demands.demands[line.demand].rule;
+        let rules = &self.domain.compiled.rules;
+        let matters =
+            |line: &Line<'_>| is_place(line.bound) || rules[rule(line) as usize].has_outcome();
+        if !waits && !allowed.clone().map(line).any(matters) {
+            return None;
+        }
+        let lines = allowed.map(line).map(|line| HeldLine {
+            rule: rule(line),
+            bound: line.bound.clone(),
+            key: self.demands.keys[line.key.clone()].into(),
+            cost: line.cost,
+            charged: self.demands.demands[line.demand].charged,
+        });
+        Some(Box::new(Held::new(lease, lines.collect(), !self.shares.is_empty())))
     }
 }

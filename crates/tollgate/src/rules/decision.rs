@@ -229,17 +229,14 @@ impl Decision {
     /// [`RuleLimiter::report`]: super::RuleLimiter::report
     /// [`RuleLimiter::done`]: super::RuleLimiter::done
     pub fn is_to_be_followed(&self) -> bool {
-        self.held.is_some() || self.has_outcome()
+        self.held.as_ref().is_some_and(|held| held.has_places()) || self.has_outcome()
     }
 
     /// Whether a rule that was asked counts outcomes or settles costs.
     pub fn has_outcome(&self) -> bool {
         let Some(rules) = &self.rules else { return false };
         self.limits.iter().any(|limit| {
-            let rule = rules.rules.get(limit.rule as usize);
-            rule.is_some_and(|rule| {
-                rule.count.is_some() || rule.cost.as_ref().is_some_and(|cost| cost.settle.is_some())
-            })
+            rules.rules.get(limit.rule as usize).is_some_and(|rule| rule.has_outcome())
         })
     }
 

@@ -145,6 +145,16 @@ impl<S: Store> RuleLimiter<S> {
             None => Ok(()),
         }
     }
+
+    /// A request that was let through will not go on after all, before any of it did: whoever left
+    /// while it was [held back](Decision::wait). What it was charged goes back. Of a request that
+    /// could go on at once there is nothing to give back but its places.
+    pub async fn give_back(&self, decision: &Decision) -> Result<(), StoreError> {
+        match &decision.held {
+            Some(held) => held.give_back(&self.0).await,
+            None => Ok(()),
+        }
+    }
 }
 
 impl RuleLimiter {
