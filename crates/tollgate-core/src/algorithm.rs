@@ -193,6 +193,81 @@ pub trait Algorithm {
         Verdict::deny(self.capacity(), standing, self.retry(false, cost, span))
     }
 
+    /// The most that a request of `cost` can leave: what a full limit has beside it. Nothing more is
+    /// ever asked to be left, so that whatever could pass at some time still can.
+    fn spare(&self, cost: u64) -> u64 {
+        match self.pays_later() {
+            // It is looked at before it pays.
+            true => self.capacity(),
+            false => self.capacity().saturating_sub(cost),
+        }
+    }
+
+    /// How long until a request of `cost` would pass and leave `reserve`, which is no more than it
+    /// [can](Algorithm::spare): until a request of both together would.
+    fn leaves_after(&self, before: &Self::State, now: Time, cost: u64, reserve: u64) -> Span {
+        let judged = if self.pays_later() { reserve } else { cost.saturating_add(reserve) };
+        self.retry_after(before, now, i64::try_from(judged).unwrap_or(i64::MAX))
+    }
+
+    /// Like [`attempt`](Algorithm::attempt), if `reserve` is left afterwards: judged after charging
+    /// both, kept with `cost` alone. Who has to leave something has no line to wait in.
+    ///
+    /// ```
+    /// use tollgate_core::{Algorithm, Meter, Retry, Span, Time};
+    /// let meter = Meter::new(1, Span::from_secs(1), 5)?;
+    /// let mut state = meter.fresh(Time::EPOCH);
+    /// let mut take = |reserve| {
+    ///     let mut charged = state;
+    ///     let attempt = meter.attempt_leaving(&mut charged, Time::EPOCH, 2, reserve, Span::ZERO);
+    ///     if attempt.allowed {
+    ///         state = charged;
+    ///         return attempt;
+    ///     }
+    ///     meter.refuse_leaving(&mut state, Time::EPOCH, 2, reserve)
+    /// };
+    /// assert_eq!(take(3).remaining, 3);
+    /// assert_eq!(take(3).retry, Retry::After(Span::from_secs(2)));
+    /// assert_eq!(take(1).remaining, 1);
+    /// # Ok::<(), tollgate_core::InvalidLimit>(())
+    /// ```
+    fn attempt_leaving(
+        &self,
+        state: &mut Self::State,
+        now: Time,
+        cost: u64,
+        reserve: u64,
+        max_wait: Span,
+    ) -> Verdict {
+        let reserve = reserve.min(self.spare(cost));
+        if reserve == 0 {
+            return self.attempt(state, now, cost, max_wait);
+        }
+        match self.leaves_after(state, now, cost, reserve) {
+            Span::ZERO => self.attempt(state, now, cost, Span::ZERO),
+            span => Verdict::deny(self.capacity(), self.peek(state, now), Retry::After(span)),
+        }
+    }
+
+    /// [`refuse`](Algorithm::refuse) for a request that was to leave `reserve`.
+    #[cold]
+    fn refuse_leaving(
+        &self,
+        state: &mut Self::State,
+        now: Time,
+        cost: u64,
+        reserve: u64,
+    ) -> Verdict {
+        let verdict = self.refuse(state, now, cost);
+        match (verdict.retry, reserve.min(self.spare(cost))) {
+            (Retry::Never, _) | (_, 0) => verdict,
+            (_, reserve) => {
+                let span = self.leaves_after(state, now, cost, reserve);
+                Verdict { retry: Retry::After(span), ..verdict }
+            }
+        }
+    }
+
     /// How long a request of `cost` would be held back.
     fn held_back(&self, before: &Self::State, now: Time, cost: i64) -> Span {
         let mut charged = before.clone();

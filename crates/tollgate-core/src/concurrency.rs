@@ -153,9 +153,35 @@ impl Concurrency {
     /// in flight has its lease replaced, so a repeated message does no harm. A cost of nothing
     /// asks whether the limit holds, and takes no lease.
     pub fn acquire(&self, state: &mut ConcurrencyState, now: Time, cost: u64, id: u64) -> Verdict {
+        self.acquire_leaving(state, now, cost, 0, id)
+    }
+
+    /// Like [`acquire`](Concurrency::acquire), if `reserve` places stay free: as many of them as
+    /// there are beside `cost`, so that whoever fits alone fits at some time.
+    ///
+    /// ```
+    /// use tollgate_core::{Concurrency, ConcurrencyState, Span, Time};
+    /// let limit = Concurrency::new(3, Span::from_secs(30))?;
+    /// let mut state = ConcurrencyState::default();
+    /// let mut acquire =
+    ///     |id, reserve| limit.acquire_leaving(&mut state, Time::EPOCH, 1, reserve, id).allowed;
+    /// assert!(acquire(71, 2)); // two are free
+    /// assert!(!acquire(72, 2));
+    /// assert!(acquire(73, 0));
+    /// # Ok::<(), tollgate_core::InvalidLimit>(())
+    /// ```
+    pub fn acquire_leaving(
+        &self,
+        state: &mut ConcurrencyState,
+        now: Time,
+        cost: u64,
+        reserve: u64,
+        id: u64,
+    ) -> Verdict {
         state.forget_expired(now);
         let replaced = state.take(id);
-        let wait = self.room_in(state, now, cost);
+        let reserve = reserve.min(self.limit.saturating_sub(cost));
+        let wait = self.room_in(state, now, cost.saturating_add(reserve));
         let allowed = wait.is_zero() && cost <= self.limit;
         let kept = match allowed && cost > 0 {
             true => Some(Lease { id, cost, expires: now + self.lease }),

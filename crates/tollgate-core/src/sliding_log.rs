@@ -121,10 +121,10 @@ impl SlidingLog {
         wait
     }
 
-    /// How long until a request of `cost` would pass: room and gap. A cost of nothing is no
-    /// request, and keeps no distance.
-    fn passes_in(&self, state: &SlidingLogState, now: Time, cost: u64) -> Span {
-        let room = self.room_in(state, now, cost);
+    /// How long until a request of `cost` would pass and leave `reserve`: room and gap. A cost of
+    /// nothing is no request, and keeps no distance.
+    fn passes_in(&self, state: &SlidingLogState, now: Time, cost: u64, reserve: u64) -> Span {
+        let room = self.room_in(state, now, cost.saturating_add(reserve));
         match state.entries.back() {
             Some(newest) if cost > 0 && !self.gap.is_zero() => {
                 room.max((newest.at + self.gap).since(now))
@@ -204,7 +204,11 @@ impl Algorithm for SlidingLog {
     }
 
     fn retry_after(&self, before: &SlidingLogState, now: Time, cost: i64) -> Span {
-        self.passes_in(before, now, u64::try_from(cost).unwrap_or(0))
+        self.passes_in(before, now, u64::try_from(cost).unwrap_or(0), 0)
+    }
+
+    fn leaves_after(&self, before: &SlidingLogState, now: Time, cost: u64, reserve: u64) -> Span {
+        self.passes_in(before, now, cost, reserve)
     }
 
     fn reserve(
@@ -226,7 +230,7 @@ impl Algorithm for SlidingLog {
         cost: u64,
         max_wait: Span,
     ) -> Verdict {
-        let wait = self.passes_in(state, now, cost);
+        let wait = self.passes_in(state, now, cost, 0);
         let max_wait = if self.counts_denied { Span::ZERO } else { max_wait };
         let allowed = wait <= max_wait && self.can_hold(cost);
         if allowed {

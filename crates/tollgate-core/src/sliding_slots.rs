@@ -102,6 +102,10 @@ impl Algorithm for SlidingSlots {
         self.0.retry_after(before, now, cost)
     }
 
+    fn leaves_after(&self, before: &SlidingSlotsState, now: Time, cost: u64, reserve: u64) -> Span {
+        self.0.leaves_after(before, now, cost, reserve)
+    }
+
     fn reserve(
         &self,
         state: &mut SlidingSlotsState,

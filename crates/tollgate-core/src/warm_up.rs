@@ -238,6 +238,11 @@ impl Algorithm for WarmUp {
     fn pays_later(&self) -> bool {
         true
     }
+
+    /// A pace has nothing to keep: it is free, or it is not.
+    fn spare(&self, _cost: u64) -> u64 {
+        0
+    }
 }
 
 #[cfg(test)]

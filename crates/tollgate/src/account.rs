@@ -4,14 +4,17 @@
 //! [`Account`] pairs a limit with the state of one key, and [`together`] runs a request over a
 //! slice of them.
 
+mod carry;
+mod leaving;
 mod together;
 
 use smallvec::SmallVec;
 use tollgate_core::{
-    Algorithm, Carry, ConcurrencyState, FixedWindowState, MeterState, Retry, SlidingLogState,
+    Algorithm, ConcurrencyState, FixedWindowState, MeterState, Retry, SlidingLogState,
     SlidingSlotsState, SlidingWindowState, Span, Standing, Time, Verdict, WarmUpState,
 };
 
+use crate::Reserve;
 use crate::adaptive::AdaptiveState;
 use crate::limit::{Engine, Limit};
 use crate::store::{Action, Check};
@@ -70,6 +73,8 @@ pub(crate) struct Account<'a> {
     pub(crate) lease: u64,
     /// The furthest place in line it may take.
     pub(crate) patience: Span,
+    /// What must be left.
+    pub(crate) reserve: Reserve,
     /// The account before this one, in the same request, that is about the same state.
     pub(crate) same_as: Option<usize>,
 }
@@ -96,6 +101,8 @@ macro_rules! each_algorithm {
         }
     };
 }
+
+use each_algorithm;
 
 /// What an unlimited limit answers.
 const UNLIMITED: Standing = Standing {
@@ -158,15 +165,16 @@ impl State {
 
 impl<'a> Account<'a> {
     pub(crate) fn new(limit: &'a Limit, state: State, cost: u64) -> Account<'a> {
-        Account { limit, state, cost, lease: 0, patience: Span::MAX, same_as: None }
+        let (patience, reserve) = (Span::MAX, Reserve::None);
+        Account { limit, state, cost, lease: 0, patience, reserve, same_as: None }
     }
 
     /// The account of a check, given what is remembered of its key.
     #[inline]
     pub(crate) fn open(check: &Check<'a>, state: Option<State>, now: Time) -> Account<'a> {
-        let Check { limit, cost, lease, patience, .. } = *check;
+        let Check { limit, cost, lease, patience, reserve, .. } = *check;
         let state = state.unwrap_or_else(|| State::fresh(limit, now));
-        Account { limit, state, cost, lease, patience, same_as: None }
+        Account { limit, state, cost, lease, patience, reserve, same_as: None }
     }
 
     /// What could ever be spent at once.
@@ -183,6 +191,9 @@ impl<'a> Account<'a> {
     fn attempt(&mut self, now: Time, max_wait: Span) -> Verdict {
         let (cost, lease) = (self.cost, self.lease);
         let max_wait = max_wait.min(self.patience);
+        if !self.reserve.is_none() {
+            return self.attempt_leaving(now, max_wait);
+        }
         each_algorithm!(
             self,
             |algorithm, state| algorithm.attempt(state, now, cost, max_wait),
@@ -193,6 +204,9 @@ impl<'a> Account<'a> {
 
     fn refuse(&mut self, now: Time) -> Verdict {
         let (cost, lease) = (self.cost, self.lease);
+        if !self.reserve.is_none() {
+            return self.refuse_leaving(now);
+        }
         each_algorithm!(
             self,
             |algorithm, state| algorithm.refuse(state, now, cost),
@@ -333,59 +347,5 @@ impl<'a> Account<'a> {
             None => now + verdict.reset_after,
             Some(_) => self.full_at(),
         }
-    }
-
-    /// What is left to spend, negative if something is owed.
-    fn left(&mut self, now: Time) -> i128 {
-        let used = each_algorithm!(
-            self,
-            |algorithm, state| algorithm.used(state, now),
-            |places, leases| places.in_flight(leases, now),
-            0
-        );
-        i128::from(self.capacity()) - i128::from(used)
-    }
-
-    /// Moves on to a changed limit.
-    pub(crate) fn carry(&mut self, to: &'a Limit, now: Time, how: Carry) {
-        self.state = match (self.limit.engine(), to.engine(), &self.state) {
-            // Holders stay in flight whatever happens to the limit.
-            (_, Engine::Concurrent(_), State::Leases(leases)) => State::Leases(leases.clone()),
-            (_, Engine::Concurrent(_), State::Adaptive(state)) => {
-                State::Leases(Box::new(state.leases.clone()))
-            }
-            (_, Engine::Adaptive(range), State::Leases(leases)) => {
-                State::Adaptive(Box::new(AdaptiveState::new(range).with((**leases).clone())))
-            }
-            (_, Engine::Adaptive(range), State::Adaptive(state)) => {
-                State::Adaptive(Box::new(AdaptiveState::new(range).with(state.leases.clone())))
-            }
-            (Engine::Meter(old), Engine::Meter(new), State::Meter(state)) => {
-                State::Meter(new.carry(old, state, now, how))
-            }
-            (Engine::WarmUp(old), Engine::WarmUp(new), State::WarmUp(state)) => {
-                State::WarmUp(new.carry(old, state, now))
-            }
-            _ => {
-                let left = how.apply(self.left(now), self.capacity(), to.capacity());
-                endowed(to, now, left)
-            }
-        };
-        self.limit = to;
-    }
-}
-
-/// The state of a key that has `left` to spend under `limit`.
-fn endowed(limit: &Limit, now: Time, left: i128) -> State {
-    match limit.engine() {
-        Engine::Meter(algorithm) => State::Meter(algorithm.endow(now, left)),
-        Engine::FixedWindow(algorithm) => State::FixedWindow(algorithm.endow(now, left)),
-        Engine::SlidingWindow(algorithm) => State::SlidingWindow(algorithm.endow(now, left)),
-        Engine::SlidingSlots(algorithm) => {
-            State::SlidingSlots(Box::new(algorithm.endow(now, left)))
-        }
-        Engine::SlidingLog(algorithm) => State::SlidingLog(Box::new(algorithm.endow(now, left))),
-        Engine::WarmUp(algorithm) => State::WarmUp(algorithm.endow(now, left)),
-        Engine::Concurrent(_) | Engine::Adaptive(_) | Engine::Unlimited => State::fresh(limit, now),
     }
 }

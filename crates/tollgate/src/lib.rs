@@ -166,6 +166,7 @@ mod limiter;
 mod limits;
 mod memory;
 mod permit;
+mod reserve;
 #[cfg(feature = "rules")]
 pub mod rules;
 pub mod state;
@@ -186,6 +187,7 @@ pub use limit::{Engine, Limit, Quota};
 pub use limiter::Limiter;
 pub use memory::MemoryStore;
 pub use permit::Permit;
+pub use reserve::Reserve;
 #[cfg(feature = "rules")]
 pub use rules::{Request, Rules};
 pub use store::{Action, Bucket, Call, Check, Consistency, Former, Store};

@@ -10,7 +10,7 @@ use std::future::Future;
 use tollgate_core::{Carry, Span, Time};
 
 use crate::limit::Limit;
-use crate::{Key, StoreError, Verdicts};
+use crate::{Key, Reserve, StoreError, Verdicts};
 
 /// Which family of counters a key is looked up in: the same key in two buckets is two counters.
 ///
@@ -94,6 +94,8 @@ pub struct Check<'a> {
     pub lease: u64,
     /// The furthest place in line this check may take, whatever its call accepts for the others.
     pub patience: Span,
+    /// What must be left for it to pass: nothing, for most.
+    pub reserve: Reserve,
     /// Where the counter was kept before the limit was changed, if it may still be there.
     pub former: Option<&'a Former>,
     /// How closely nodes that share the counter must agree. A store of one node is always strict.
@@ -113,6 +115,7 @@ impl<'a> Check<'a> {
             cost,
             lease: 0,
             patience: Span::MAX,
+            reserve: Reserve::None,
             former: None,
             consistency: Consistency::Strict,
             apart: false,

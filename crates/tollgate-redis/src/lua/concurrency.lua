@@ -3,9 +3,9 @@
 
 local HEADER, LEASE = 24, 60
 
--- limit, length of a lease, cost, whether it could ever pass, id
+-- how many places may be taken for it to pass, length of a lease, cost, id
 algorithms.p = function(text, now, numbers, action)
-  local limit, length, cost, can, id = unpack_doubles('<ddddc20', numbers)
+  local most, length, cost, id = unpack_doubles('<dddc20', numbers)
   local total = text and tonumber(string.sub(text, 1, HEADER)) or 0
   local leases = text and string.sub(text, HEADER + 1) or ''
   if total + cost > MAX then
@@ -49,7 +49,7 @@ algorithms.p = function(text, now, numbers, action)
   end
   local function acquire()
     local replaced = take()
-    local allowed = total + cost <= limit and can == 1
+    local allowed = total + cost <= most
     if allowed and cost > 0 then
       insert(string.format('%020d%020d', now + length, cost) .. id)
       changed = true

@@ -20,10 +20,10 @@ local function charge(used, cost, action)
   return used + cost
 end
 
--- limit, length, phase (-1: the first hit opens a window), whether refusals count, cost, wait,
--- whether it could ever pass
+-- limit, length, phase (-1: the first hit opens a window), whether refusals count, cost, wait, what
+-- may be spent for it to pass (-1: it never can)
 algorithms.f = function(text, now, numbers, action)
-  local limit, length, phase, counts, cost, wait, can = unpack_doubles('<ddddddd', numbers)
+  local limit, length, phase, counts, cost, wait, most = unpack_doubles('<ddddddd', numbers)
   counts = counts == 1
   local ends, used = read(text)
   if ends > MAX or used > MAX then
@@ -58,7 +58,7 @@ algorithms.f = function(text, now, numbers, action)
     return ends + math.floor((owed - 1) / limit) * length
   end
   local function judge()
-    return paid_off(limit) - now <= wait
+    return most >= 0 and paid_off(most) - now <= wait
   end
   rolled()
   used = charge(used, cost, action)
@@ -67,16 +67,16 @@ algorithms.f = function(text, now, numbers, action)
     return BEYOND
   end
   local state = used > 0 and write(ends, used)
-  if action == 'T' and not (judge() and can == 1) then
+  if action == 'T' and not judge() then
     return REFUSED, counts and state or nil, full - now
   end
   return PASSES, state, full - now
 end
 
--- calendar: limit, from when to when its period lasts, whether refusals count, cost, wait, whether
--- it could ever pass
+-- calendar: limit, from when to when its period lasts, whether refusals count, cost, wait, what may be
+-- spent for it to pass (-1: it never can)
 algorithms.c = function(text, now, numbers, action)
-  local limit, from, to, counts, cost, wait, can = unpack_doubles('<ddddddd', numbers)
+  local limit, from, to, counts, cost, wait, most = unpack_doubles('<ddddddd', numbers)
   counts = counts == 1
   if now < from or now >= to then
     return STALE
@@ -105,7 +105,7 @@ algorithms.c = function(text, now, numbers, action)
       return REFUSED, counts and state or nil, ends - now
     end
   end
-  if action == 'T' and can ~= 1 then
+  if action == 'T' and used > most then
     return REFUSED, counts and state or nil, ends - now
   end
   return PASSES, state, ends - now

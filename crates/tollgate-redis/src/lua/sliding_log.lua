@@ -8,9 +8,10 @@ local function entry(text, from)
   return tonumber(string.sub(text, from + 1, from + 20)), tonumber(string.sub(text, from + 21, from + 40))
 end
 
--- limit, window, gap, slot, whether refusals count, cost, wait, whether it could ever pass
+-- limit, window, gap, slot, whether refusals count, cost, wait, what may be spent for it to pass (-1:
+-- it never can)
 algorithms.l = function(text, now, numbers, action)
-  local limit, window, gap, slot, counts, cost, patience, can = unpack_doubles('<dddddddd', numbers)
+  local limit, window, gap, slot, counts, cost, patience, most = unpack_doubles('<dddddddd', numbers)
   counts = counts == 1
   local total = text and tonumber(string.sub(text, 1, HEADER)) or 0
   local first, last = HEADER, text and #text or HEADER
@@ -51,7 +52,7 @@ algorithms.l = function(text, now, numbers, action)
   end
   -- How long until `cost` more fits.
   local function room_in()
-    local excess, wait, from = total + cost - limit, 0, first
+    local excess, wait, from = total + cost - most, 0, first
     while excess > 0 and from < last do
       local oldest_at, oldest_cost = entry(text, from)
       excess, wait, from = excess - oldest_cost, oldest_at + window - now, from + ENTRY
@@ -123,7 +124,7 @@ algorithms.l = function(text, now, numbers, action)
     end
   end
   local function judge(wait)
-    return wait <= patience and can == 1
+    return wait <= patience and most >= 0
   end
   local function state()
     if not newest_at then

@@ -34,15 +34,15 @@ local function charge(previous, current, cost, action)
   return previous > older and previous - older or 0, 0
 end
 
--- Whether no more than the limit is spent once `now` has come.
-local function judge(start, previous, current, length, now, limit)
+-- Whether no more than that is spent once `now` has come.
+local function judge(start, previous, current, length, now, most)
   start, previous, current = rolled(start, previous, current, length, now)
-  return estimate(start, previous, current, length, now) <= limit
+  return estimate(start, previous, current, length, now) <= most
 end
 
--- limit, length, whether refusals count, cost, wait, whether it could ever pass
+-- length, whether refusals count, cost, wait, what may be spent for it to pass (-1: it never can)
 algorithms.w = function(text, now, numbers, action)
-  local limit, length, counts, cost, wait, can = unpack_doubles('<dddddd', numbers)
+  local length, counts, cost, wait, most = unpack_doubles('<ddddd', numbers)
   counts = counts == 1
   local start, previous, current = read(text)
   if previous > 2251799813685247 or current > MAX or start > MAX then
@@ -61,8 +61,7 @@ algorithms.w = function(text, now, numbers, action)
   local latest = now + wait
   latest = latest > MAX and MAX or latest
   if action == 'T' then
-    local passes = judge(start, previous, current, length, latest, limit)
-    if not (passes and can == 1) then
+    if not judge(start, previous, current, length, latest, most) then
       return REFUSED, counts and state or nil, full
     end
   end

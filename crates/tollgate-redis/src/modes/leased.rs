@@ -110,7 +110,9 @@ impl<T: Truth> Leases<T> {
 
     /// The lease of a check; none if it has to be decided at the store.
     pub(crate) fn open(&self, check: &Check<'_>) -> Option<Arc<Lease>> {
-        if !has_chunks(check.limit) || check.cost == 0 || check.cost > check.limit.capacity() {
+        // What must be left, only the store can tell.
+        let is_spent_here = has_chunks(check.limit) && check.reserve.is_none();
+        if !is_spent_here || check.cost == 0 || check.cost > check.limit.capacity() {
             return None;
         }
         let name = Name::of(check)?;

@@ -103,10 +103,28 @@ impl<'w> Teller<'w> {
         Told::Yes(families_of(kind))
     }
 
-    /// How long the check may wait, in whole microseconds.
-    fn wait(&self, check: &Check<'_>, counts_denied: bool) -> u64 {
+    /// What the check has to leave of its limit.
+    fn reserve(&self, check: &Check<'_>, limit: &impl Algorithm) -> u64 {
+        match check.reserve.is_none() || !self.is_take() {
+            true => 0,
+            false => check.reserve.amount(limit.capacity()).min(limit.spare(check.cost)),
+        }
+    }
+
+    /// What may be spent of a limit for the check to pass; less than nothing if it never can.
+    fn most(&self, check: &Check<'_>, limit: &impl Algorithm) -> f64 {
+        match limit.can_hold(check.cost) {
+            true => double(limit.capacity() - self.reserve(check, limit)),
+            false => -1.0,
+        }
+    }
+
+    /// How long the check may wait, in whole microseconds: not at all where it has no line to wait in.
+    fn wait(&self, check: &Check<'_>, limit: &impl Algorithm) -> u64 {
         match self.action {
-            Action::Take { max_wait } if !counts_denied => {
+            Action::Take { max_wait }
+                if !limit.counts_denied() && self.reserve(check, limit) == 0 =>
+            {
                 (max_wait.min(check.patience).as_nanos() / 1_000).min(MAX)
             }
             _ => 0,
@@ -126,11 +144,13 @@ impl<'w> Teller<'w> {
         }
         let Some(units) = Units::of(meter) else { return Some(Told::TooLarge) };
         let parts = meter.parts();
-        let (time, depth) = (units.written(meter.time_of(cost)), units.written(parts.depth));
+        let time = units.written(meter.time_of(cost));
+        let kept = meter.time_of(self.reserve(check, meter));
+        let depth = units.less(parts.depth, kept);
         if time.0 > MAX / 2 || depth.0 > MAX / 2 {
             return Some(Told::TooLarge);
         }
-        let wait = self.wait(check, false);
+        let wait = self.wait(check, meter);
         if meter.as_plain().is_some() {
             let bound = (depth.0 + wait).min(MAX);
             let numbers = [units.scale, time.0, time.1, bound, depth.1].map(double);
@@ -166,10 +186,9 @@ impl<'w> Teller<'w> {
                 (b'c', [micros(from), micros(to).min(MAX)].map(double))
             }
         };
-        let passes = window.can_hold(check.cost);
-        let rest = [counts.into(), cost, self.wait(check, counts), passes.into()].map(double);
-        let [counts, cost, wait, passes] = rest;
-        Some(self.told(kind, &[double(limit), first, second, counts, cost, wait, passes]))
+        let (most, wait) = (self.most(check, window), self.wait(check, window));
+        let [counts, cost, wait] = [counts.into(), cost, wait].map(double);
+        Some(self.told(kind, &[double(limit), first, second, counts, cost, wait, most]))
     }
 
     fn sliding_window(
@@ -183,9 +202,9 @@ impl<'w> Teller<'w> {
         if limit > MAX_FACTOR || cost > MAX_FACTOR || length > MAX_FACTOR {
             return Some(Told::TooLarge);
         }
-        let (wait, passes) = (self.wait(check, counts), window.can_hold(check.cost));
-        let numbers = [limit, length, counts.into(), cost, wait, passes.into()];
-        Some(self.told(b'w', &numbers.map(double)))
+        let (most, wait) = (self.most(check, window), self.wait(check, window));
+        let [length, counts, cost, wait] = [length, counts.into(), cost, wait].map(double);
+        Some(self.told(b'w', &[length, counts, cost, wait, most]))
     }
 
     fn sliding_log(&mut self, log: &SlidingLog, check: &Check<'_>, cost: u64) -> Option<Told> {
@@ -195,9 +214,11 @@ impl<'w> Teller<'w> {
         if limit > MAX || cost > MAX || window > MAX / 4 {
             return Some(Told::TooLarge);
         }
-        let (wait, passes) = (self.wait(check, counts), log.can_hold(check.cost));
-        let numbers = [limit, window, gap, slot, counts.into(), cost, wait, passes.into()];
-        Some(self.told(b'l', &numbers.map(double)))
+        let (most, wait) = (self.most(check, log), self.wait(check, log));
+        let numbers = [limit, window, gap, slot, counts.into(), cost, wait];
+        let mut all = SmallVec::<[f64; 8]>::from_slice(&numbers.map(double));
+        all.push(most);
+        Some(self.told(b'l', &all))
     }
 
     fn warm_up(&mut self, limit: &WarmUp, check: &Check<'_>, cost: u64) -> Option<Told> {
@@ -223,7 +244,7 @@ impl<'w> Teller<'w> {
         }
         let (warm, cold) = (in_micros((factor + 1) * quarter), in_micros(4 * quarter));
         let coldest = u128::from(warm_up) * (factor - 1) / (factor + 1);
-        let wait = self.wait(check, false);
+        let wait = self.wait(check, limit);
         let ([t_us, t_part], [idle_us, idle_part]) = (time, idle);
         let ([warm_us, warm_part], [cold_us, cold_part]) = (warm, cold);
         let (per_micro, coldest) = (clamped(per_micro), clamped(coldest));
@@ -239,8 +260,7 @@ impl<'w> Teller<'w> {
 
     fn concurrency(&mut self, places: &Concurrency, check: &Check<'_>, cost: u64) -> Option<Told> {
         let (limit, lease) = (places.capacity(), whole(places.lease().as_nanos())?);
-        let passes = check.cost <= limit;
-        if self.is_take() && !passes {
+        if self.is_take() && check.cost > limit {
             return Some(self.kind(b'x'));
         }
         if limit > MAX || lease > MAX / 4 {
@@ -248,7 +268,8 @@ impl<'w> Teller<'w> {
         }
         // Giving up a place gives up all of it.
         let cost = if self.is_take() { cost } else { 0 };
-        let told = self.told(b'p', &[limit, lease, cost, passes.into()].map(double));
+        let most = limit - check.reserve.amount(limit).min(limit - cost);
+        let told = self.told(b'p', &[most, lease, cost].map(double));
         self.words.extend(format!("{:020}", check.lease).as_bytes());
         Some(told)
     }

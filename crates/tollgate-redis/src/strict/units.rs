@@ -43,6 +43,13 @@ impl Units {
         ((parts / scale) as u64, (parts % scale) as u64)
     }
 
+    /// The same of one time without another that is no longer.
+    pub(super) fn less(&self, (ns, frac): (u64, u64), less: (u64, u64)) -> (u64, u64) {
+        let units = |(ns, frac): (u64, u64)| u128::from(ns) * self.rate + u128::from(frac);
+        let left = units((ns, frac)).saturating_sub(units(less));
+        self.written(((left / self.rate) as u64, (left % self.rate) as u64))
+    }
+
     /// The state of that many microseconds and parts; saturates.
     pub(super) fn state(&self, us: u64, part: u64) -> MeterState {
         let units = (u128::from(us) * u128::from(self.scale) + u128::from(part)) * self.part;

@@ -17,7 +17,8 @@ impl MemoryStore {
     /// The meter and the line of a check that needs no more than that.
     #[inline]
     pub(super) fn plain<'a>(&self, check: &Check<'a>) -> Option<(&'a PlainMeter, PlainLine<'_>)> {
-        let plain = plain_meter(check.limit).filter(|_| check.former.is_none())?;
+        let plain = plain_meter(check.limit)
+            .filter(|_| check.former.is_none() && check.reserve.is_none())?;
         Some((plain, self.approach(self.fingerprinter.of(check.bucket, check.key))))
     }
 

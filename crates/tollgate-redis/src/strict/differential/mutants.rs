@@ -27,6 +27,8 @@ pub(super) const MUTANTS: &[(&str, &str, &str)] = &[
         "if ended <= math.ceil(used / limit) then",
     ),
     ("fixed_window", "ends = ends - (now - phase) % length", "ends = ends - now % length + 1"),
+    ("fixed_window", "paid_off(most) - now", "paid_off(limit) - now"),
+    ("fixed_window", "used > most", "most < 0"),
     ("fixed_window", "ends, used = to, 0", "ends, used = to, used"),
     ("sliding_window", "return start + length, current, 0", "return start + length, previous, 0"),
     ("sliding_window", "elseif since < 2 * length then", "elseif since <= 2 * length then"),
@@ -46,6 +48,7 @@ pub(super) const MUTANTS: &[(&str, &str, &str)] = &[
         "if total - oldest_cost - newest_cost <= limit then",
         "if total - oldest_cost <= limit then",
     ),
+    ("sliding_log", "total + cost - most, 0, first", "total + cost - limit, 0, first"),
     ("sliding_log", "moment = moment - moment % slot", "moment = moment + 0"),
     (
         "warm_up",
@@ -59,11 +62,7 @@ pub(super) const MUTANTS: &[(&str, &str, &str)] = &[
     ),
     ("warm_up", "digit, rest = digit + 1, less", "rest = less"),
     ("concurrency", "gone + 20)) <= now do", "gone + 20)) < now do"),
-    (
-        "concurrency",
-        "local allowed = total + cost <= limit",
-        "local allowed = total + cost < limit",
-    ),
+    ("concurrency", "local allowed = total + cost <= most", "local allowed = total + cost < most"),
     (
         "concurrency",
         "elseif replaced then\n      insert(replaced)",

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use tollgate::state::{self, State};
-use tollgate::{Action, Bucket, Call, Check, Limit, Span, Time};
+use tollgate::{Action, Bucket, Call, Check, Limit, Reserve, Span, Time};
 use tollgate_rig::Reply;
 
 use crate::strict::layout::Layout;
@@ -13,12 +13,22 @@ use crate::words::Words;
 
 const KEYS: [&str; 3] = ["ann", "bob|eu", "cid"];
 
+/// What is asked of which limit, for which key.
+#[derive(Clone, Copy)]
+struct Asked {
+    limit: usize,
+    key: usize,
+    cost: u64,
+    lease: u64,
+    patience: Span,
+    reserve: Reserve,
+}
+
 /// A request.
 pub(super) struct Step {
     action: Action,
     now: Time,
-    /// Which limit, which key, the cost, the holder, the patience.
-    asked: Vec<(usize, usize, u64, u64, Span)>,
+    asked: Vec<Asked>,
     keys: Words,
     args: Words,
 }
@@ -89,12 +99,12 @@ impl Sequence {
         }
     }
 
-    fn asked(&mut self, action: Action) -> Vec<(usize, usize, u64, u64, Span)> {
-        let mut asked: Vec<(usize, usize, u64, u64, Span)> = Vec::new();
+    fn asked(&mut self, action: Action) -> Vec<Asked> {
+        let mut asked: Vec<Asked> = Vec::new();
         for _ in 0..1 + self.dice.usize(..3) {
             let (limit, key) =
                 (self.dice.usize(..self.limits.len()), self.dice.usize(..KEYS.len()));
-            if asked.iter().any(|(l, k, ..)| (*l, *k) == (limit, key)) {
+            if asked.iter().any(|other| (other.limit, other.key) == (limit, key)) {
                 continue;
             }
             let capacity = self.limits[limit].capacity();
@@ -114,22 +124,29 @@ impl Sequence {
                 0 => Span::from_micros(self.dice.u64(..self.pace_us * 4)),
                 _ => Span::MAX,
             };
-            asked.push((limit, key, cost, lease, patience));
+            let reserve = match self.dice.u8(..8) {
+                0 => Reserve::Amount(self.dice.u64(..capacity.min(8) + 1)),
+                1 => Reserve::Percent(self.dice.u8(..110)),
+                2 => Reserve::Amount([0, capacity / 2, u64::MAX][self.dice.usize(..3)]),
+                _ => Reserve::None,
+            };
+            asked.push(Asked { limit, key, cost, lease, patience, reserve });
         }
         asked
     }
 
-    fn checks(&self, asked: &[(usize, usize, u64, u64, Span)]) -> Vec<Check<'_>> {
-        let check = |(limit, key, cost, lease, patience): &(usize, usize, u64, u64, Span)| Check {
-            lease: *lease,
+    fn checks(&self, asked: &[Asked]) -> Vec<Check<'_>> {
+        let check = |asked: &Asked| {
+            let Asked { limit, key, cost, lease, patience, reserve } = *asked;
             // The store knows whole microseconds.
-            patience: Span::from_nanos(patience.as_nanos() / 1_000 * 1_000),
-            ..Check::new(Bucket::new(*limit as u64), KEYS[*key], &self.limits[*limit], *cost)
+            let patience = Span::from_nanos(patience.as_nanos() / 1_000 * 1_000);
+            let check = Check::new(Bucket::new(limit as u64), KEYS[key], &self.limits[limit], cost);
+            Check { lease, patience, reserve, ..check }
         };
         asked.iter().map(check).collect()
     }
 
-    fn told(&self, action: Action, asked: Vec<(usize, usize, u64, u64, Span)>) -> Option<Step> {
+    fn told(&self, action: Action, asked: Vec<Asked>) -> Option<Step> {
         let mut args = Words::default();
         args.doubles(&[text::micros(self.now) as f64, 0.0]);
         args.push(letter(action).as_bytes());
@@ -155,11 +172,13 @@ impl Sequence {
     /// Compares an answer with what the engine says, and moves on.
     pub(super) fn compare(&mut self, step: &Step, answer: &Reply) -> Result<(), String> {
         let checks = self.checks(&step.asked);
-        let seats: Vec<(usize, usize)> = step.asked.iter().map(|(l, k, ..)| (*l, *k)).collect();
+        let seats: Vec<(usize, usize)> = step.asked.iter().map(|it| (it.limit, it.key)).collect();
         let asked = |what: &str| {
             let checks = checks.iter().map(|check| {
-                let Check { key, limit, cost, lease, patience, .. } = check;
-                format!("\n  {cost} for {key:?} by {lease} within {patience} under {limit}")
+                let Check { key, limit, cost, lease, patience, reserve, .. } = check;
+                format!(
+                    "\n  {cost} for {key:?} by {lease} within {patience} leaving {reserve:?} under {limit}"
+                )
             });
             let checks = checks.collect::<String>();
             format!("{what}\n{:?} at {:?} of{checks}\n  answer {answer:?}", step.action, step.now)

@@ -42,6 +42,7 @@ mod keys;
 mod model;
 mod places;
 mod random;
+mod reserves;
 mod subject;
 mod together;
 
@@ -120,6 +121,15 @@ suite! {
         a_late_release_frees_nobody_else
         a_lease_taken_twice_counts_once
         an_adaptive_limit_learns;
+    reserves:
+        what_must_be_left_is_left
+        who_must_leave_something_passes_at_retry_after
+        a_reserve_is_not_charged
+        a_full_limit_lets_anything_it_can_hold_pass
+        who_must_leave_something_never_waits
+        places_stay_free_for_others
+        a_share_of_an_adaptive_limit_moves_with_it
+        a_reserve_in_a_mix_is_all_or_none;
     together:
         verdicts_come_in_the_order_asked
         one_denial_charges_nobody

@@ -105,6 +105,11 @@ fn signed(cost: u64) -> i64 {
     i64::try_from(cost).unwrap_or(i64::MAX)
 }
 
+/// How much a check has to leave.
+fn left(check: &Check<'_>, capacity: u64, spare: u64) -> u64 {
+    check.reserve.amount(capacity).min(spare)
+}
+
 fn look(state: &dyn Spent, now: Time) -> Verdict {
     let standing = state.standing(now);
     match standing.overdrawn {
@@ -141,8 +146,23 @@ struct Rate<A: Algorithm> {
 }
 
 impl<A: Algorithm + Clone + 'static> Spent for Rate<A> {
+    /// Who has to leave something passes if that much more is there, and never waits.
     fn take(&mut self, now: Time, check: &Check<'_>, max_wait: Span) -> Verdict {
-        self.algorithm.reserve(&mut self.state, now, check.cost, max_wait)
+        let Rate { algorithm, state } = self;
+        let reserve = left(check, algorithm.capacity(), algorithm.spare(check.cost));
+        let cost = if algorithm.pays_later() { 0 } else { check.cost };
+        if reserve == 0 {
+            return algorithm.reserve(state, now, check.cost, max_wait);
+        }
+        if algorithm.peek(state, now).remaining >= cost + reserve {
+            let mut taken = state.clone();
+            let verdict = algorithm.reserve(&mut taken, now, check.cost, Span::ZERO);
+            if verdict.allowed {
+                *state = taken;
+                return verdict;
+            }
+        }
+        algorithm.refuse_leaving(state, now, check.cost, reserve)
     }
 
     fn counts_denied(&self) -> bool {
@@ -178,7 +198,7 @@ struct Places {
 
 impl Spent for Places {
     fn take(&mut self, now: Time, check: &Check<'_>, _max_wait: Span) -> Verdict {
-        self.places.acquire(&mut self.leases, now, check.cost, check.lease)
+        acquire(self.places, &mut self.leases, now, check)
     }
 
     fn charge(&mut self, now: Time, cost: i64, lease: u64) {
@@ -208,6 +228,23 @@ impl Spent for Places {
     }
 }
 
+/// Takes places if what must stay free could be taken as well.
+fn acquire(
+    places: Concurrency,
+    leases: &mut ConcurrencyState,
+    now: Time,
+    check: &Check<'_>,
+) -> Verdict {
+    let capacity = places.capacity();
+    let reserve = left(check, capacity, capacity.saturating_sub(check.cost));
+    let mut both = leases.clone();
+    let verdict = places.acquire(&mut both, now, check.cost.saturating_add(reserve), check.lease);
+    match verdict.allowed {
+        true => places.acquire(leases, now, check.cost, check.lease),
+        false => verdict,
+    }
+}
+
 #[derive(Clone)]
 struct Adaptive {
     range: AdaptiveRange,
@@ -222,7 +259,7 @@ impl Adaptive {
 
 impl Spent for Adaptive {
     fn take(&mut self, now: Time, check: &Check<'_>, _max_wait: Span) -> Verdict {
-        self.places().acquire(&mut self.state.leases, now, check.cost, check.lease)
+        acquire(self.places(), &mut self.state.leases, now, check)
     }
 
     fn charge(&mut self, now: Time, cost: i64, lease: u64) {

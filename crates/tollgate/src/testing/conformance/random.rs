@@ -9,7 +9,7 @@ use super::model::Model;
 use super::places::PLACES;
 use super::subject::{Counter, Subject};
 use super::{Harness, Named};
-use crate::{Action, Call, Check, Key};
+use crate::{Action, Call, Check, Key, Reserve};
 
 const OTHERS: &[&str] = &[
     "unlimited",
@@ -43,8 +43,10 @@ pub async fn random_steps<H: Harness>(harness: &H, seed: u64, steps: u64) {
         let should_be = model.run(Call { action, checks: &checks }, subject.now().await);
         let are = subject.run(action, &checks).await;
         let asked = checks.iter().map(|check| {
-            let Check { key, limit, cost, lease, patience, .. } = check;
-            format!("\n  {cost} for {key:?} by {lease} within {patience} under {limit}")
+            let Check { key, limit, cost, lease, patience, reserve, .. } = check;
+            format!(
+                "\n  {cost} for {key:?} by {lease} within {patience} leaving {reserve:?} under {limit}"
+            )
         });
         let asked = format!("{action:?} of {}\n  model: {should_be:?}", asked.collect::<String>());
         for (is, should_be) in are.into_iter().zip(should_be) {
@@ -124,6 +126,13 @@ impl Dice {
             0 => subject.share(self.below(100), 60),
             _ => Span::MAX,
         };
-        Check { lease, patience, ..Check::new(counter.bucket, key, &counter.limit, cost) }
+        let reserve = match self.below(8) {
+            0 => Reserve::Amount(self.below(counter.limit.capacity().clamp(1, 10))),
+            1 => Reserve::Percent(self.below(110) as u8),
+            2 => Reserve::Amount([0, 40, u64::MAX][self.below(3) as usize]),
+            _ => Reserve::None,
+        };
+        let check = Check::new(counter.bucket, key, &counter.limit, cost);
+        Check { lease, patience, reserve, ..check }
     }
 }
