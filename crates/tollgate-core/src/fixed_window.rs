@@ -87,7 +87,14 @@ impl Window {
         Window::Aligned { length, phase: Time::EPOCH }
     }
 
-    fn end_after(&self, now: Time) -> Time {
+    /// The end of the window that a first request at `now` is in.
+    ///
+    /// ```
+    /// use tollgate_core::{Span, Time, Window};
+    /// let window = Window::epoch(Span::from_secs(60));
+    /// assert_eq!(window.end_after(Time::EPOCH + Span::from_secs(70)).as_nanos(), 120_000_000_000);
+    /// ```
+    pub fn end_after(&self, now: Time) -> Time {
         match self {
             Window::Aligned { length, phase } => {
                 let (at, start) = (i128::from(now.as_nanos()), i128::from(phase.as_nanos()));

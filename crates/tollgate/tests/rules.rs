@@ -173,50 +173,6 @@ fn a_share_of_keys_is_enforced_and_always_the_same() {
 }
 
 #[test]
-fn outcomes_are_counted_once_they_are_known() {
-    let limiter = Fixture::new(
-        "rules: [{ name: login, per: ip, limit: 2/h, count: 'response.status in [401, 403]' }]",
-    );
-    let login = Request::new("POST", "/login").attribute("ip", "203.0.113.7");
-    for status in [401, 200, 200, 403] {
-        assert!(limiter.limiter.decide(&login).allowed);
-        limiter.limiter.settle(&login.clone().attribute("response.status", status));
-    }
-    let denied = limiter.limiter.decide(&login);
-    assert!(!denied.allowed);
-    let wait = denied.retry_after.unwrap();
-    limiter.clock.advance(wait - Duration::from_nanos(1));
-    assert!(!limiter.limiter.decide(&login).allowed);
-    limiter.clock.advance(Duration::from_nanos(1));
-    assert!(limiter.limiter.decide(&login).allowed);
-}
-
-#[test]
-fn a_cost_known_later_is_settled() {
-    let limiter = Fixture::new(
-        "
-rules:
-  - name: tokens
-    per: org
-    cost: { reserve: body.max_tokens, settle: response.tokens }
-    limit: 1000 tokens/h
-",
-    );
-    let ask = |tokens: i64| {
-        Request::empty().attribute("org", "acme").attribute("body.max_tokens", tokens)
-    };
-    let decision = limiter.limiter.decide(&ask(800));
-    assert_eq!(decision.tightest().unwrap().verdict.remaining, 200);
-    limiter.limiter.settle(&ask(800).attribute("response.tokens", 100));
-    assert_eq!(limiter.limiter.decide(&ask(0)).tightest().unwrap().verdict.remaining, 900);
-    limiter.limiter.decide(&ask(100));
-    limiter.limiter.settle(&ask(100).attribute("response.tokens", 1_000));
-    assert!(!limiter.limiter.decide(&ask(1)).allowed); // the overrun is owed
-    let never = limiter.limiter.decide(&ask(1_001));
-    assert_eq!((never.reason, never.retry_after), (Reason::NeverFits, None));
-}
-
-#[test]
 fn distinct_values_are_counted_not_requests() {
     let limiter =
         Fixture::new("rules: [{ name: sharing, per: account, limit: 2 distinct device/h }]");

@@ -61,6 +61,11 @@ impl Attribute {
         }
     }
 
+    /// Whether it is known only once the request was answered.
+    pub(crate) fn is_late(&self) -> bool {
+        matches!(self, Attribute::Named(name) if name.starts_with("response."))
+    }
+
     /// Whether whoever sends the request can make it say anything.
     pub(crate) fn is_client_controlled(&self) -> bool {
         matches!(self, Attribute::Header(_) | Attribute::Query(_) | Attribute::Cookie(_))

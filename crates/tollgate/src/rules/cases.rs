@@ -115,12 +115,14 @@ fn run_step(limiter: &RuleLimiter, domain: &str, step: &Step, failures: &mut Dia
             return;
         }
     };
-    let request = request.domain(domain).cost(step.cost.unwrap_or(1));
+    // A step that says how it went is settled; of one that does not, nobody will.
+    let request = request.domain(domain).cost(step.cost.unwrap_or(1)).unreported();
     let mut allowed = 0;
     let mut last = None;
     for _ in 0..step.times {
         let decision = limiter.decide(&request);
         allowed += u64::from(decision.allowed);
+        limiter.settle(&decision, &request);
         last = Some(decision);
     }
     let Some(last) = last else { return };

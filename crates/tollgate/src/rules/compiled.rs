@@ -16,6 +16,7 @@ use super::overrides::Overrides;
 use super::policy::{MissingKey, Mode, OnError, Priority, Then, Unmatched};
 use super::schedule::Schedule;
 use super::source::Place;
+use crate::hold::DEFAULT_HOLD;
 use crate::{Bucket, Consistency, Limit};
 
 /// All rules of one domain.
@@ -76,6 +77,8 @@ pub(crate) struct Rule {
     pub(crate) limits: Vec<RuleLimit>,
     pub(crate) cost: Option<Cost>,
     pub(crate) count: Option<Condition>,
+    /// The attributes of the answer that `count` and `cost.settle` look at.
+    pub(crate) outcome: Box<[Box<str>]>,
     pub(crate) then: Then,
     pub(crate) mode: Mode,
     pub(crate) during: Option<Schedule>,
@@ -90,7 +93,17 @@ pub(crate) struct Rule {
 impl Rule {
     /// Whether it counts outcomes, or settles costs by them.
     pub(crate) fn has_outcome(&self) -> bool {
-        self.count.is_some() || self.cost.as_ref().is_some_and(|cost| cost.settle.is_some())
+        !self.outcome.is_empty() || self.settle().is_some()
+    }
+
+    /// What a request turned out to cost.
+    pub(crate) fn settle(&self) -> Option<&Expr> {
+        self.cost.as_ref()?.settle.as_ref()
+    }
+
+    /// How long after its decision a charge may still go back.
+    pub(crate) fn expire(&self) -> Duration {
+        self.cost.as_ref().and_then(|cost| cost.expire).unwrap_or(DEFAULT_HOLD)
     }
 }
 
@@ -142,6 +155,8 @@ pub(crate) struct Distinct {
 #[derive(Clone, Debug)]
 pub(crate) struct Cost {
     pub(crate) reserve: CostOf,
+    /// What is reserved where the expression has no number.
+    pub(crate) otherwise: Option<u64>,
     pub(crate) settle: Option<Expr>,
     pub(crate) expire: Option<Duration>,
 }

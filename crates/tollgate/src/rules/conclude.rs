@@ -8,8 +8,9 @@ use tollgate_core::{Retry, Span, Verdict};
 use super::compiled::Compiled;
 use super::decide::{Answers, Asked};
 use super::decision::{Decision, LimitState, Reason};
-use super::demand::Line;
+use super::demand::{Line, LineKind};
 use super::held::{Held, HeldLine, is_place};
+use super::request::Follow;
 use crate::denied::refusal;
 use crate::store::Store;
 
@@ -103,8 +104,7 @@ impl<S: Store> Asked<'_, '_, S> {
                 let tightest = enforced().min_by_key(|limit| limit.verdict.remaining);
                 decision.rule = tightest.map(|limit| limit.rule);
                 decision.wait = wait.unwrap_or(Span::ZERO).into();
-                let allowed = said.filter(|(_, verdict)| verdict.allowed).map(|(line, _)| line);
-                decision.held = self.held(lease, allowed, !decision.wait.is_zero());
+                decision.held = self.held(lease, said, !decision.wait.is_zero());
             }
         }
         let demand = self.demands.demands.iter().find(|demand| Some(demand.rule) == decision.rule);
@@ -112,27 +112,51 @@ impl<S: Store> Asked<'_, '_, S> {
     }
 
     /// What is kept of what these lines were charged: nothing, if it can no longer change.
-    fn held(
+    fn held<'v>(
         &self,
         lease: u64,
-        allowed: impl Iterator<Item = usize> + Clone,
+        said: impl Iterator<Item = (usize, &'v Verdict)> + Clone,
         waits: bool,
     ) -> Option<Box<Held>> {
-        let line = |line: usize| &self.demands.lines[line];
-        let rule = |line: &Line<'_>| self.demands.demands[line.demand].rule;
         let rules = &self.domain.compiled.rules;
-        let matters =
-            |line: &Line<'_>| is_place(line.bound) || rules[rule(line) as usize].has_outcome();
-        if !waits && !allowed.clone().map(line).any(matters) {
-            return None;
+        let matters = |(line, _): (usize, &Verdict)| {
+            let line = &self.demands.lines[line];
+            let rule = self.demands.demands[line.demand].rule;
+            is_place(line.bound) || rules[rule as usize].has_outcome()
+        };
+        let open = match self.demands.follow {
+            Follow::Always(within) => within,
+            _ if !waits && !said.clone().any(matters) => return None,
+            _ => None,
+        };
+        let mut lines = Vec::new();
+        for (index, _) in said.clone() {
+            let line = &self.demands.lines[index];
+            // A rule in shadow that refuses with one limit has charged none of them.
+            let refuses = |(other, verdict): (usize, &Verdict)| {
+                !verdict.allowed && self.demands.lines[other].demand == line.demand
+            };
+            if said.clone().any(refuses) {
+                continue;
+            }
+            if line.kind == LineKind::CountOf {
+                // The value that was seen stands before it.
+                lines.push(self.held_line(&self.demands.lines[index - 1]));
+            }
+            lines.push(self.held_line(line));
         }
-        let lines = allowed.map(line).map(|line| HeldLine {
-            rule: rule(line),
+        Some(Box::new(Held::new(lease, lines, self.now, open, !self.shares.is_empty())))
+    }
+
+    fn held_line(&self, line: &Line<'_>) -> HeldLine {
+        let demand = &self.demands.demands[line.demand];
+        HeldLine {
+            rule: demand.rule,
             bound: line.bound.clone(),
             key: self.demands.keys[line.key.clone()].into(),
             cost: line.cost,
-            charged: self.demands.demands[line.demand].charged,
-        });
-        Some(Box::new(Held::new(lease, lines.collect(), !self.shares.is_empty())))
+            charged: demand.charged,
+            kind: line.kind,
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 use tollgate_core::Verdict;
 
-use super::compiled::Compiled;
+use super::compiled::{Compiled, Rule};
 use super::policy::{Mode, OnError, Then};
 use crate::Quota;
 use crate::denied::Readable;
@@ -232,12 +232,38 @@ impl Decision {
         self.held.as_ref().is_some_and(|held| held.has_places()) || self.has_outcome()
     }
 
-    /// Whether a rule that was asked counts outcomes or settles costs.
+    /// Whether a rule that charged it counts outcomes or settles costs.
     pub fn has_outcome(&self) -> bool {
-        let Some(rules) = &self.rules else { return false };
-        self.limits.iter().any(|limit| {
-            rules.rules.get(limit.rule as usize).is_some_and(|rule| rule.has_outcome())
-        })
+        self.held_rules().any(|rule| rule.has_outcome())
+    }
+
+    /// The attributes of the answer that those rules look at, such as `response.status` or
+    /// `response.body.usage.total_tokens`. Some come several times.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Request};
+    /// let limiter = Limiter::from_rules("
+    /// rules: [{ name: login, limit: 5/min, count: response.status in [401, 403] }]
+    /// ".parse()?);
+    /// let decision = limiter.decide(&Request::empty());
+    /// assert_eq!(decision.wanted().collect::<Vec<_>>(), ["response.status"]);
+    /// # Ok::<(), tollgate::rules::Diagnostics>(())
+    /// ```
+    pub fn wanted(&self) -> impl Iterator<Item = &str> {
+        self.held_rules().flat_map(|rule| rule.outcome.iter()).map(|name| &**name)
+    }
+
+    /// For how long after it something of what it charged may still go back.
+    pub fn expire(&self) -> Option<Duration> {
+        let open = self.held.as_ref().and_then(|held| held.open);
+        open.or_else(|| self.held_rules().map(Rule::expire).max())
+    }
+
+    /// The rules whose charges may still change.
+    fn held_rules(&self) -> impl Iterator<Item = &Rule> {
+        let lines = self.held.as_ref().map_or(&[][..], |held| &held.lines);
+        let rules = self.rules.as_ref().map_or(&[][..], |rules| &rules.rules);
+        lines.iter().filter_map(|line| rules.get(line.rule as usize))
     }
 
     /// Whether rules in shadow mode would have refused it.

@@ -10,9 +10,11 @@ use super::attribute::Attribute;
 use super::compiled::{Bound, CostOf, Domain, Gives, KeyPart, Rule, RuleLimit};
 use super::expr::On;
 use super::facts::{Facts, Identity};
+use super::held::is_place;
 use super::key::{KeyBytes, KeyWriter};
 use super::matcher::Hit;
 use super::policy::{MissingKey, Mode, Then};
+use super::request::Follow;
 use crate::identity::stable_hash;
 use crate::{Check, Former, Key};
 
@@ -84,6 +86,8 @@ pub(crate) struct Demands<'d> {
     pub(crate) is_simple: bool,
     /// How long the request may be held back, whatever its rules say.
     pub(crate) patience: Duration,
+    /// Who asks for its outcome.
+    pub(crate) follow: Follow,
 }
 
 impl<'d> Demands<'d> {
@@ -94,6 +98,7 @@ impl<'d> Demands<'d> {
             lines: SmallVec::new(),
             is_simple: true,
             patience: Duration::ZERO,
+            follow: Follow::ByRules,
         }
     }
 
@@ -135,6 +140,7 @@ pub(crate) fn find<'d>(
     demands: &mut Demands<'d>,
 ) -> Matched {
     demands.patience = facts.patience;
+    demands.follow = facts.follow;
     let compiled = &*domain.compiled;
     let mut hits = compiled.matcher.find(facts, &domain.lists);
     let rule_of = |hit: &Hit| &compiled.rules[hit.rule as usize];
@@ -197,16 +203,20 @@ impl<'d> Builder<'_, 'd, '_, '_> {
             Mode::Shadow => false,
             Mode::Share(percent) => self.share_of(rule, key.clone()) < percent,
         };
-        let demand = Demand {
+        let cost = self.cost(rule);
+        let mut demand = Demand {
             rule: number,
             key: key.clone(),
-            cost: self.cost(rule),
+            cost: cost.unwrap_or(1),
             enforced,
             charged: self.is_charged(rule),
         };
         let index = self.into.demands.len();
         self.into.is_simple &= demand.enforced && demand.charged;
         self.add_lines(number, rule, index, &demand);
+        if cost.is_none() {
+            demand.cost = self.take_whole_limit(index);
+        }
         self.into.demands.push(demand);
         Added::Done
     }
@@ -250,21 +260,49 @@ impl<'d> Builder<'_, 'd, '_, '_> {
         (stable_hash(&[&self.domain.name, &rule.bucket, key]) % 100) as u8
     }
 
-    fn cost(&self, rule: &Rule) -> u64 {
-        match rule.cost.as_ref().map(|cost| &cost.reserve) {
-            None => self.on.facts.cost,
-            Some(CostOf::Fixed(cost)) => *cost,
+    /// What it costs; none if it may cost anything.
+    fn cost(&self, rule: &Rule) -> Option<u64> {
+        let Some(cost) = &rule.cost else { return Some(self.on.facts.cost) };
+        let expr = match &cost.reserve {
+            CostOf::Fixed(cost) => return Some(*cost),
+            CostOf::Value(expr) => expr,
+        };
+        let number = expr.value(self.on).and_then(|value| value.number());
+        let number = number.and_then(|number| u64::try_from(number).ok());
+        // Nothing is no estimate: whoever reads the same may take it for as much as there is.
+        let least = u64::from(cost.settle.is_some() || cost.otherwise.is_some());
+        if let Some(number) = number.filter(|number| *number >= least) {
+            return Some(number);
+        }
+        let is_unknown = |attribute: &&Attribute| self.on.facts.is_unknown(attribute);
+        match cost.otherwise {
+            Some(otherwise) => Some(otherwise),
+            // What cannot be read must not be cheaper than what can.
+            None if expr.attributes().iter().any(is_unknown) => None,
             // A cost that cannot be told, or is less than nothing, is that of any request.
-            Some(CostOf::Value(expr)) => {
-                let number = expr.value(self.on).and_then(|value| value.number());
-                number.and_then(|number| u64::try_from(number).ok()).unwrap_or(1)
-            }
+            None => Some(1),
         }
     }
 
-    /// A rule that counts outcomes is charged once the outcome is known, if it counts.
+    /// The lines of a demand cost all that the smallest of their limits holds.
+    #[cold]
+    fn take_whole_limit(&mut self, demand: usize) -> u64 {
+        let is_rate = |line: &&mut Line<'_>| {
+            line.demand == demand && line.kind == LineKind::Limit && !is_place(line.bound)
+        };
+        let lines = &mut self.into.lines;
+        let capacity = |line: &mut Line<'_>| line.bound.limit.capacity();
+        let whole = lines.iter_mut().filter(is_rate).map(capacity).min().unwrap_or(1);
+        lines.iter_mut().filter(is_rate).for_each(|line| line.cost = whole);
+        whole
+    }
+
+    /// Whether a request counts. Where that depends on its outcome, it counts until it is known
+    /// not to: those in flight cannot together exceed the limit.
     fn is_charged(&self, rule: &Rule) -> bool {
-        rule.count.as_ref().is_none_or(|count| count.holds(self.on))
+        let Some(count) = &rule.count else { return true };
+        let awaited = !rule.outcome.is_empty() && self.on.facts.follow != Follow::Never;
+        count.truth(self.on).unwrap_or(awaited)
     }
 
     fn add_lines(&mut self, number: u32, rule: &'d Rule, index: usize, demand: &Demand) {

@@ -11,6 +11,7 @@ use smallvec::SmallVec;
 use super::address::Trust;
 use super::attribute::Attribute;
 use super::path;
+use super::request::Follow;
 use super::route::Route;
 use super::{HeaderSource, Request, Value};
 
@@ -27,6 +28,8 @@ pub(crate) struct Facts<'r> {
     trusted_proxies: &'r [IpNet],
     pub(crate) patience: Duration,
     attributes: &'r [(&'r str, Value<'r>)],
+    unknown: &'r [&'r str],
+    pub(crate) follow: Follow,
     path: OnceCell<Option<Cow<'r, str>>>,
     ip: OnceCell<Option<IpAddr>>,
 }
@@ -45,6 +48,8 @@ impl<'r> Facts<'r> {
             trusted_proxies: request.trusted_proxies,
             patience: request.patience,
             attributes: &request.attributes,
+            unknown: request.unknown,
+            follow: request.follow,
             path: OnceCell::new(),
             ip: OnceCell::new(),
         }
@@ -103,6 +108,15 @@ impl<'r> Facts<'r> {
             }
             Attribute::Named(name) => self.named(name),
         }
+    }
+
+    /// Whether an attribute may be there though it was not said.
+    pub(crate) fn is_unknown(&self, attribute: &Attribute) -> bool {
+        let Attribute::Named(name) = attribute else { return false };
+        self.unknown.iter().any(|unknown| {
+            let rest = name.strip_prefix(unknown);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        })
     }
 
     fn named(&self, name: &str) -> Option<Value<'r>> {

@@ -1,10 +1,15 @@
 //! What a request was charged, for as long as that may still change: places it holds while it is in
 //! flight, a turn it may give up, a cost that is settled once the outcome is known.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
 use smallvec::SmallVec;
-use tollgate_core::Span;
+use tollgate_core::{Span, Time};
 
 use super::compiled::Bound;
+use super::demand::LineKind;
 use super::limiter::Shared;
 use crate::limit::Engine;
 use crate::store::{Action, Call, Store};
@@ -16,8 +21,14 @@ use crate::{Check, Key};
 pub(crate) struct Held {
     lease: u64,
     pub(crate) lines: Vec<HeldLine>,
+    /// When it was charged.
+    pub(super) since: Time,
+    /// For how long what is not needed may go back, if not as its rules say.
+    pub(super) open: Option<Duration>,
     /// Whether it was charged in this process, because the store did not answer.
-    is_local: bool,
+    pub(super) is_local: bool,
+    /// Whether the truth was told: once, whatever clones of the decision there are.
+    settled: Arc<AtomicBool>,
 }
 
 /// One limit that allowed a request.
@@ -29,6 +40,7 @@ pub(crate) struct HeldLine {
     pub(crate) cost: u64,
     /// Whether the cost was charged; otherwise the limit was only asked.
     pub(crate) charged: bool,
+    pub(crate) kind: LineKind,
 }
 
 /// Whether a limit is on concurrency: what is taken is held, not spent.
@@ -37,8 +49,19 @@ pub(super) fn is_place(bound: &Bound) -> bool {
 }
 
 impl Held {
-    pub(crate) fn new(lease: u64, lines: Vec<HeldLine>, is_local: bool) -> Held {
-        Held { lease, lines, is_local }
+    pub(crate) fn new(
+        lease: u64,
+        lines: Vec<HeldLine>,
+        since: Time,
+        open: Option<Duration>,
+        is_local: bool,
+    ) -> Held {
+        Held { lease, lines, since, open, is_local, settled: Arc::default() }
+    }
+
+    /// Whether nobody has settled it before; whoever asks does it now.
+    pub(super) fn settle_once(&self) -> bool {
+        !self.settled.swap(true, Ordering::Relaxed)
     }
 
     /// Whether anything of it is a place among those in flight.
@@ -58,7 +81,8 @@ impl Held {
 
     /// The request never went on: everything it was charged goes back.
     pub(crate) async fn give_back<S: Store>(&self, limiter: &Shared<S>) -> Result<(), StoreError> {
-        self.run(limiter, Action::Refund, |line| line.charged).await
+        let is_open = self.settle_once();
+        self.run(limiter, Action::Refund, |line| line.charged && (is_open || line.is_place())).await
     }
 
     async fn run<S: Store>(
@@ -81,7 +105,7 @@ impl Held {
 }
 
 impl HeldLine {
-    fn is_place(&self) -> bool {
+    pub(super) fn is_place(&self) -> bool {
         self.charged && is_place(&self.bound)
     }
 

@@ -16,19 +16,27 @@ pub(crate) struct Installed {
     pub(crate) generation: u64,
     /// Where counters were kept before their limit was edited, by their bucket now.
     formers: HashMap<u64, Former>,
+    /// The limits that came after edited ones, by the buckets these had.
+    successors: HashMap<u64, Bound>,
 }
 
 impl Installed {
     pub(crate) fn first(rules: Rules) -> Installed {
-        Installed { rules, generation: 0, formers: HashMap::new() }
+        Installed { rules, generation: 0, formers: HashMap::new(), successors: HashMap::new() }
     }
 
     /// The rules that come after these. Counters of edited limits carry on: what was spent stays
     /// spent.
     pub(crate) fn next(&self, rules: Rules, now: Time) -> Installed {
         let mut formers = HashMap::new();
-        let mut keep = |bucket: Bucket, former: Former| {
-            formers.entry(bucket.number()).or_insert(former);
+        let mut successors = HashMap::new();
+        let mut keep = |bound: &Bound, former: Former| {
+            let mut older = Some(&former);
+            while let Some(former) = older {
+                successors.insert(former.bucket.number(), bound.clone());
+                older = former.former.as_deref();
+            }
+            formers.entry(bound.bucket.number()).or_insert(former);
         };
         for domain in rules.domains() {
             let old = self.rules.domain(&domain.name);
@@ -41,7 +49,7 @@ impl Installed {
                         let former = self.formers.get(&limit.bucket.number()).cloned();
                         if let Some(former) = former.and_then(|former| former.still_of_use(now, 0))
                         {
-                            keep(limit.bucket, former);
+                            keep(limit, former);
                         }
                     }
                 }
@@ -55,11 +63,11 @@ impl Installed {
                         until: now,
                         former: older.and_then(|older| up_to(older, limit.bucket)).map(Box::new),
                     };
-                    keep(limit.bucket, former);
+                    keep(limit, former);
                 }
             }
         }
-        Installed { rules, generation: self.generation + 1, formers }
+        Installed { rules, generation: self.generation + 1, formers, successors }
     }
 
     /// Where the counters of a bucket were kept before, if any may still be there.
@@ -70,6 +78,16 @@ impl Installed {
         }
         let former = self.formers.get(&bucket.number())?;
         former.is_of_use(now).then_some(former)
+    }
+}
+
+impl Installed {
+    /// The limit that took the place of one that was edited, if its counters may still matter.
+    pub(crate) fn successor(&self, bucket: Bucket) -> Option<&Bound> {
+        if self.successors.is_empty() {
+            return None;
+        }
+        self.successors.get(&bucket.number())
     }
 }
 

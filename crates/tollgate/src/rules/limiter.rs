@@ -11,6 +11,8 @@ use super::decision::Decision;
 use super::explain::{Explanation, explain};
 use super::installed::Installed;
 use super::local::Local;
+use super::report::{Truth, report};
+use super::settled::{SettledAs, SettledTo};
 use super::{Request, Rules};
 use crate::counters::ready;
 use crate::{Clock, MemoryStore, Store, StoreError};
@@ -48,6 +50,8 @@ pub(crate) struct Shared<S> {
     pub(crate) current: ArcSwap<Installed>,
     /// Decides `on_error: local` while the store does not answer.
     pub(crate) local: OnceLock<Local>,
+    /// Who wants to know how charges were settled.
+    pub(crate) settled: SettledTo,
 }
 
 impl<S> Clone for RuleLimiter<S> {
@@ -59,7 +63,8 @@ impl<S> Clone for RuleLimiter<S> {
 impl<S> RuleLimiter<S> {
     pub(crate) fn new(rules: Rules, store: S, clock: Clock) -> RuleLimiter<S> {
         let current = ArcSwap::from_pointee(Installed::first(rules));
-        RuleLimiter(Arc::new(Shared { store, clock, current, local: OnceLock::new() }))
+        let (local, settled) = (OnceLock::new(), SettledTo::default());
+        RuleLimiter(Arc::new(Shared { store, clock, current, local, settled }))
     }
 
     /// The store that decides.
@@ -80,6 +85,35 @@ impl<S> RuleLimiter<S> {
     /// How often the rules were replaced.
     pub fn replacements(&self) -> u64 {
         self.0.current.load().generation
+    }
+
+    /// Tells how every charge that was made in advance was settled, by domain and rule. Whether it
+    /// does: there can be only one who is told.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    /// use std::sync::Arc;
+    /// use tollgate::rules::SettledAs;
+    /// use tollgate::{Limiter, Request};
+    ///
+    /// let limiter = Limiter::from_rules("
+    /// rules: [{ name: tokens, limit: 100/h, cost: { reserve: 40, settle: response.tokens } }]
+    /// ".parse()?);
+    /// let overruns = Arc::new(AtomicU64::new(0));
+    /// let counter = overruns.clone();
+    /// limiter.on_settled(move |_domain, _rule, settled| {
+    ///     counter.fetch_add(u64::from(settled == SettledAs::Overrun), Ordering::Relaxed);
+    /// });
+    /// let call = Request::new("POST", "/");
+    /// limiter.settle(&limiter.decide(&call), &call.clone().attribute("response.tokens", 50));
+    /// assert_eq!(overruns.load(Ordering::Relaxed), 1);
+    /// # Ok::<(), tollgate::rules::Diagnostics>(())
+    /// ```
+    pub fn on_settled(
+        &self,
+        tell: impl Fn(&str, &str, SettledAs) + Send + Sync + 'static,
+    ) -> bool {
+        self.0.settled.set(Box::new(tell))
     }
 
     /// Replaces the rules while running. A request sees the old rules or the new ones, never a
@@ -124,11 +158,51 @@ impl<S: Store> RuleLimiter<S> {
         explain(&self.0, request).await
     }
 
-    /// The outcome of a request that was allowed is known: what counts outcomes is charged, and
-    /// costs are settled. `request` is the one that was decided, with what is known of the
-    /// response as attributes (`response.status`, `response.header.x-tokens`).
-    pub async fn report(&self, request: &Request<'_>) -> Result<(), StoreError> {
-        super::report::report(&self.0, request).await
+    /// The outcome of a request that was allowed is known: what does not count goes back, and
+    /// costs are settled. `outcome` is the request that was decided, with what is known of the
+    /// answer as attributes ([`Decision::wanted`] says which).
+    ///
+    /// What was decided is settled once, on the counters that were charged, by the rules of then.
+    /// A decision that is never settled keeps its charge.
+    pub async fn report(
+        &self,
+        decision: &Decision,
+        outcome: &Request<'_>,
+    ) -> Result<(), StoreError> {
+        report(&self.0, decision, outcome, Truth::Outcome).await
+    }
+
+    /// The same where only the cost is known: rules that settle take it for what they would have
+    /// found in the answer, others for the cost of the request.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Request};
+    ///
+    /// # futures_lite(async {
+    /// let limiter = Limiter::from_rules("rules: [{ name: tokens, limit: 100/h }]".parse().unwrap());
+    /// let request = Request::empty().cost(40).to_be_settled(None);
+    /// let decision = limiter.decide(&request);
+    /// limiter.spent(&decision, &request, 10).await.unwrap();
+    /// assert_eq!(limiter.explain(&request.cost(1)).rules[0].limits[0].remaining, 89);
+    /// # });
+    /// # fn futures_lite(future: impl Future<Output = ()>) {
+    /// #     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    /// #     assert!(std::pin::pin!(future).poll(&mut context).is_ready());
+    /// # }
+    /// ```
+    pub async fn spent(
+        &self,
+        decision: &Decision,
+        request: &Request<'_>,
+        spent: u64,
+    ) -> Result<(), StoreError> {
+        report(&self.0, decision, request, Truth::Spent(spent)).await
+    }
+
+    /// A request that was allowed never got to where it would have had an outcome: rules that
+    /// count outcomes or settle costs give back what they charged.
+    pub async fn not_sent(&self, decision: &Decision) -> Result<(), StoreError> {
+        report(&self.0, decision, &Request::empty(), Truth::NotSent).await
     }
 
     /// A request that was allowed is done: what it held of limits on concurrency is free again.
@@ -192,15 +266,16 @@ impl RuleLimiter {
     /// ".parse()?);
     /// let login = Request::new("POST", "/login").attribute("ip", "203.0.113.7");
     /// for status in [401, 200, 401, 200, 401] {
-    ///     assert!(limiter.decide(&login).allowed);
-    ///     limiter.settle(&login.clone().attribute("response.status", status));
+    ///     let decision = limiter.decide(&login);
+    ///     assert!(decision.allowed);
+    ///     limiter.settle(&decision, &login.clone().attribute("response.status", status));
     /// }
     /// assert!(!limiter.decide(&login).allowed); // three wrong passwords
     /// # Ok::<(), tollgate::rules::Diagnostics>(())
     /// ```
-    pub fn settle(&self, request: &Request<'_>) {
+    pub fn settle(&self, decision: &Decision, outcome: &Request<'_>) {
         // The memory store does not fail.
-        let _ = ready(self.report(request));
+        let _ = ready(self.report(decision, outcome));
     }
 
     /// [`done`](RuleLimiter::done), at once.

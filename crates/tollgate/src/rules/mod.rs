@@ -87,6 +87,7 @@ mod report;
 mod request;
 mod route;
 mod schedule;
+mod settled;
 mod source;
 mod suggest;
 mod value;
@@ -118,6 +119,7 @@ pub use load::LoadError;
 pub use path::{UnsoundPath, sound_path};
 pub use policy::{Ban, MissingKey, Mode, OnError, Priority, Queue, Then, Unmatched};
 pub use request::{HeaderSource, Request};
+pub use settled::SettledAs;
 pub use source::Source;
 pub use value::Value;
 

@@ -1,108 +1,225 @@
-//! What the outcome of a request changes: rules that count outcomes, costs known only now.
+//! What the outcome of a request changes: visits that do not count after all, costs known only now.
+//!
+//! A decision remembers what it charged ([`held`](super::held)). Once the truth is known, `count` and
+//! `cost.settle` of just those rules are evaluated, by the rules the decision was made under, and the
+//! difference is charged to just those counters or given back, at most one call each.
 
 use smallvec::SmallVec;
 use tollgate_core::Time;
 
 use super::Request;
-use super::compiled::Domain;
-use super::demand::{self, Demands, LineKind};
+use super::compiled::{Bound, Compiled, CostOf, Rule};
+use super::decision::Decision;
+use super::demand::LineKind;
 use super::expr::On;
 use super::facts::Facts;
-use super::installed::Installed;
+use super::held::{Held, HeldLine};
 use super::limiter::Shared;
+use super::lists::Lists;
+use super::settled::SettledAs;
+use crate::limit::Engine;
 use crate::store::{Action, Call, Store};
 use crate::store_error::StoreError;
-use crate::{Check, Verdicts};
+use crate::{Check, Key};
 
-/// Charges what the outcome says, of a request that was decided before it was known.
-pub(crate) async fn report<S: Store>(
-    limiter: &Shared<S>,
-    request: &Request<'_>,
-) -> Result<(), StoreError> {
-    loop {
-        let installed = limiter.current.load_full();
-        let Some(domain) = installed.rules.domain_of(request) else { return Ok(()) };
-        let now = limiter.clock.now();
-        let (demands, changes) = {
-            let facts = Facts::new(request, &domain.compiled.trust);
-            let Some(demands) = demand::of(domain, &facts, now) else { return Ok(()) };
-            let changes = changes(domain, &demands, &facts);
-            (demands, changes)
-        };
-        let outcome = Outcome { limiter, installed: &installed, domain, demands, now };
-        if outcome.apply(&changes).await? {
-            return Ok(());
-        }
-    }
+/// What is known of a request that was let through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Truth {
+    /// Its outcome, as attributes.
+    Outcome,
+    /// What it cost in the end.
+    Spent(u64),
+    /// That it never got to where it would have cost anything.
+    NotSent,
 }
 
-/// What is charged to a demand, or given back to it.
+/// Charges what the truth says, of a request that was decided before it was known.
+pub(crate) async fn report<S: Store>(
+    limiter: &Shared<S>,
+    decision: &Decision,
+    request: &Request<'_>,
+    truth: Truth,
+) -> Result<(), StoreError> {
+    let (Some(held), Some(rules)) = (&decision.held, &decision.rules) else { return Ok(()) };
+    if !held.settle_once() {
+        return Ok(());
+    }
+    let now = limiter.clock.now();
+    let settling = {
+        let installed = limiter.current.load();
+        let domain = installed.rules.domain(&rules.domain);
+        // Lists change without the rules; a list's number is only known to its own rules.
+        let lists = domain.filter(|domain| domain.compiled.number == rules.number);
+        let lists = lists.map_or(&rules.scope.lists, |domain| &domain.lists);
+        Settling::new(held, rules, lists, request, truth, now)
+    };
+    let ran = settling.apply(limiter, held, rules, now).await;
+    for (rule, settled) in &settling.rules {
+        let settled = if ran.is_ok() { *settled } else { SettledAs::Kept };
+        limiter.settled.tell(&rules.domain, &rules.rules[*rule as usize].name, settled);
+    }
+    ran
+}
+
+/// What is charged to a line, or given back to it.
 #[derive(Clone, Copy, Debug)]
 struct Change {
-    demand: usize,
-    action: Action,
+    line: usize,
     amount: u64,
 }
 
-fn changes(domain: &Domain, demands: &Demands<'_>, facts: &Facts<'_>) -> SmallVec<[Change; 2]> {
-    let mut changes = SmallVec::new();
-    for (index, demand) in demands.demands.iter().enumerate() {
-        let rule = &domain.compiled.rules[demand.rule as usize];
-        let settle = rule.cost.as_ref().and_then(|cost| cost.settle.as_ref());
-        let settled = settle.and_then(|settle| {
-            let on = On { facts, route: None, lists: &domain.lists };
-            u64::try_from(settle.value(on)?.number()?).ok()
-        });
-        let change = |action, amount| Change { demand: index, action, amount };
-        match (rule.count.is_some(), settled) {
-            (true, actual) if demand.charged => {
-                changes.push(change(Action::Spend, actual.unwrap_or(demand.cost)));
-            }
-            (false, Some(actual)) if actual > demand.cost => {
-                changes.push(change(Action::Spend, actual - demand.cost));
-            }
-            (false, Some(actual)) if actual < demand.cost => {
-                changes.push(change(Action::Refund, demand.cost - actual));
-            }
-            _ => {}
-        }
-    }
-    changes
+type Changes = SmallVec<[Change; 4]>;
+
+/// What becomes of everything a request was charged.
+#[derive(Debug, Default)]
+struct Settling {
+    rules: SmallVec<[(u32, SettledAs); 2]>,
+    spend: Changes,
+    refund: Changes,
 }
 
-struct Outcome<'a, S> {
-    limiter: &'a Shared<S>,
-    installed: &'a Installed,
-    domain: &'a Domain,
-    demands: Demands<'a>,
+impl Settling {
+    fn new(
+        held: &Held,
+        rules: &Compiled,
+        lists: &Lists,
+        request: &Request<'_>,
+        truth: Truth,
+        now: Time,
+    ) -> Settling {
+        let request = match truth {
+            Truth::Spent(spent) => &request.clone().cost(spent),
+            _ => request,
+        };
+        let facts = Facts::new(request, &rules.trust);
+        let mut settling = Settling::default();
+        for (index, line) in held.lines.iter().enumerate() {
+            let rule = &rules.rules[line.rule as usize];
+            if line.is_place() || !rule.has_outcome() && !matches!(truth, Truth::Spent(_)) {
+                continue;
+            }
+            let route = rules.matcher.route_of(line.rule, &facts);
+            let on = On { facts: &facts, route, lists };
+            let charged = if line.charged { line.cost } else { 0 };
+            let settled = match actual(rule, line, on, truth) {
+                None => SettledAs::Kept,
+                Some(actual) if actual > charged => {
+                    settling.spend.push(Change { line: index, amount: actual - charged });
+                    SettledAs::Overrun
+                }
+                Some(actual) if actual == charged => SettledAs::Exact,
+                Some(actual) => match is_open(held, line, rule, now) {
+                    true => {
+                        settling.refund.push(Change { line: index, amount: charged - actual });
+                        SettledAs::Refunded
+                    }
+                    false => SettledAs::Expired,
+                },
+            };
+            settling.note(line.rule, settled);
+        }
+        settling
+    }
+
+    /// Of several limits of a rule, what moved most says how it went.
+    fn note(&mut self, rule: u32, settled: SettledAs) {
+        match self.rules.iter_mut().find(|(known, _)| *known == rule) {
+            Some((_, known)) => *known = (*known).max(settled),
+            None => self.rules.push((rule, settled)),
+        }
+    }
+
+    /// What was not yet charged first: in between, a limit looks fuller rather than emptier.
+    async fn apply<S: Store>(
+        &self,
+        limiter: &Shared<S>,
+        held: &Held,
+        rules: &Compiled,
+        now: Time,
+    ) -> Result<(), StoreError> {
+        for (action, changes) in [(Action::Spend, &self.spend), (Action::Refund, &self.refund)] {
+            if !changes.is_empty() {
+                run(limiter, held, rules, action, changes, now).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a rule makes of the truth; none if that cannot be said, and what was charged stays.
+fn actual(rule: &Rule, line: &HeldLine, on: On<'_, '_>, truth: Truth) -> Option<u64> {
+    if truth == Truth::NotSent {
+        return Some(0);
+    }
+    if let Some(count) = &rule.count {
+        let is_unknown = || count.attributes().into_iter().any(|of| on.facts.is_unknown(of));
+        match count.truth(on) {
+            Some(true) => {}
+            Some(false) => return Some(0),
+            None if matches!(truth, Truth::Spent(_)) => {}
+            None if is_unknown() => return None,
+            None => return Some(0),
+        }
+    }
+    // A value counts as one, whatever the request costs.
+    if line.kind != LineKind::Limit {
+        return Some(line.cost);
+    }
+    let number = |number: i64| u64::try_from(number).ok();
+    match (rule.settle(), truth) {
+        (Some(settle), Truth::Outcome) => number(settle.value(on)?.number()?),
+        (Some(_), Truth::Spent(spent)) => Some(spent),
+        (None, Truth::Spent(spent)) => match rule.cost.as_ref().map(|cost| &cost.reserve) {
+            None => Some(spent),
+            Some(CostOf::Fixed(_)) => Some(line.cost),
+            Some(CostOf::Value(cost)) => number(cost.value(on)?.number()?),
+        },
+        _ => Some(line.cost),
+    }
+}
+
+/// Whether what is not needed may go back: in time, and before the limit forgot the charge by
+/// itself, or it would be given back twice.
+fn is_open(held: &Held, line: &HeldLine, rule: &Rule, now: Time) -> bool {
+    let forgotten = match line.bound.limit.engine() {
+        Engine::FixedWindow(window) => window.window().end_after(held.since),
+        Engine::SlidingWindow(_) | Engine::SlidingSlots(_) | Engine::SlidingLog(_) => {
+            let period = line.bound.limit.quota().period;
+            held.since + period.map_or(line.bound.limit.fill_time(), |period| period.span())
+        }
+        _ => Time::MAX,
+    };
+    now < forgotten && now < held.since + held.open.unwrap_or(rule.expire()).into()
+}
+
+/// Runs one call, on the counters that were charged or on those that took their place since.
+async fn run<S: Store>(
+    limiter: &Shared<S>,
+    held: &Held,
+    rules: &Compiled,
+    action: Action,
+    changes: &[Change],
     now: Time,
-}
-
-impl<S: Store> Outcome<'_, S> {
-    /// Whether the rules were still the same; if not, nothing was changed.
-    async fn apply(&self, changes: &[Change]) -> Result<bool, StoreError> {
-        for change in changes {
-            if self.run(change).await?.is_none() {
-                return Ok(false);
-            }
+) -> Result<(), StoreError> {
+    loop {
+        let installed = limiter.current.load_full();
+        let check = |change: &Change| {
+            let line = &held.lines[change.line];
+            let successor = installed.successor(line.bound.bucket).filter(|_| !held.is_local);
+            let Bound { bucket, limit } = successor.unwrap_or(&line.bound);
+            let former = installed.former(*bucket, now).filter(|_| !held.is_local);
+            let consistency = rules.rules[line.rule as usize].consistency;
+            let check = Check::new(*bucket, Key::Bytes(&line.key), limit, change.amount);
+            Check { former, consistency, ..check }
+        };
+        let checks: SmallVec<[Check<'_>; 4]> = changes.iter().map(check).collect();
+        let call = Call { action, checks: &checks };
+        if let Some(local) = limiter.local.get().filter(|_| held.is_local) {
+            return local.store.run(call).await.map(drop);
         }
-        Ok(true)
-    }
-
-    async fn run(&self, change: &Change) -> Result<Option<Verdicts>, StoreError> {
-        let rules = &self.domain.compiled.rules;
-        let checks: SmallVec<[Check<'_>; 4]> = self
-            .demands
-            .lines
-            .iter()
-            .filter(|line| line.demand == change.demand && line.kind == LineKind::Limit)
-            .map(|line| {
-                let former = self.installed.former(line.bound.bucket, self.now);
-                Check { cost: change.amount, ..self.demands.check(line, rules, 0, former) }
-            })
-            .collect();
-        let generation = self.installed.generation;
-        let current = || self.limiter.current.load().generation == generation;
-        self.limiter.store.run_while(Call { action: change.action, checks: &checks }, current).await
+        let current = || limiter.current.load().generation == installed.generation;
+        if limiter.store.run_while(call, current).await?.is_some() {
+            return Ok(());
+        }
     }
 }

@@ -61,7 +61,23 @@ pub struct Request<'a> {
     pub(crate) trusted_proxies: &'a [IpNet],
     pub(crate) patience: Duration,
     pub(crate) attributes: SmallVec<[(&'a str, Value<'a>); 4]>,
+    /// Names of which no more is known than was said.
+    pub(crate) unknown: &'a [&'a str],
     pub(crate) cost: u64,
+    pub(crate) follow: Follow,
+}
+
+/// Who asks for the outcome of a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Follow {
+    /// The rules that say so.
+    #[default]
+    ByRules,
+    /// Nobody: there will be none.
+    Never,
+    /// Whoever reserves: what is charged is remembered in any case, and what is not needed may
+    /// go back for so long; as the rules say without it.
+    Always(Option<Duration>),
 }
 
 impl<'a> Request<'a> {
@@ -89,7 +105,9 @@ impl<'a> Request<'a> {
             trusted_proxies: &[],
             patience: Duration::ZERO,
             attributes: SmallVec::new(),
+            unknown: &[],
             cost: 1,
+            follow: Follow::ByRules,
         }
     }
 
@@ -188,6 +206,61 @@ impl<'a> Request<'a> {
                 self.attributes.push((name, value));
             }
         }
+        self
+    }
+
+    /// Names of which no more is known than was said, with all that begins with them: what is not
+    /// there may still be so. A body that could not be read is unknown; a body that was read and
+    /// lacks a field is not. Rules do not take the unknown for nothing: what they reserve for it is
+    /// the whole limit, and what they charged for it stays charged.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Request};
+    ///
+    /// let limiter = Limiter::from_rules("
+    /// rules:
+    ///   - { name: tokens, limit: 100 tokens/h, cost: { reserve: body.max_tokens, settle: response.tokens } }
+    /// ".parse()?);
+    /// let unreadable = Request::new("POST", "/v1/chat").unknown(&["body"]);
+    /// let decision = limiter.decide(&unreadable);
+    /// assert_eq!(decision.tightest().unwrap().verdict.remaining, 0);
+    /// limiter.settle(&decision, &unreadable.attribute("response.tokens", 7));
+    /// assert!(limiter.decide(&Request::new("POST", "/v1/chat").attribute("body.max_tokens", 93)).allowed);
+    /// # Ok::<(), tollgate::rules::Diagnostics>(())
+    /// ```
+    #[inline]
+    pub fn unknown(mut self, names: &'a [&'a str]) -> Request<'a> {
+        self.unknown = names;
+        self
+    }
+
+    /// Nobody will say how it went: rules that count outcomes only say whether they would let it
+    /// pass, unless it brings its outcome along.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Request};
+    ///
+    /// let limiter = Limiter::from_rules("
+    /// rules: [{ name: login, limit: 1/h, count: response.status == 401 }]
+    /// ".parse()?);
+    /// let visit = Request::new("POST", "/login").unreported();
+    /// assert!(limiter.decide(&visit).allowed && limiter.decide(&visit).allowed);
+    /// assert!(limiter.decide(&visit.clone().attribute("response.status", 401)).allowed);
+    /// assert!(!limiter.decide(&visit).allowed);
+    /// # Ok::<(), tollgate::rules::Diagnostics>(())
+    /// ```
+    #[inline]
+    pub fn unreported(mut self) -> Request<'a> {
+        self.follow = Follow::Never;
+        self
+    }
+
+    /// What it is charged is remembered, whatever its rules say, so that it can be settled
+    /// ([`spent`](super::RuleLimiter::spent)) or given back later: within so long, or as long as
+    /// its rules say.
+    #[inline]
+    pub fn to_be_settled(mut self, within: Option<Duration>) -> Request<'a> {
+        self.follow = Follow::Always(within);
         self
     }
 

@@ -122,6 +122,8 @@ pub(crate) enum Written {
 pub(crate) struct Cost {
     /// Taken at first.
     pub(crate) reserve: At<String>,
+    /// Taken where that has no number.
+    pub(crate) otherwise: Option<u64>,
     /// What it turned out to be.
     pub(crate) settle: Option<At<String>>,
     /// When an unsettled reservation becomes final.

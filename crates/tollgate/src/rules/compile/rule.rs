@@ -1,5 +1,7 @@
 //! One rule.
 
+use std::collections::BTreeSet;
+
 use super::super::compiled::{Cost, CostOf, KeyPart, Rule};
 use super::super::diagnostic::Diagnostics;
 use super::super::expr::{Condition, Expr, Scope};
@@ -37,6 +39,7 @@ impl Compiler<'_> {
                 .collect(),
             cost: rule.cost.as_ref().map(|cost| self.cost(cost, found)),
             count: rule.count.as_ref().and_then(|text| self.condition(text, found)),
+            outcome: Box::default(),
             then: rule.then.as_ref().map(|then| then.value.clone()).unwrap_or_default(),
             mode: rule.mode,
             during: rule.during.as_ref().map(|during| {
@@ -50,6 +53,7 @@ impl Compiler<'_> {
             fair: rule.fair.as_ref().and_then(|text| self.expr(text, found)),
             dedupe: rule.dedupe.as_ref().and_then(|text| self.expr(text, found)),
         };
+        let compiled = Rule { outcome: outcome(&compiled), ..compiled };
         let when = rule.when.as_ref().and_then(|when| self.when(when, found));
         let routes = rule.routes.iter().map(|route| route.value.clone()).collect();
         (found.errors().count() == before).then_some((Match { routes, when }, compiled))
@@ -95,6 +99,15 @@ impl Compiler<'_> {
             Err(_) => self.expr(&cost.reserve, found).map_or(CostOf::Fixed(1), CostOf::Value),
         };
         let settle = cost.settle.as_ref().and_then(|text| self.expr(text, found));
-        Cost { reserve, settle, expire: cost.expire }
+        Cost { reserve, otherwise: cost.otherwise, settle, expire: cost.expire }
     }
+}
+
+/// The attributes of the answer that a rule looks at, each once.
+fn outcome(rule: &Rule) -> Box<[Box<str>]> {
+    let count = rule.count.iter().flat_map(Condition::attributes);
+    let settle = rule.settle().into_iter().flat_map(Expr::attributes);
+    let late = count.chain(settle).filter(|attribute| attribute.is_late());
+    let names: BTreeSet<Box<str>> = late.map(|attribute| attribute.to_string().into()).collect();
+    names.into_iter().collect()
 }

@@ -156,6 +156,18 @@ impl Condition {
         all.all(|(number, one)| known == Some(number) || one.truth(on) == Some(true))
     }
 
+    /// Whether it is true; none if that cannot be said.
+    pub(crate) fn truth(&self, on: On<'_, '_>) -> Option<bool> {
+        tree::decided(&self.all, on, false)
+    }
+
+    /// Every attribute it looks at.
+    pub(crate) fn attributes(&self) -> Vec<&Attribute> {
+        let mut attributes = Vec::new();
+        self.all.iter().for_each(|node| node.attributes(&mut attributes));
+        attributes
+    }
+
     /// What must be true, all of it.
     pub(crate) fn conjuncts(&self) -> &[Node] {
         &self.all

@@ -154,7 +154,7 @@ impl Node {
 }
 
 /// `decisive` if one of the nodes is; the opposite if all are; none otherwise.
-fn decided(nodes: &[Node], on: On<'_, '_>, decisive: bool) -> Option<bool> {
+pub(super) fn decided(nodes: &[Node], on: On<'_, '_>, decisive: bool) -> Option<bool> {
     let mut result = Some(!decisive);
     for node in nodes {
         match node.truth(on) {

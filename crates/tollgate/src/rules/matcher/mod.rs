@@ -166,6 +166,13 @@ impl Matcher {
         }
     }
 
+    /// The route by which a rule matches, if it does.
+    pub(crate) fn route_of(&self, rule: u32, facts: &Facts<'_>) -> Option<&Route> {
+        let path = facts.path()?;
+        let mut routes = self.matches[rule as usize].routes.iter();
+        routes.find(|route| route.matches(facts.method(), path))
+    }
+
     /// The route by which a rule matched.
     pub(crate) fn route(&self, hit: Hit) -> Option<&Route> {
         self.matches[hit.rule as usize].routes.get(hit.route? as usize)
