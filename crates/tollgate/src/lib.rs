@@ -188,6 +188,6 @@ pub use memory::MemoryStore;
 pub use permit::Permit;
 #[cfg(feature = "rules")]
 pub use rules::{Request, Rules};
-pub use store::{Action, Bucket, Call, Check, Consistency, Former, Store};
+pub use store::{Action, Bucket, Call, Check, Consistency, Former, Note, Notes, Store};
 pub use store_error::{StoreError, StoreErrorKind};
 pub use tollgate_core::{Carry, Retry, Span, Standing, Time, Verdict};

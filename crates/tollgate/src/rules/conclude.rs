@@ -41,6 +41,7 @@ impl Decision {
             named: None,
             held: None,
             without_store: None,
+            starts_ban: false,
         }
     }
 }
@@ -64,7 +65,21 @@ impl<S: Store> Asked<'_, '_, S> {
     }
 
     /// The same, in place of none.
+    #[inline]
     pub(super) fn write_decision<'v>(
+        &self,
+        lease: u64,
+        said: impl Iterator<Item = (usize, &'v Verdict)> + Clone,
+        decision: &mut Decision,
+    ) {
+        match self.demands.has_asides {
+            false => self.write_limits(lease, said, decision),
+            true => self.write_with_asides(lease, said, decision),
+        }
+    }
+
+    /// The same, where every line is a limit.
+    pub(super) fn write_limits<'v>(
         &self,
         lease: u64,
         said: impl Iterator<Item = (usize, &'v Verdict)> + Clone,
@@ -77,6 +92,7 @@ impl<S: Store> Asked<'_, '_, S> {
                 rule: demand.rule,
                 quota: line.bound.limit.quota(),
                 verdict: *verdict,
+                mode: demand.mode,
                 enforced: demand.enforced,
                 cost: line.cost,
             }
@@ -111,6 +127,18 @@ impl<S: Store> Asked<'_, '_, S> {
         decision.key = demand.map(|demand| self.demands.keys[demand.key.clone()].into());
     }
 
+    /// What is kept of what a line was charged.
+    pub(super) fn held_line(&self, line: &Line<'_>) -> HeldLine {
+        let demand = &self.demands.demands[line.demand];
+        HeldLine {
+            rule: demand.rule,
+            bound: line.bound.clone(),
+            key: self.demands.keys[line.key.clone()].into(),
+            cost: line.cost,
+            charged: demand.charged,
+        }
+    }
+
     /// What is kept of what these lines were charged: nothing, if it can no longer change.
     fn held(
         &self,
@@ -126,13 +154,7 @@ impl<S: Store> Asked<'_, '_, S> {
         if !waits && !allowed.clone().map(line).any(matters) {
             return None;
         }
-        let lines = allowed.map(line).map(|line| HeldLine {
-            rule: rule(line),
-            bound: line.bound.clone(),
-            key: self.demands.keys[line.key.clone()].into(),
-            cost: line.cost,
-            charged: self.demands.demands[line.demand].charged,
-        });
+        let lines = allowed.map(line).map(|line| self.held_line(line));
         Some(Box::new(Held::new(lease, lines.collect(), !self.shares.is_empty())))
     }
 }

@@ -16,6 +16,8 @@ use crate::{Check, Key};
 pub(crate) struct Held {
     lease: u64,
     pub(crate) lines: Vec<HeldLine>,
+    /// Ids that were remembered with it.
+    pub(crate) ids: Vec<HeldLine>,
     /// Whether it was charged in this process, because the store did not answer.
     is_local: bool,
 }
@@ -38,7 +40,7 @@ pub(super) fn is_place(bound: &Bound) -> bool {
 
 impl Held {
     pub(crate) fn new(lease: u64, lines: Vec<HeldLine>, is_local: bool) -> Held {
-        Held { lease, lines, is_local }
+        Held { lease, lines, ids: Vec::new(), is_local }
     }
 
     /// Whether anything of it is a place among those in flight.
@@ -67,7 +69,8 @@ impl Held {
         action: Action,
         wanted: impl Fn(&HeldLine) -> bool,
     ) -> Result<(), StoreError> {
-        let lines = self.lines.iter().filter(|line| wanted(line));
+        let ids = self.ids.iter().filter(|_| action == Action::Refund);
+        let lines = self.lines.iter().filter(|line| wanted(line)).chain(ids);
         let checks: SmallVec<[Check<'_>; 4]> = lines.map(|line| line.check(self.lease)).collect();
         if checks.is_empty() {
             return Ok(());

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 
+use super::ban_book::Book;
 use super::decide::{Charging, decide};
 use super::decision::Decision;
 use super::explain::{Explanation, explain};
@@ -48,6 +49,8 @@ pub(crate) struct Shared<S> {
     pub(crate) current: ArcSwap<Installed>,
     /// Decides `on_error: local` while the store does not answer.
     pub(crate) local: OnceLock<Local>,
+    /// The bans that ladders have given.
+    pub(crate) book: Book,
 }
 
 impl<S> Clone for RuleLimiter<S> {
@@ -59,7 +62,8 @@ impl<S> Clone for RuleLimiter<S> {
 impl<S> RuleLimiter<S> {
     pub(crate) fn new(rules: Rules, store: S, clock: Clock) -> RuleLimiter<S> {
         let current = ArcSwap::from_pointee(Installed::first(rules));
-        RuleLimiter(Arc::new(Shared { store, clock, current, local: OnceLock::new() }))
+        let (local, book) = (OnceLock::new(), Book::default());
+        RuleLimiter(Arc::new(Shared { store, clock, current, local, book }))
     }
 
     /// The store that decides.

@@ -1,11 +1,11 @@
 //! What the outcome of a request changes: rules that count outcomes, costs known only now.
 
 use smallvec::SmallVec;
-use tollgate_core::Time;
+use tollgate_core::{Span, Time};
 
 use super::Request;
 use super::compiled::Domain;
-use super::demand::{self, Demands, LineKind};
+use super::demand::{self, Demands, Line, LineKind};
 use super::expr::On;
 use super::facts::Facts;
 use super::installed::Installed;
@@ -82,11 +82,34 @@ impl<S: Store> Outcome<'_, S> {
     /// Whether the rules were still the same; if not, nothing was changed.
     async fn apply(&self, changes: &[Change]) -> Result<bool, StoreError> {
         for change in changes {
+            match self.is_first(change).await? {
+                None => return Ok(false),
+                Some(false) => continue,
+                Some(true) => {}
+            }
             if self.run(change).await?.is_none() {
                 return Ok(false);
             }
         }
         Ok(true)
+    }
+
+    /// Whether an outcome that counts is the first under its id; it is remembered. None if the rules
+    /// were replaced.
+    async fn is_first(&self, change: &Change) -> Result<Option<bool>, StoreError> {
+        let rules = &self.domain.compiled.rules;
+        let rule = &rules[self.demands.demands[change.demand].rule as usize];
+        let is_its = |line: &&Line<'_>| line.demand == change.demand && line.kind == LineKind::Once;
+        let Some(line) = self.demands.lines.iter().find(is_its).filter(|_| rule.count.is_some())
+        else {
+            return Ok(Some(true));
+        };
+        let checks = [self.demands.check(line, rules, 0, None)];
+        let action = Action::Take { max_wait: Span::ZERO };
+        let generation = self.installed.generation;
+        let current = || self.limiter.current.load().generation == generation;
+        let ran = self.limiter.store.run_while(Call { action, checks: &checks }, current).await?;
+        Ok(ran.map(|verdicts| verdicts[0].allowed))
     }
 
     async fn run(&self, change: &Change) -> Result<Option<Verdicts>, StoreError> {
