@@ -49,6 +49,7 @@
 
 mod fleet;
 mod modes;
+mod notes;
 mod options;
 mod script;
 mod server_clock;

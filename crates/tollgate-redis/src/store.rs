@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::time::{Instant, MissedTickBehavior};
-use tollgate::{Call, Clock, Store, StoreError, Verdicts};
+use tollgate::{Call, Clock, Note, Notes, Store, StoreError, Verdicts};
 
 use crate::fleet::{Fleet, Health};
 use crate::modes::{Modes, Nodes};
+use crate::notes::Board;
 use crate::strict::Strict;
 use crate::{ConnectError, Options};
 
@@ -29,6 +30,7 @@ struct Inner {
     strict: Arc<Strict>,
     modes: Arc<Modes<Strict>>,
     nodes: Arc<Nodes>,
+    board: Board,
     runtime: Handle,
 }
 
@@ -51,7 +53,8 @@ impl RedisStore {
         let strict = Arc::new(Strict::new(fleet, &options.prefix, clock));
         let nodes = Arc::new(Nodes::new(&options.prefix));
         let modes = Arc::new(Modes::new(strict.clone(), nodes.count().clone()));
-        let inner = Arc::new(Inner { strict, modes, nodes, runtime: Handle::current() });
+        let (board, runtime) = (Board::new(&options.prefix), Handle::current());
+        let inner = Arc::new(Inner { strict, modes, nodes, board, runtime });
         inner.beat().await;
         every(BEAT, &inner, |inner| async move { inner.beat().await });
         every(TIDY, &inner, |inner| async move { inner.modes.tidy().await });
@@ -106,6 +109,10 @@ impl Store for RedisStore {
 
     fn is_shared(&self) -> bool {
         true
+    }
+
+    async fn note(&self, note: Note<'_>) -> Result<Option<Notes>, StoreError> {
+        self.0.board.note(self.0.strict.fleet(), note).await.map(Some)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The rules of a server: where they come from, who may change them, and how that goes.
 //!
 //! There is always a rules service inside. Without another origin it keeps the rules themselves;
-//! beside a file or a folder it keeps the data (overrides, lists, bans); beside another service it
+//! beside a file or a folder it keeps the data (overrides, lists, bans, modes); beside another service it
 //! keeps nothing, because that one has the data too. In each case the limiter is handed whole sets,
 //! and a change is in force before its answer is sent.
 
@@ -111,7 +111,8 @@ impl Rulebook {
 
     /// What those with a token may ask about rules, to be put behind the guard.
     pub(crate) fn routes(&self) -> Router {
-        self.service.routes(self.stopping.subscribe(), self.elsewhere.clone())
+        let limiter = self.limiter.clone();
+        self.service.routes(self.stopping.subscribe(), self.elsewhere.clone(), limiter)
     }
 
     pub(crate) fn guard(&self) -> Guard {

@@ -190,6 +190,6 @@ pub use permit::Permit;
 pub use reserve::Reserve;
 #[cfg(feature = "rules")]
 pub use rules::{Request, Rules};
-pub use store::{Action, Bucket, Call, Check, Consistency, Former, Store};
+pub use store::{Action, Bucket, Call, Check, Consistency, Former, Note, Notes, Store};
 pub use store_error::{StoreError, StoreErrorKind};
 pub use tollgate_core::{Carry, Retry, Span, Standing, Time, Verdict};

@@ -239,6 +239,28 @@ pub struct Call<'a> {
     pub checks: &'a [Check<'a>],
 }
 
+/// A short text that all who share a store can read, for a time: what counters cannot say.
+#[derive(Clone, Copy, Debug)]
+pub enum Note<'a> {
+    /// Keeps a text, or keeps it for longer.
+    Keep {
+        /// The text.
+        text: &'a [u8],
+        /// Until when.
+        until: Time,
+    },
+    /// Forgets texts.
+    Drop {
+        /// Which ones.
+        texts: &'a [&'a [u8]],
+    },
+    /// Asks for all texts there are.
+    All,
+}
+
+/// Texts, and until when each is kept.
+pub type Notes = Vec<(Box<[u8]>, Time)>;
+
 /// Where states live and requests are decided.
 ///
 /// ```
@@ -288,6 +310,17 @@ pub trait Store: Send + Sync {
     /// Whether other processes count here as well, so that buckets need names all of them know.
     fn is_shared(&self) -> bool {
         false
+    }
+
+    /// Keeps, forgets or reads texts that all who share the store can read: only so many are kept,
+    /// those that end first give way. `None` if nobody shares it: whoever has something to note
+    /// keeps it himself.
+    fn note(
+        &self,
+        note: Note<'_>,
+    ) -> impl Future<Output = Result<Option<Notes>, StoreError>> + Send {
+        let _ = note;
+        async { Ok(None) }
     }
 
     /// Charges all checks, or none.

@@ -98,7 +98,10 @@ fn table(by: By, body: &Value) -> anyhow::Result<()> {
             };
             Cell::new(tone, show::text(&key[field]))
         });
-        let name = text::rule_key(key["key"].as_str().unwrap_or_default());
+        let mut name = text::rule_key(key["key"].as_str().unwrap_or_default());
+        if key["banned"] == true {
+            name.push_str(" (banned)");
+        }
         [
             requests,
             denied,

@@ -74,8 +74,17 @@ fn matching(
             details.push(format!("then {}", rule.then));
         }
     }
-    if rule.mode != "enforce" {
+    if rule.mode != "enforce" || rule.file_mode.is_some() {
         details.push(format!("mode {}", rule.mode));
+    }
+    if let Some(in_file) = &rule.file_mode {
+        details.push(format!("set while running (its file says {in_file})"));
+    }
+    if let Some(ms) = rule.banned_ms {
+        details.push(format!("banned for {}", text::duration(ms.saturating_mul(1_000))));
+    }
+    if rule.repeated {
+        details.push("charged before under the same id".to_owned());
     }
     writeln!(out, "{}: {}", style.bold(&rule.name), details.join(", "))?;
     if rule.limits.is_empty() {

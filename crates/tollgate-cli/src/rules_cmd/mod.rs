@@ -2,6 +2,7 @@
 
 mod files;
 mod lists;
+mod modes;
 mod overrides;
 mod serve;
 
@@ -21,6 +22,7 @@ Examples:
   tollgate rules put shop shop.yaml
   tollgate rules history shop
   tollgate rules rollback shop --to 3
+  tollgate rules mode '*' off                 the kill switch
   tollgate rules audit
 
 Exit codes: 0 fine, 1 the rules are wrong, 2 error.";
@@ -49,6 +51,10 @@ enum Rules {
     History(files::HistoryArgs),
     /// Make an earlier text of a rules file the newest version
     Rollback(files::RollbackArgs),
+    /// Set the mode of a rule while running, or of all: the kill switch
+    Mode(modes::ModeArgs),
+    /// List the modes that were set while running
+    Modes(modes::ModesArgs),
     /// Say who changed what, and when
     Audit(files::AuditArgs),
 }
@@ -98,6 +104,8 @@ pub(crate) fn run(command: &RulesCommand) -> anyhow::Result<Outcome> {
         Rules::Remove(args) => files::remove(args),
         Rules::History(args) => files::history(args),
         Rules::Rollback(args) => files::rollback(args),
+        Rules::Mode(args) => modes::set(args),
+        Rules::Modes(args) => modes::list(args),
         Rules::Audit(args) => files::audit(args),
     }
 }

@@ -26,6 +26,13 @@ pub(super) async fn metrics(
     text.single("tollgate_nodes", "gauge", help, health.nodes);
     let help = "Requests held back in this process; those of other programs are not seen.";
     text.metric("tollgate_queue_depth", "gauge", help);
+    let help = "Bans that ladders of rules have given.";
+    text.metric("tollgate_bans_total", "counter", help);
+    for (domain, rule, count) in context.engine.limiter().bans_given() {
+        text.sample("tollgate_bans_total", &[("domain", &domain), ("rule", &rule)], count);
+    }
+    let help = "Keys that this server banned, and that are still banned.";
+    text.single("tollgate_banned_keys", "gauge", help, context.engine.limiter().banned_keys());
     let help = "How many more than a limit may pass: none, unless rules are synced.";
     text.single("tollgate_overshoot_bound", "gauge", help, health.overshoot_bound);
     let rules = context.rules.status();

@@ -1,5 +1,7 @@
 //! Who is noisy.
 
+use std::collections::HashSet;
+
 use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
@@ -28,6 +30,22 @@ pub(super) async fn top(
     let limit = asked.limit.unwrap_or(LINES).clamp(1, MOST_LINES);
     let telemetry = context.engine.telemetry();
     let (top, error) = telemetry.top(asked.by, asked.domain.as_deref(), limit);
-    let keys: Vec<Value> = top.iter().map(Noise::to_json).collect();
+    let mut keys: Vec<Value> = top.iter().map(Noise::to_json).collect();
+    mark_banned(&context, &mut keys).await;
     Ok(Json(json!({ "keys": keys, "error": error, "window_s": 120 })))
+}
+
+/// Says of keys that a ladder has banned that they are. Who is noisy is said even if the store does
+/// not answer.
+async fn mark_banned(context: &Context, keys: &mut [Value]) {
+    let bans = context.engine.limiter().bans().await.unwrap_or_default();
+    let banned: HashSet<(&str, &str, &str)> =
+        bans.iter().map(|ban| (&*ban.domain, &*ban.rule, &*ban.key)).collect();
+    for key in keys {
+        let [domain, rule, name] = ["domain", "rule", "key"].map(|field| key[field].as_str());
+        let named = domain.zip(rule).zip(name).map(|((domain, rule), name)| (domain, rule, name));
+        if named.is_some_and(|named| banned.contains(&named)) {
+            key["banned"] = json!(true);
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! The rules service: rules, overrides, lists and bans in an embedded database, behind
+//! The rules service: rules, overrides, lists, bans and modes in an embedded database, behind
 //! `/v1/rules`.
 //!
 //! Every change is one transaction: a precondition is checked, the change is made, the whole set
@@ -33,6 +33,7 @@ use routes::{Context, Elsewhere, Guard};
 
 use crate::disk;
 use crate::sources::SourceError;
+use crate::store::AnyLimiter;
 
 /// What a request may have in its body.
 pub(crate) const MAX_BODY: usize = 4 << 20;
@@ -161,9 +162,15 @@ impl RulesService {
         Ok(RulesService { db, tokens: Arc::new(tokens), made_tokens: None, options })
     }
 
-    fn context(&self, stopping: watch::Receiver<bool>, elsewhere: Option<Elsewhere>) -> Context {
-        let clock = self.options.clock.clone();
-        Context { db: self.db.clone(), clock, elsewhere, stopping, probing: Arc::default() }
+    fn context(&self, stopping: watch::Receiver<bool>) -> Context {
+        Context {
+            db: self.db.clone(),
+            clock: self.options.clock.clone(),
+            limiter: None,
+            elsewhere: None,
+            stopping,
+            probing: Arc::default(),
+        }
     }
 
     /// Who is let through to it.
@@ -177,8 +184,10 @@ impl RulesService {
         &self,
         stopping: watch::Receiver<bool>,
         elsewhere: Option<Elsewhere>,
+        limiter: AnyLimiter,
     ) -> Router {
-        routes::routes(self.context(stopping, elsewhere))
+        let context = self.context(stopping);
+        routes::routes(Context { elsewhere, limiter: Some(limiter), ..context })
     }
 
     /// The rules there are now, and what they are called; otherwise what is wrong with them.

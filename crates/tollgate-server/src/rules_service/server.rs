@@ -24,7 +24,7 @@ impl RulesService {
         stop: impl Future<Output = ()>,
     ) -> io::Result<()> {
         let (stopping, seen) = watch::channel(false);
-        let routes = router(self.context(seen, None), self.guard());
+        let routes = router(self.context(seen), self.guard());
         // Who fetches rules has something to ask at once.
         let patience = self.options.header_timeout;
         let bounds =

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use tollgate::rules::RuleLimiter;
-use tollgate::{Action, Call, Check, Clock, MemoryStore, Span, Store, StoreError};
+use tollgate::{Action, Call, Check, Clock, MemoryStore, Note, Notes, Span, Store, StoreError};
 use tollgate::{Verdict, Verdicts};
 use tollgate_redis::RedisStore;
 
@@ -103,6 +103,13 @@ impl Store for AnyStore {
             AnyStore::Redis(shared) => {
                 Box::pin(shared.timed(shared.store.run_while(call, current))).await
             }
+        }
+    }
+
+    async fn note(&self, note: Note<'_>) -> Result<Option<Notes>, StoreError> {
+        match self {
+            AnyStore::Memory(store) => store.note(note).await,
+            AnyStore::Redis(shared) => Box::pin(shared.timed(shared.store.note(note))).await,
         }
     }
 

@@ -26,6 +26,7 @@ fn the_documented_rights_are_enough_and_no_more() {
 rules:
   - { name: plain, per: user, limit: [10/h fixed, 20/s, 30/h sliding, 40/h log, 5 concurrent] }
   - { name: devices, per: user, limit: 3 distinct device/h }
+  - { name: guard, when: user == 'eve', per: user, limit: 1/h, then: ban 1h }
 ";
     for flavour in Flavour::ALL {
         let line = documented(flavour).replace(">password", ">s3cret");
@@ -43,6 +44,8 @@ rules:
             let body = serde_json::json!({ "key": "mail", "limit": "3/h fixed" });
             assert_eq!(http.post(path, &body).0, 200, "{flavour:?} {path}");
         }
+        assert_eq!(http.check("eve")["allowed"], true, "{flavour:?}");
+        assert_eq!(http.check("eve")["reason"], "banned", "{flavour:?}");
         assert_eq!(server.store_state(), "well");
         // Servers that know how to be told a name, and may not be, go on without.
         let log = redis.command(&["ACL", "LOG"]).unwrap();

@@ -93,7 +93,8 @@ impl<S: Store> RuleLimiter<S> {
     ) -> Result<Option<SmallVec<[LimitState; 4]>>, StoreError> {
         let now = self.0.clock.now();
         let current = || self.0.current.load().generation == installed.generation;
-        let enforced = domain.compiled.rules[number as usize].mode != Mode::Shadow;
+        let mode = domain.mode_of(number, now);
+        let enforced = matches!(mode, Mode::Enforce | Mode::Share(_));
         let mut limits = SmallVec::new();
         for (bound, own) in bounds_of(domain, number) {
             let check = Check::new(bound.bucket, Key::Bytes(key.as_bytes()), &bound.limit, amount);
@@ -106,7 +107,8 @@ impl<S: Store> RuleLimiter<S> {
             }
             if own || verdict.remaining < verdict.limit {
                 let quota = bound.limit.quota();
-                limits.push(LimitState { rule: number, quota, verdict, enforced, cost: amount });
+                let cost = amount;
+                limits.push(LimitState { rule: number, quota, verdict, mode, enforced, cost });
             }
         }
         Ok(Some(limits))

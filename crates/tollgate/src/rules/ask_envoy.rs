@@ -12,7 +12,7 @@ use super::envoy::{
     Code, Plan, PlannedCall, RateLimitAnswer, RateLimitRequest, Tree, request_of, status_of,
 };
 use super::limiter::{RuleLimiter, Shared};
-use super::policy::OnError;
+use super::policy::{Mode, OnError};
 use crate::counters::ready;
 use crate::store::{Action, Store};
 use crate::store_error::StoreError;
@@ -27,6 +27,9 @@ impl<S: Store> RuleLimiter<S> {
     ) -> Result<RateLimitAnswer, StoreError> {
         let installed = self.0.current.load_full();
         let plan = match installed.rules.tree(request.domain) {
+            Some(tree) if installed.rules.is_tree_off(tree, self.0.clock.now()) => {
+                Plan::unlimited(request.descriptors.len())
+            }
             Some(tree) => tree.plan(request),
             None if installed.rules.domain(request.domain).is_some() => {
                 return self.ask_rules(request).await;
@@ -155,8 +158,14 @@ async fn carry_out<S: Store>(
     let domain: Arc<str> = tree.domain().into();
     let limit = named.unwrap_or_else(|| domain.clone());
     decision.named = Some(Box::new(Named { domain, limit }));
-    let state =
-        |(limit, verdict)| LimitState { rule: 0, quota: limit, verdict, enforced: true, cost };
+    let state = |(limit, verdict)| LimitState {
+        rule: 0,
+        quota: limit,
+        verdict,
+        mode: Mode::Enforce,
+        enforced: true,
+        cost,
+    };
     let limits: SmallVec<[_; 2]> = plan.quotas().collect();
     decision.limits = limits.into_iter().zip(verdicts).map(state).collect();
     decision.key = plan.key_of(0).map(Into::into);

@@ -9,9 +9,12 @@ use tollgate_core::Time;
 use super::address::Trust;
 use super::attribute::Attribute;
 use super::bans::Bans;
+use super::dedupe::Dedupe;
 use super::expr::{Condition, Expr, Scope};
+use super::ladder::Ladder;
 use super::lists::Lists;
 use super::matcher::Matcher;
+use super::modes::Modes;
 use super::overrides::Overrides;
 use super::policy::{MissingKey, Mode, OnError, Priority, Then, Unmatched};
 use super::schedule::Schedule;
@@ -30,6 +33,7 @@ pub(crate) struct Domain {
     /// Those that stand in the file itself.
     pub(crate) file_overrides: Arc<Overrides>,
     pub(crate) bans: Arc<Bans>,
+    pub(crate) modes: Arc<Modes>,
 }
 
 /// What a file says beside its data.
@@ -80,6 +84,8 @@ pub(crate) struct Rule {
     /// The attributes of the answer that `count` and `cost.settle` look at.
     pub(crate) outcome: Box<[Box<str>]>,
     pub(crate) then: Then,
+    /// The counters behind `then: ban`.
+    pub(crate) ladder: Option<Box<Ladder>>,
     pub(crate) mode: Mode,
     pub(crate) during: Option<Schedule>,
     pub(crate) on_error: OnError,
@@ -87,7 +93,7 @@ pub(crate) struct Rule {
     pub(crate) priority: Priority,
     pub(crate) consistency: Consistency,
     pub(crate) fair: Option<Expr>,
-    pub(crate) dedupe: Option<Expr>,
+    pub(crate) dedupe: Option<Box<Dedupe>>,
 }
 
 impl Rule {

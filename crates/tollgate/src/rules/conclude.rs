@@ -42,6 +42,7 @@ impl Decision {
             named: None,
             held: None,
             without_store: None,
+            starts_ban: false,
         }
     }
 }
@@ -65,7 +66,21 @@ impl<S: Store> Asked<'_, '_, S> {
     }
 
     /// The same, in place of none.
+    #[inline]
     pub(super) fn write_decision<'v>(
+        &self,
+        lease: u64,
+        said: impl Iterator<Item = (usize, &'v Verdict)> + Clone,
+        decision: &mut Decision,
+    ) {
+        match self.demands.has_asides {
+            false => self.write_limits(lease, said, decision),
+            true => self.write_with_asides(lease, said, decision),
+        }
+    }
+
+    /// The same, where every line is a limit.
+    pub(super) fn write_limits<'v>(
         &self,
         lease: u64,
         said: impl Iterator<Item = (usize, &'v Verdict)> + Clone,
@@ -78,6 +93,7 @@ impl<S: Store> Asked<'_, '_, S> {
                 rule: demand.rule,
                 quota: line.bound.limit.quota(),
                 verdict: *verdict,
+                mode: demand.mode,
                 enforced: demand.enforced,
                 cost: line.cost,
             }
@@ -109,6 +125,19 @@ impl<S: Store> Asked<'_, '_, S> {
         }
         let demand = self.demands.demands.iter().find(|demand| Some(demand.rule) == decision.rule);
         decision.key = demand.map(|demand| self.demands.keys[demand.key.clone()].into());
+    }
+
+    /// What is kept of what a line was charged.
+    pub(super) fn held_line(&self, line: &Line<'_>) -> HeldLine {
+        let demand = &self.demands.demands[line.demand];
+        HeldLine {
+            rule: demand.rule,
+            bound: line.bound.clone(),
+            key: self.demands.keys[line.key.clone()].into(),
+            cost: line.cost,
+            charged: demand.charged,
+            kind: line.kind,
+        }
     }
 
     /// What is kept of what these lines were charged: nothing, if it can no longer change.
@@ -146,17 +175,5 @@ impl<S: Store> Asked<'_, '_, S> {
             lines.push(self.held_line(line));
         }
         Some(Box::new(Held::new(lease, lines, self.now, open, !self.shares.is_empty())))
-    }
-
-    fn held_line(&self, line: &Line<'_>) -> HeldLine {
-        let demand = &self.demands.demands[line.demand];
-        HeldLine {
-            rule: demand.rule,
-            bound: line.bound.clone(),
-            key: self.demands.keys[line.key.clone()].into(),
-            cost: line.cost,
-            charged: demand.charged,
-            kind: line.kind,
-        }
     }
 }

@@ -1,8 +1,8 @@
-//! Rules that are data: lists, overrides and bans that come and go while the file stays.
+//! Rules that are data: lists, overrides, bans and modes that come and go while the file stays.
 
 use serde::{Deserialize, Serialize};
 
-/// Lists, overrides and bans from outside the file. They add to what the file says; a list replaces
+/// Lists, overrides, bans and modes from outside the file. They add to what the file says; a list replaces
 /// the file's of the same name, an override goes before the file's about the same clients.
 ///
 /// ```
@@ -31,6 +31,40 @@ pub struct Data {
     /// Keys that are refused whatever their counters say.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub bans: Vec<BanData>,
+    /// Modes of rules, instead of those in the file.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub modes: Vec<ModeData>,
+}
+
+/// The mode of a rule, set while running; of all rules it is a kill switch.
+///
+/// ```
+/// use tollgate::rules::{Data, ModeData, Rules};
+/// use tollgate::{Limiter, Request};
+///
+/// let rules: Rules = "rules: [{ name: api, limit: 1/h }]".parse()?;
+/// let off = ModeData { rule: "*".into(), mode: "off".into(), ..ModeData::default() };
+/// let limiter = Limiter::from_rules(rules.with_data(&Data { modes: vec![off], ..Data::default() })?);
+/// assert!((0..10).all(|_| limiter.decide(&Request::empty()).allowed));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ModeData {
+    /// Which domain it is in. May be left out if there is only one, and where the rule is `*`, which
+    /// then means all rules of all domains.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub domain: Option<String>,
+    /// The rule, or `*` for all of them, which goes before the modes of single rules.
+    pub rule: String,
+    /// `enforce`, `shadow`, `enforce 10%` or `off`.
+    pub mode: String,
+    /// Until when: `2027-01-01`, or with a time of day. Until it is removed if left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
+    /// Why, for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// A key that a rule refuses.

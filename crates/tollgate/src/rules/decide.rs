@@ -9,6 +9,7 @@ use tollgate_core::{Span, Time, Verdict};
 use super::bans;
 use super::compiled::Domain;
 use super::decision::{Decision, Reason};
+use super::dedupe::remembers;
 use super::demand::{self, Demands, Line, LineKind, Matched};
 use super::facts::Facts;
 use super::installed::Installed;
@@ -39,6 +40,10 @@ pub(crate) async fn decide<S: Store>(
     loop {
         let installed = limiter.current.load_full();
         if let Some(tree) = installed.rules.tree_of(request) {
+            if installed.rules.is_tree_off(tree, limiter.clock.now()) {
+                *decision = Decision::none();
+                return;
+            }
             *decision = ask_envoy::decide(limiter, tree, request, charging).await;
             return;
         }
@@ -58,6 +63,7 @@ pub(crate) async fn decide<S: Store>(
                 Unmatched::Allow => (true, Reason::Unmatched, 200, None),
                 Unmatched::Deny => (false, Reason::Unmatched, 503, None),
             },
+            Matched::SwitchedOff => (true, Reason::Unmatched, 200, None),
             Matched::Allowed { rule } => (true, Reason::AllowedByRule, 200, Some(rule)),
             Matched::Denied { rule } => {
                 let code = rules.rules[rule as usize].then.status();
@@ -127,6 +133,9 @@ impl<'a, 'd, S: Store> Asked<'a, 'd, S> {
             true => match self.ask_once(lease).await {
                 Ok(Some(verdicts)) => {
                     self.write_decision(lease, (0..).zip(&verdicts), decision);
+                    if self.demands.has_asides && !decision.allowed {
+                        Box::pin(self.refused(limiter, decision)).await;
+                    }
                     return true;
                 }
                 Ok(None) => return false,
@@ -148,7 +157,13 @@ impl<'a, 'd, S: Store> Asked<'a, 'd, S> {
             other => other,
         };
         match outcome {
-            Ok(true) => Some(self.decision_of(lease, &mut answers)),
+            Ok(true) => {
+                let mut decision = self.decision_of(lease, &mut answers);
+                if self.demands.has_asides && !decision.allowed {
+                    self.refused(limiter, &mut decision).await;
+                }
+                Some(decision)
+            }
             Ok(false) => None,
             Err(_) => self.without_store(limiter, lease).await,
         }
@@ -169,11 +184,13 @@ impl<'a, 'd, S: Store> Asked<'a, 'd, S> {
             answers.extend((0..).zip(verdicts));
             return Ok(true);
         }
-        let known = self.values_seen_before(lease).await?;
-        let Some(known) = known else { return Ok(false) };
-        let looked_at = self.lines(|line| {
-            !self.demands.demands[line.demand].charged && line.kind == LineKind::Limit
+        let known = self.seen_before(lease).await?;
+        let Some(mut known) = known else { return Ok(false) };
+        let mut looked_at = self.lines(|line| {
+            let is_asked = matches!(line.kind, LineKind::Limit | LineKind::Ban);
+            !self.demands.demands[line.demand].charged && is_asked
         });
+        looked_at.retain(|line| !self.is_known(&known, *line));
         if !looked_at.is_empty() {
             let action = Action::Try { max_wait: Span::MAX };
             let Some(verdicts) = self.run(action, &looked_at, lease).await? else {
@@ -184,9 +201,9 @@ impl<'a, 'd, S: Store> Asked<'a, 'd, S> {
                 return Ok(true);
             }
         }
-        let Some(allowed) = self.take(lease, known, answers).await? else { return Ok(false) };
+        let Some(allowed) = self.take(lease, &mut known, answers).await? else { return Ok(false) };
         if allowed {
-            self.shadow(lease, answers).await?;
+            self.shadow(lease, &known, answers).await?;
         }
         Ok(true)
     }
@@ -213,7 +230,7 @@ impl<'a, 'd, S: Store> Asked<'a, 'd, S> {
     async fn take(
         &self,
         lease: u64,
-        mut known: SmallVec<[usize; 2]>,
+        known: &mut SmallVec<[usize; 2]>,
         answers: &mut Answers,
     ) -> Result<Option<bool>, StoreError> {
         loop {
@@ -222,17 +239,18 @@ impl<'a, 'd, S: Store> Asked<'a, 'd, S> {
                 demand.enforced && demand.charged
             });
             let wanted: SmallVec<[usize; 6]> =
-                wanted.into_iter().filter(|line| !skips(&known, *line)).collect();
+                wanted.into_iter().filter(|line| !self.is_known(known, *line)).collect();
             if wanted.is_empty() {
                 return Ok(Some(true));
             }
             let verdicts = self.run(self.taking(), &wanted, lease).await?;
             let Some(verdicts) = verdicts else { return Ok(None) };
-            let raced = wanted.iter().zip(&verdicts).find(|(line, verdict)| {
-                self.demands.lines[**line].kind == LineKind::Seen && !verdict.allowed
-            });
+            let raced = wanted
+                .iter()
+                .zip(&verdicts)
+                .find(|(line, verdict)| remembers(&self.demands.lines[**line]) && !verdict.allowed);
             if let Some((line, _)) = raced {
-                // Somebody else was first to bring this value.
+                // Somebody else was first to bring this value or id.
                 known.push(*line);
                 continue;
             }
@@ -245,28 +263,38 @@ impl<'a, 'd, S: Store> Asked<'a, 'd, S> {
     }
 
     /// Rules in shadow are charged each on its own, for requests that pass.
-    async fn shadow(&self, lease: u64, answers: &mut Answers) -> Result<(), StoreError> {
+    async fn shadow(
+        &self,
+        lease: u64,
+        known: &[usize],
+        answers: &mut Answers,
+    ) -> Result<(), StoreError> {
         for (index, demand) in self.demands.demands.iter().enumerate() {
             if demand.enforced || !demand.charged {
                 continue;
             }
-            let lines = self.lines(|line| line.demand == index && line.kind == LineKind::Limit);
+            let asked = |kind| matches!(kind, LineKind::Limit | LineKind::Once);
+            let mut lines = self.lines(|line| line.demand == index && asked(line.kind));
+            lines.retain(|line| !self.is_known(known, *line));
             if lines.is_empty() {
                 continue;
             }
             if let Some(verdicts) = self.run(self.taking(), &lines, lease).await? {
+                let raced = lines.iter().zip(&verdicts).any(|(line, verdict)| {
+                    remembers(&self.demands.lines[*line]) && !verdict.allowed
+                });
+                if raced {
+                    continue;
+                }
                 answers.extend(lines.iter().copied().zip(verdicts));
             }
         }
         Ok(())
     }
 
-    /// The lines of values that were seen before: neither they nor the count after them are asked.
-    async fn values_seen_before(
-        &self,
-        lease: u64,
-    ) -> Result<Option<SmallVec<[usize; 2]>>, StoreError> {
-        let seen = self.lines(|line| line.kind == LineKind::Seen);
+    /// The lines of values and ids that were seen before.
+    async fn seen_before(&self, lease: u64) -> Result<Option<SmallVec<[usize; 2]>>, StoreError> {
+        let seen = self.lines(remembers);
         if seen.is_empty() {
             return Ok(Some(SmallVec::new()));
         }
@@ -310,9 +338,4 @@ impl<'a, 'd, S: Store> Asked<'a, 'd, S> {
         let current = move || self.current.load().generation == generation;
         self.store.run_while(Call { action, checks }, current)
     }
-}
-
-/// Whether a line is that of a value seen before, or the count right after it.
-fn skips(known: &[usize], line: usize) -> bool {
-    known.iter().any(|seen| line == *seen || line == seen + 1)
 }

@@ -90,6 +90,7 @@ pub struct Decision {
     pub(crate) named: Option<Box<Named>>,
     pub(crate) held: Option<Box<super::held::Held>>,
     pub(crate) without_store: Option<OnError>,
+    pub(crate) starts_ban: bool,
 }
 
 /// A key that most often needs no memory of its own.
@@ -128,6 +129,7 @@ pub(crate) struct LimitState {
     pub(crate) rule: u32,
     pub(crate) quota: Quota,
     pub(crate) verdict: Verdict,
+    pub(crate) mode: Mode,
     pub(crate) enforced: bool,
     pub(crate) cost: u64,
 }
@@ -197,7 +199,7 @@ impl Decision {
                 quota: state.quota,
                 verdict: state.verdict,
                 cost: state.cost,
-                mode: rule.map(|rule| rule.mode).unwrap_or_default(),
+                mode: state.mode,
                 enforced: state.enforced,
             }
         })
@@ -213,6 +215,20 @@ impl Decision {
     /// refused, or this node's share of the limits decided.
     pub fn without_store(&self) -> Option<OnError> {
         self.without_store
+    }
+
+    /// Whether this refusal was the last one needed: its key is banned from now on, by the ladder of
+    /// the [rule](Decision::rule).
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Request};
+    /// let limiter = Limiter::from_rules("rules: [{ name: a, limit: 1/h, then: ban 1min }]".parse()?);
+    /// let starts = [(); 3].map(|()| limiter.decide(&Request::empty()).starts_ban());
+    /// assert_eq!(starts, [false, true, false]);
+    /// # Ok::<(), tollgate::rules::Diagnostics>(())
+    /// ```
+    pub fn starts_ban(&self) -> bool {
+        self.starts_ban
     }
 
     /// Whether it matters how the request goes: it holds a place of a limit on concurrency, or a

@@ -4,25 +4,29 @@ use std::ops::Range;
 use std::time::Duration;
 
 use smallvec::SmallVec;
-use tollgate_core::Time;
+use tollgate_core::{Span, Time};
 
 use super::attribute::Attribute;
 use super::compiled::{Bound, CostOf, Domain, Gives, KeyPart, Rule, RuleLimit};
+use super::dedupe::write_part;
 use super::expr::On;
 use super::facts::{Facts, Identity};
 use super::held::is_place;
 use super::key::{KeyBytes, KeyWriter};
+use super::ladder;
 use super::matcher::Hit;
 use super::policy::{MissingKey, Mode, Then};
 use super::request::Follow;
 use crate::identity::stable_hash;
-use crate::{Check, Former, Key};
+use crate::{Check, Consistency, Former, Key};
 
 /// What a domain's rules make of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Matched {
     /// No rule is about it.
     Nothing,
+    /// Those that are about it are switched off.
+    SwitchedOff,
     /// A rule lets it pass, whatever others say.
     Allowed { rule: u32 },
     /// A rule refuses it outright.
@@ -40,6 +44,7 @@ pub(crate) struct Demand {
     /// Where its key is in the bytes.
     pub(crate) key: Range<usize>,
     pub(crate) cost: u64,
+    pub(crate) mode: Mode,
     /// Whether its refusal counts.
     pub(crate) enforced: bool,
     /// Whether it is charged; otherwise it is only asked whether it would allow the request.
@@ -75,6 +80,17 @@ pub(crate) enum LineKind {
     Seen,
     /// How many values were seen: asked only for one that was not.
     CountOf,
+    /// Whether the key is banned.
+    Ban,
+    /// Whether a request with the same id was charged before: then this one is not.
+    Once,
+}
+
+impl LineKind {
+    /// Whether it is asked beside the limits, and not told of among them.
+    pub(crate) fn is_aside(self) -> bool {
+        matches!(self, LineKind::Ban | LineKind::Once)
+    }
 }
 
 /// All demands of a request, with their keys.
@@ -84,6 +100,8 @@ pub(crate) struct Demands<'d> {
     pub(crate) lines: SmallVec<[Line<'d>; 6]>,
     /// Every limit is enforced and charged: one call decides.
     pub(crate) is_simple: bool,
+    /// Some lines are asked beside the limits.
+    pub(crate) has_asides: bool,
     /// How long the request may be held back, whatever its rules say.
     pub(crate) patience: Duration,
     /// Who asks for its outcome.
@@ -97,6 +115,7 @@ impl<'d> Demands<'d> {
             demands: SmallVec::new(),
             lines: SmallVec::new(),
             is_simple: true,
+            has_asides: false,
             patience: Duration::ZERO,
             follow: Follow::ByRules,
         }
@@ -112,8 +131,12 @@ impl<'d> Demands<'d> {
     ) -> Check<'c> {
         let demand = &self.demands[line.demand];
         let rule = &rules[demand.rule as usize];
-        let patience = rule.then.patience().max(self.patience).into();
-        let consistency = rule.consistency;
+        let (patience, consistency) = match line.kind {
+            // Nobody waits for the end of a ban.
+            LineKind::Ban => (Span::ZERO, ladder::consistency(rule.consistency)),
+            LineKind::Once => (Span::ZERO, Consistency::Strict),
+            _ => (rule.then.patience().max(self.patience).into(), rule.consistency),
+        };
         let key = Key::Bytes(&self.keys[line.key.clone()]);
         let check = Check::new(line.bound.bucket, key, &line.bound.limit, line.cost);
         Check { lease, former, patience, consistency, ..check }
@@ -144,16 +167,23 @@ pub(crate) fn find<'d>(
     let compiled = &*domain.compiled;
     let mut hits = compiled.matcher.find(facts, &domain.lists);
     let rule_of = |hit: &Hit| &compiled.rules[hit.rule as usize];
-    hits.retain(|hit| rule_of(hit).during.as_ref().is_none_or(|during| during.covers(now)));
+    let mut any_off = false;
+    hits.retain(|hit| {
+        let is_off = domain.mode_of(hit.rule, now) == Mode::Off;
+        any_off |= is_off;
+        !is_off && rule_of(hit).during.as_ref().is_none_or(|during| during.covers(now))
+    });
+    let is_enforced = |hit: &Hit| domain.mode_of(hit.rule, now) == Mode::Enforce;
     let outright =
-        |then: fn(&Rule) -> bool| hits.iter().find(|hit| then(rule_of(hit))).map(|hit| hit.rule);
+        |then: &dyn Fn(&Hit) -> bool| hits.iter().find(|hit| then(hit)).map(|hit| hit.rule);
     if hits.is_empty() {
-        return Matched::Nothing;
+        let is_off = any_off || domain.modes.are_all_off(now);
+        return if is_off { Matched::SwitchedOff } else { Matched::Nothing };
     }
-    if let Some(rule) = outright(|rule| rule.then == Then::Allow) {
+    if let Some(rule) = outright(&|hit| rule_of(hit).then == Then::Allow) {
         return Matched::Allowed { rule };
     }
-    if let Some(rule) = outright(|rule| rule.limits.is_empty() && rule.mode == Mode::Enforce) {
+    if let Some(rule) = outright(&|hit| rule_of(hit).limits.is_empty() && is_enforced(hit)) {
         return Matched::Denied { rule };
     }
     let mut plan = None;
@@ -188,19 +218,20 @@ impl<'d> Builder<'_, 'd, '_, '_> {
         let rule = &self.domain.compiled.rules[number as usize];
         let start = self.into.keys.len();
         let complete = self.write_key(rule);
+        let mode = self.domain.mode_of(number, self.now);
         match (complete, rule.missing_key) {
             (true, _) | (false, MissingKey::Shared) => {}
             (false, MissingKey::Skip) => {
                 self.into.keys.truncate(start);
                 return Added::Done;
             }
-            (false, MissingKey::Deny) if rule.mode == Mode::Enforce => return Added::KeyMissing,
+            (false, MissingKey::Deny) if mode == Mode::Enforce => return Added::KeyMissing,
             (false, MissingKey::Deny) => {}
         }
         let key = start..self.into.keys.len();
-        let enforced = match rule.mode {
+        let enforced = match mode {
             Mode::Enforce => true,
-            Mode::Shadow => false,
+            Mode::Shadow | Mode::Off => false,
             Mode::Share(percent) => self.share_of(rule, key.clone()) < percent,
         };
         let cost = self.cost(rule);
@@ -208,6 +239,7 @@ impl<'d> Builder<'_, 'd, '_, '_> {
             rule: number,
             key: key.clone(),
             cost: cost.unwrap_or(1),
+            mode,
             enforced,
             charged: self.is_charged(rule),
         };
@@ -315,6 +347,21 @@ impl<'d> Builder<'_, 'd, '_, '_> {
             kind: LineKind::Limit,
             origin: Origin::Rule,
         };
+        if let Some(ladder) = rule.ladder.as_ref().filter(|_| demand.enforced) {
+            self.into.has_asides = true;
+            let ban = Line { kind: LineKind::Ban, cost: 0, ..line(&ladder.ban) };
+            self.into.lines.push(ban);
+        }
+        if let Some(dedupe) = &rule.dedupe
+            && let Some(id) = dedupe.of.value(self.on)
+        {
+            (self.into.has_asides, self.into.is_simple) = (true, false);
+            let start = self.into.keys.len();
+            write_part(&mut self.into.keys, demand.key.clone(), Some(&id));
+            let key = start..self.into.keys.len();
+            let once = Line { kind: LineKind::Once, key, cost: 1, ..line(&dedupe.seen) };
+            self.into.lines.push(once);
+        }
         let granted = domain.overrides.of_rule(number, self.on, self.now);
         if let Some(Gives::Limits(limits)) = granted {
             let granted = |bound| Line { origin: Origin::Override, ..line(bound) };
@@ -337,14 +384,8 @@ impl<'d> Builder<'_, 'd, '_, '_> {
                 RuleLimit::Distinct(distinct) => {
                     self.into.is_simple = false;
                     let start = self.into.keys.len();
-                    let key = self.into.keys[demand.key.clone()].to_vec();
-                    self.into.keys.extend_from_slice(&key);
-                    self.into.keys.push(b'|');
-                    let mut writer = KeyWriter::new(&mut self.into.keys);
-                    match distinct.of.value(self.on) {
-                        Some(value) => writer.value(&value),
-                        None => writer.missing(),
-                    }
+                    let value = distinct.of.value(self.on);
+                    write_part(&mut self.into.keys, demand.key.clone(), value.as_ref());
                     let key = start..self.into.keys.len();
                     let seen = Line { kind: LineKind::Seen, key, cost: 1, ..line(&distinct.seen) };
                     let count = Line { kind: LineKind::CountOf, cost: 1, ..line(&distinct.count) };

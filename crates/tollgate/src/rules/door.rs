@@ -77,7 +77,7 @@ impl Rules {
 fn beyond(rule: &Rule, door: Door) -> Vec<(&'static str, &'static str)> {
     let mut beyond = Vec::new();
     match &rule.then {
-        Then::Allow | Then::Deny { .. } => {}
+        Then::Allow | Then::Deny { .. } | Then::Ban(_) => {}
         Then::Delay { .. } if door.can_delay() => {}
         Then::Delay { .. } => {
             beyond.push(("`then: delay`", "the request passes at once, and is charged"))
@@ -89,9 +89,6 @@ fn beyond(rule: &Rule, door: Door) -> Vec<(&'static str, &'static str)> {
         Then::Defer => {
             beyond.push(("`then: defer`", "requests over the limit are refused with 429"))
         }
-        Then::Ban(_) => {
-            beyond.push(("`then: ban`", "requests over the limit are refused, nobody is banned"))
-        }
         Then::Shed => beyond.push((
             "`then: shed`",
             "requests over the limit are refused with 503, whatever their priority",
@@ -102,9 +99,6 @@ fn beyond(rule: &Rule, door: Door) -> Vec<(&'static str, &'static str)> {
     }
     if rule.fair.is_some() {
         beyond.push(("`fair`", "who comes first has the limit first"));
-    }
-    if rule.dedupe.is_some() {
-        beyond.push(("`dedupe`", "a retry is charged again"));
     }
     let settles = rule.cost.as_ref().is_some_and(|cost| cost.settle.is_some());
     if settles && !door.sees_outcomes() {

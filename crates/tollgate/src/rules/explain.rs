@@ -3,15 +3,17 @@
 use std::time::Duration;
 
 use serde::Serialize;
+use tollgate_core::{Time, Verdict};
 
 use super::Request;
 use super::compiled::{Domain, Rule};
-use super::decide::{Charging, decide};
+use super::decide::{Asked, Charging, decide};
 use super::decision::Decision;
 use super::demand::{self, Demands, LineKind, Origin};
 use super::facts::Facts;
 use super::limiter::Shared;
 use super::matcher::Miss;
+use super::policy::Mode;
 use crate::Store;
 
 /// What rules make of a request.
@@ -53,6 +55,9 @@ pub struct RuleExplanation {
     pub why_not: Option<String>,
     /// Its mode.
     pub mode: String,
+    /// What the file says, if another mode was set while running.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file_mode: Option<String>,
     /// What it does with what it refuses.
     pub then: &'static str,
     /// The bucket its counters are in.
@@ -60,6 +65,12 @@ pub struct RuleExplanation {
     /// Whose counter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
+    /// How long the key is still banned by the rule's ladder, rounded up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub banned_ms: Option<u64>,
+    /// Whether a request with the same id was charged before, so that this one is not.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub repeated: bool,
     /// Its limits for this request.
     pub limits: Vec<LimitExplanation>,
 }
@@ -94,14 +105,23 @@ pub(crate) async fn explain<S: Store>(limiter: &Shared<S>, request: &Request<'_>
     let installed = limiter.current.load_full();
     let domain = installed.rules.domain_of(request);
     let mut ip = None;
-    let rules = domain.map(|domain| {
+    let now = limiter.clock.now();
+    let demands = domain.and_then(|domain| {
         let facts = Facts::new(request, &domain.compiled.trust);
         ip = facts.ip().map(|ip| ip.to_string());
-        let now = limiter.clock.now();
-        let demands = demand::of(domain, &facts, now);
+        demand::of(domain, &facts, now)
+    });
+    let asides = match (domain, &demands) {
+        (Some(domain), Some(demands)) => {
+            Asked::new(limiter, &installed, domain, demands, now, Charging::Dry).asides().await
+        }
+        _ => Vec::new(),
+    };
+    let rules = domain.map(|domain| {
+        let facts = Facts::new(request, &domain.compiled.trust);
         let explained = domain.compiled.rules.iter().enumerate().map(|(number, rule)| {
             let why_not = why_not(domain, number as u32, rule, &facts, now);
-            explain_rule(domain, number as u32, why_not, demands.as_ref(), &decision)
+            explain_rule(domain, number as u32, now, why_not, demands.as_ref(), &asides, &decision)
         });
         explained.collect()
     });
@@ -125,12 +145,14 @@ fn why_not(
     number: u32,
     rule: &Rule,
     facts: &Facts<'_>,
-    now: tollgate_core::Time,
+    now: Time,
 ) -> Option<String> {
     let miss = domain.compiled.matcher.miss(number, facts, &domain.lists).map(|miss| match miss {
         Miss::Route => "its route is another".to_owned(),
         Miss::When => "its condition does not hold".to_owned(),
     });
+    let is_off = || domain.mode_of(number, now) == Mode::Off;
+    let miss = miss.or_else(|| is_off().then(|| "it is switched off".to_owned()));
     let asleep = || rule.during.as_ref().is_some_and(|during| !during.covers(now));
     miss.or_else(|| asleep().then(|| "it is not in force at this time".to_owned()))
 }
@@ -138,8 +160,10 @@ fn why_not(
 fn explain_rule(
     domain: &Domain,
     number: u32,
+    now: Time,
     why_not: Option<String>,
     demands: Option<&Demands<'_>>,
+    asides: &[(usize, Verdict)],
     decision: &Decision,
 ) -> RuleExplanation {
     let rule = &domain.compiled.rules[number as usize];
@@ -151,11 +175,25 @@ fn explain_rule(
     if why_not.is_none() && found.is_none() && demands.is_some() && !rule.limits.is_empty() {
         why_not = Some("the request lacks an attribute it counts by".to_owned());
     }
+    // What was refused beside the limits, of that kind.
+    let aside = |kind| {
+        let (demands, index) = found?;
+        let is_its = |(line, verdict): &&(usize, Verdict)| {
+            let line = &demands.lines[*line];
+            line.demand == index && line.kind == kind && !verdict.allowed
+        };
+        asides.iter().find(is_its).map(|(_, verdict)| verdict)
+    };
+    let banned = aside(LineKind::Ban).and_then(Verdict::retry_after);
+    let mode = domain.mode_of(number, now);
     RuleExplanation {
+        banned_ms: banned.map(|rest| millis_up(rest.into())),
+        repeated: aside(LineKind::Once).is_some(),
         name: rule.name.to_string(),
         matches: why_not.is_none(),
         why_not,
-        mode: rule.mode.to_string(),
+        mode: mode.to_string(),
+        file_mode: (mode != rule.mode).then(|| rule.mode.to_string()),
         then: rule.then.name(),
         bucket: rule.bucket.to_string(),
         key: found.map(|(demands, index)| demands.key(&demands.demands[index]).to_owned()),
@@ -175,7 +213,10 @@ fn explain_limits(
     // Both are in the order of the rules.
     let mut states = decision.limits.iter().filter(|state| state.rule == rule);
     let lines = demands.lines.iter();
-    let lines = lines.filter(|line| line.demand == index && line.kind != LineKind::Seen);
+    let lines = lines.filter(|line| {
+        let is_told = line.kind != LineKind::Seen && !line.kind.is_aside();
+        line.demand == index && is_told
+    });
     lines
         .filter_map(|line| {
             let state = states.next()?;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 
+use super::ban_book::Book;
 use super::decide::{Charging, decide};
 use super::decision::Decision;
 use super::explain::{Explanation, explain};
@@ -52,6 +53,8 @@ pub(crate) struct Shared<S> {
     pub(crate) local: OnceLock<Local>,
     /// Who wants to know how charges were settled.
     pub(crate) settled: SettledTo,
+    /// The bans that ladders have given.
+    pub(crate) book: Book,
 }
 
 impl<S> Clone for RuleLimiter<S> {
@@ -63,8 +66,8 @@ impl<S> Clone for RuleLimiter<S> {
 impl<S> RuleLimiter<S> {
     pub(crate) fn new(rules: Rules, store: S, clock: Clock) -> RuleLimiter<S> {
         let current = ArcSwap::from_pointee(Installed::first(rules));
-        let (local, settled) = (OnceLock::new(), SettledTo::default());
-        RuleLimiter(Arc::new(Shared { store, clock, current, local, settled }))
+        let (local, settled, book) = (OnceLock::new(), SettledTo::default(), Book::default());
+        RuleLimiter(Arc::new(Shared { store, clock, current, local, settled, book }))
     }
 
     /// The store that decides.

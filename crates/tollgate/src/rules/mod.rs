@@ -48,8 +48,10 @@
 mod address;
 mod adjust;
 mod adjust_key;
+mod aside;
 mod ask_envoy;
 mod attribute;
+mod ban_book;
 mod bans;
 mod cases;
 mod compile;
@@ -58,6 +60,7 @@ mod conclude;
 mod data;
 mod decide;
 mod decision;
+mod dedupe;
 mod demand;
 mod diagnostic;
 mod door;
@@ -71,12 +74,14 @@ mod held;
 mod info;
 mod installed;
 mod key;
+mod ladder;
 mod limiter;
 mod lists;
 mod load;
 mod local;
 mod matcher;
 mod mend;
+mod modes;
 mod moment;
 mod overrides;
 mod owed;
@@ -101,12 +106,14 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
+use tollgate_core::Time;
 
 pub use address::rightmost_stranger;
 pub use adjust::Adjustment;
 pub use adjust_key::KeyAdjustment;
+pub use ban_book::LadderBan;
 pub use cases::CaseResult;
-pub use data::{BanData, Data, DataError, ListData, OverrideData};
+pub use data::{BanData, Data, DataError, ListData, ModeData, OverrideData};
 pub use decision::{Decision, LimitStatus, Reason, RulePlace};
 pub use diagnostic::{CODES, Diagnostic, Diagnostics, Finding, Severity};
 pub use door::Door;
@@ -150,6 +157,8 @@ struct Set {
     by_name: HashMap<Box<str>, usize>,
     /// Domains that were written for Envoy's rate limit service.
     trees: HashMap<Box<str>, Arc<Tree>>,
+    /// Those that were switched off.
+    trees_off: HashMap<Box<str>, modes::Set>,
     cases: Vec<DomainCase>,
     /// What is doubtful about them.
     found: Diagnostics,
@@ -206,11 +215,18 @@ impl Rules {
         found.sort();
         match found.has_errors() {
             true => Err(found),
-            false => Ok(Rules(Arc::new(Set { domains, by_name, trees, cases, found }))),
+            false => Ok(Rules(Arc::new(Set {
+                domains,
+                by_name,
+                trees,
+                trees_off: HashMap::new(),
+                cases,
+                found,
+            }))),
         }
     }
 
-    /// The same rules with lists, overrides and bans from elsewhere, instead of those given before.
+    /// The same rules with lists, overrides, bans and modes from elsewhere, instead of those given before.
     pub fn with_data(&self, data: &Data) -> Result<Rules, DataError> {
         let (rules, mut wrong) = self.with_fitting_data(data);
         if wrong.is_empty() { Ok(rules) } else { Err(wrong.swap_remove(0)) }
@@ -229,9 +245,12 @@ impl Rules {
     /// # Ok::<(), tollgate::rules::Diagnostics>(())
     /// ```
     pub fn with_fitting_data(&self, data: &Data) -> (Rules, Vec<DataError>) {
-        let (domains, wrong) = compile::data(&self.0.domains, data);
+        let trees = self.0.trees.keys().map(|name| &**name).collect::<Vec<_>>();
+        let compile::WithData { domains, trees_off, wrong } =
+            compile::data(&self.0.domains, &trees, data);
         let rules = Rules(Arc::new(Set {
             domains,
+            trees_off,
             by_name: self.0.by_name.clone(),
             trees: self.0.trees.clone(),
             cases: self.0.cases.clone(),
@@ -298,6 +317,12 @@ impl Rules {
             (None, [only]) if self.0.trees.is_empty() => Some(only),
             (None, _) => self.domain(compile::DEFAULT_DOMAIN),
         }
+    }
+
+    /// Whether a domain that was written for Envoy is switched off.
+    fn is_tree_off(&self, tree: &Tree, now: Time) -> bool {
+        let off = &self.0.trees_off;
+        !off.is_empty() && off.get(tree.domain()).is_some_and(|set| set.now(now).is_some())
     }
 
     fn tree(&self, domain: &str) -> Option<&Tree> {

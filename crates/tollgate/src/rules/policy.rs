@@ -100,6 +100,36 @@ pub enum Mode {
     Shadow,
     /// They do for so many of a hundred keys, always the same ones.
     Share(u8),
+    /// The rule is not asked at all.
+    Off,
+}
+
+impl std::str::FromStr for Mode {
+    type Err = String;
+
+    /// ```
+    /// use tollgate::rules::Mode;
+    /// assert_eq!("enforce 10%".parse(), Ok(Mode::Share(10)));
+    /// assert!("on".parse::<Mode>().is_err());
+    /// ```
+    fn from_str(text: &str) -> Result<Mode, String> {
+        match text.trim() {
+            "enforce" => return Ok(Mode::Enforce),
+            "shadow" => return Ok(Mode::Shadow),
+            "off" => return Ok(Mode::Off),
+            _ => {}
+        }
+        let share = text.trim().strip_prefix("enforce").and_then(|rest| rest.strip_suffix('%'));
+        match share.and_then(|share| share.trim().parse().ok()) {
+            Some(100) => Ok(Mode::Enforce),
+            Some(percent @ 1..100) => Ok(Mode::Share(percent)),
+            _ => Err(format!(
+                "{:?} is no mode: use `enforce`, `shadow`, `off`, or `enforce 10%` for some of the \
+                 keys",
+                text.chars().take(40).collect::<String>()
+            )),
+        }
+    }
 }
 
 impl fmt::Display for Mode {
@@ -108,6 +138,7 @@ impl fmt::Display for Mode {
             Mode::Enforce => f.write_str("enforce"),
             Mode::Shadow => f.write_str("shadow"),
             Mode::Share(percent) => write!(f, "enforce {percent}%"),
+            Mode::Off => f.write_str("off"),
         }
     }
 }

@@ -53,7 +53,8 @@ impl<S: Store> Asked<'_, '_, S> {
             let rule = self.demands.demands[line.demand].rule;
             return plain(false, 503, Some(rule), OnError::Deny);
         }
-        let wanted = self.lines(|line| on_error(line) == Some(OnError::Local));
+        let wanted =
+            self.lines(|line| !line.kind.is_aside() && on_error(line) == Some(OnError::Local));
         if wanted.is_empty() {
             return plain(true, 200, None, OnError::Allow);
         }
@@ -76,6 +77,7 @@ impl<S: Store> Asked<'_, '_, S> {
             is_simple: wanted.iter().map(whole).all(|line| {
                 self.demands.demands[line.demand].charged && line.kind == LineKind::Limit
             }),
+            has_asides: false,
             patience: self.demands.patience,
             follow: self.demands.follow,
         };

@@ -92,8 +92,8 @@ pub(crate) struct Rule {
     pub(crate) during: Option<At<Schedule>>,
     /// `fair: { by: org }`.
     pub(crate) fair: Option<At<String>>,
-    /// The expression that names a request, so that a retry is charged once.
-    pub(crate) dedupe: Option<At<String>>,
+    /// The expression that names a request, so that a retry is charged once, and for how long.
+    pub(crate) dedupe: Option<(At<String>, Option<Duration>)>,
 }
 
 /// When a rule applies.

@@ -1,6 +1,4 @@
-//! Changes of overrides, bans and lists.
-
-use tollgate::rules::BanData;
+//! Changes of overrides, bans, modes and lists.
 
 use super::super::db::elements::{self, Element};
 use super::super::db::{Keeper, lists};
@@ -12,7 +10,7 @@ fn entry(action: &'static str, subject: String, detail: String) -> Entry {
     Entry { action, subject, from: None, to: None, detail }
 }
 
-/// Adds an override or a ban; says its id.
+/// Adds an element; says its id.
 pub(in super::super) fn add_element<T: Element>(
     keeper: &mut Keeper,
     request: &Request,
@@ -35,17 +33,18 @@ fn insert<T: Element>(
     Ok((id, entry(T::ADD, format!("{}/{id}", T::TABLE), detail)))
 }
 
-/// Adds a ban. Those that are over are forgotten at the same time, so that they do not pile up.
-pub(in super::super) fn add_ban(
+/// Adds an element instead of some others: of those it replaces, and those that are over, so that
+/// they do not pile up.
+pub(in super::super) fn replace_element<T: Element>(
     keeper: &mut Keeper,
     request: &Request,
-    what: &BanData,
-    is_over: impl Fn(&BanData) -> bool,
+    what: &T,
+    is_replaced: impl Fn(&T) -> bool,
 ) -> Result<Settled<u64>> {
     settle(keeper, request, |transaction, revision| {
-        for stored in elements::all::<BanData>(transaction)? {
-            if is_over(&stored.what) {
-                elements::remove::<BanData>(transaction, stored.id)?;
+        for stored in elements::all::<T>(transaction)? {
+            if is_replaced(&stored.what) {
+                elements::remove::<T>(transaction, stored.id)?;
             }
         }
         let (id, entry) = insert(transaction, request, what, revision)?;
@@ -53,7 +52,7 @@ pub(in super::super) fn add_ban(
     })
 }
 
-/// Removes an override or a ban.
+/// Removes an element.
 pub(in super::super) fn remove_element<T: Element>(
     keeper: &mut Keeper,
     request: &Request,

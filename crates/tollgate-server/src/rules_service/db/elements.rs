@@ -1,9 +1,9 @@
-//! Overrides and bans as data: elements that come and go without a rules file.
+//! Overrides, bans and modes as data: elements that come and go without a rules file.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tollgate::rules::{BanData, OverrideData};
+use tollgate::rules::{BanData, ModeData, OverrideData};
 
 use super::super::change::Author;
 use crate::clock;
@@ -33,6 +33,13 @@ impl Element for BanData {
     const TABLE: &'static str = "bans";
     const ADD: &'static str = "ban.add";
     const REMOVE: &'static str = "ban.remove";
+}
+
+impl Element for ModeData {
+    const NAME: &'static str = "mode";
+    const TABLE: &'static str = "modes";
+    const ADD: &'static str = "mode.set";
+    const REMOVE: &'static str = "mode.remove";
 }
 
 /// An element, and who made it.

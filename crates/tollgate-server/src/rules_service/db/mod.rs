@@ -17,7 +17,7 @@ use std::thread::{self, JoinHandle};
 use bytes::Bytes;
 use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
-use tollgate::rules::{BanData, Data, OverrideData, Rules, Source};
+use tollgate::rules::{BanData, Data, ModeData, OverrideData, Rules, Source};
 
 use super::ServiceError;
 use super::checker::Checker;
@@ -198,9 +198,10 @@ pub(super) fn load(connection: &Connection, outside: Option<&Rules>) -> rusqlite
     }
     let overrides = elements::all::<OverrideData>(connection)?.into_iter().map(what).collect();
     let bans = elements::all::<BanData>(connection)?.into_iter().map(what).collect();
+    let modes = elements::all::<ModeData>(connection)?.into_iter().map(what).collect();
     let lists = lists::all(connection)?.into_iter().map(|stored| stored.what).collect();
     let revision = schema::revision(connection)?;
-    Ok(Bundle::new(revision, files, Data { overrides, lists, bans }))
+    Ok(Bundle::new(revision, files, Data { overrides, lists, bans, modes }))
 }
 
 /// Ready to be sent, if it is not more than a limiter accepts.

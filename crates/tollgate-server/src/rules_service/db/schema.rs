@@ -79,6 +79,16 @@ CREATE TABLE bans (
     who TEXT NOT NULL
 ) STRICT;
 ",
+    "
+-- Never reuses an id: the audit speaks of it.
+CREATE TABLE modes (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    what TEXT NOT NULL,
+    revision INTEGER NOT NULL,
+    at_ms INTEGER NOT NULL,
+    who TEXT NOT NULL
+) STRICT;
+",
 ];
 
 /// Opens the database, makes it or brings it up to date. What is wrong comes as a sentence.

@@ -18,7 +18,7 @@ use crate::store::AnyLimiter;
 pub(crate) struct Elsewhere {
     /// The path or the URL.
     pub(crate) origin: String,
-    /// Whether overrides, lists and bans come from there too.
+    /// Whether overrides, lists, bans and modes come from there too.
     pub(crate) data_too: bool,
     /// Who has those in force.
     pub(crate) limiter: AnyLimiter,
@@ -46,7 +46,9 @@ impl Elsewhere {
             ("rules", None, None) if reads => Some(self.list().into_response()),
             ("rules", Some(name), None) if reads && name != "bundle" => Some(self.text(name)),
             ("rules", ..) => Some(self.refusal("rules")),
-            (what @ ("overrides" | "lists" | "bans"), ..) if self.data_too => {
+            // Those that ladders have given are here.
+            ("bans", None, None) if reads || *request.method() == Method::DELETE => None,
+            (what @ ("overrides" | "lists" | "bans" | "modes"), ..) if self.data_too => {
                 Some(self.refusal(what))
             }
             _ => None,

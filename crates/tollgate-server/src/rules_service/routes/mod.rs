@@ -1,11 +1,14 @@
 //! What may be asked of a rules service.
 
+mod bans;
 mod bundle;
 mod data;
 mod elements;
 mod elsewhere;
+mod ending;
 mod files;
 mod guard;
+mod modes;
 
 use std::sync::Arc;
 
@@ -18,12 +21,13 @@ use hyper::header::{ETAG, HeaderValue};
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, watch};
 use tollgate::Clock;
-use tollgate::rules::{BanData, OverrideData};
+use tollgate::rules::{BanData, ModeData, OverrideData};
 
 use super::change::{Request, Settled};
 use super::db::Db;
 use super::problem::Problem;
 use super::reading::{Caller, Changing};
+use crate::store::AnyLimiter;
 
 /// What every request is answered with the help of.
 #[derive(Clone, Debug)]
@@ -31,6 +35,8 @@ pub(super) struct Context {
     pub(super) db: Db,
     /// Tells when bans end.
     pub(super) clock: Clock,
+    /// Who decides by the rules and bans, if that is in this process.
+    pub(super) limiter: Option<AnyLimiter>,
     /// Where the rules come from, if not from here.
     pub(super) elsewhere: Option<Elsewhere>,
     /// Becomes true once the service stops: nobody is kept waiting then.
@@ -66,8 +72,10 @@ pub(super) fn routes(context: Context) -> Router {
             "/v1/overrides/{id}",
             get(elements::get_override).delete(elements::remove::<OverrideData>),
         )
-        .route("/v1/bans", get(elements::bans).post(elements::add_ban))
-        .route("/v1/bans/{id}", get(elements::get_ban).delete(elements::remove::<BanData>))
+        .route("/v1/bans", get(bans::list).post(bans::add).delete(bans::lift))
+        .route("/v1/bans/{id}", get(bans::get).delete(elements::remove::<BanData>))
+        .route("/v1/modes", get(modes::list).post(modes::set))
+        .route("/v1/modes/{id}", get(modes::get).delete(elements::remove::<ModeData>))
         .route("/v1/lists", get(data::lists))
         .route(
             "/v1/lists/{name}",

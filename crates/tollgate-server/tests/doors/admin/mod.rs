@@ -3,6 +3,8 @@
 mod bans;
 mod client;
 mod keys;
+mod kill_switch;
+mod ladder;
 mod metrics;
 mod modes;
 mod openapi;

@@ -6,3 +6,4 @@ mod held_back;
 mod outcomes;
 mod places;
 mod refusals;
+mod stuffing;

@@ -49,8 +49,8 @@ fn is_by_address(rule: &Rule) -> bool {
 /// A rule about everything that allows or refuses outright leaves nothing to the others.
 fn shadowed(all: &[(&written::Rule, &Rule)], found: &mut Diagnostics) {
     let outright = |rule: &Rule| rule.limits.is_empty() && rule.mode == Mode::Enforce;
-    let allows =
-        all.iter().find(|(written, rule)| is_everyone(written) && rule.then == Then::Allow);
+    let allows = |rule: &Rule| rule.then == Then::Allow && rule.mode != Mode::Off;
+    let allows = all.iter().find(|(written, rule)| is_everyone(written) && allows(rule));
     let denies = all.iter().find(|(written, rule)| is_everyone(written) && outright(rule));
     let Some((ruler, first)) = allows.or(denies) else { return };
     let does = if first.then == Then::Allow { "allows" } else { "refuses" };

@@ -18,7 +18,8 @@ use super::matcher::Matcher;
 use super::suggest::{closest, listed};
 use super::written::Document;
 
-pub(crate) use overrides::data;
+pub(crate) use limits::bind;
+pub(crate) use overrides::{WithData, data};
 
 /// The domain of a file that names none.
 pub(crate) const DEFAULT_DOMAIN: &str = "default";
@@ -61,6 +62,7 @@ pub(crate) fn domain(document: &Document, found: &mut Diagnostics) -> Domain {
         file_overrides: overrides.clone(),
         overrides,
         bans: Arc::default(),
+        modes: Arc::default(),
     }
 }
 

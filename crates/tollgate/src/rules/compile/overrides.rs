@@ -1,5 +1,6 @@
-//! Overrides, lists and bans: those of the file, and those that come as data.
+//! Overrides, lists, bans and modes: those of the file, and those that come as data.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
@@ -7,11 +8,13 @@ use tollgate_core::Time;
 
 use super::super::bans::Bans;
 use super::super::compiled::{Bound, Compiled, Domain, Gives, Grant};
-use super::super::data::{BanData, Data, DataError, ListData, OverrideData};
+use super::super::data::{BanData, Data, DataError, ListData, ModeData, OverrideData};
 use super::super::diagnostic::{Diagnostic, Diagnostics};
 use super::super::lists::{List, Lists};
+use super::super::modes::{Modes, Set};
 use super::super::moment;
 use super::super::overrides::Overrides;
+use super::super::policy::Mode;
 use super::super::source::{At, Place};
 use super::super::suggest::closest;
 use super::super::written::{self, Document};
@@ -87,14 +90,26 @@ struct Changed {
     lists: Lists,
     overrides: Overrides,
     bans: Bans,
+    modes: Modes,
 }
 
-/// Domains with other data, and what does not fit them. What is in the file stays underneath.
-pub(crate) fn data(domains: &[Domain], data: &Data) -> (Vec<Domain>, Vec<DataError>) {
+/// Domains with other data.
+pub(crate) struct WithData {
+    pub(crate) domains: Vec<Domain>,
+    /// Domains written for Envoy that are switched off.
+    pub(crate) trees_off: HashMap<Box<str>, Set>,
+    /// What does not fit them.
+    pub(crate) wrong: Vec<DataError>,
+}
+
+/// Domains, and the names of those written for Envoy, with other data. What is in the file stays
+/// underneath.
+pub(crate) fn data(domains: &[Domain], trees: &[&str], data: &Data) -> WithData {
     let untouched = |domain: &Domain| Changed {
         lists: domain.compiled.scope.lists.clone(),
         overrides: (*domain.file_overrides).clone(),
         bans: Bans::default(),
+        modes: Modes::default(),
     };
     let mut changed: Vec<Changed> = domains.iter().map(untouched).collect();
     let mut wrong = Vec::new();
@@ -120,13 +135,23 @@ pub(crate) fn data(domains: &[Domain], data: &Data) -> (Vec<Domain>, Vec<DataErr
             .and_then(|index| add_ban(&mut changed[index].bans, ban, &domains[index].compiled));
         note(format!("bans[{number}]"), added);
     }
+    let mut trees_off = HashMap::new();
+    for (number, mode) in data.modes.iter().enumerate() {
+        let set = match mode.rule == "*" {
+            true => set_all(&mut changed, &mut trees_off, mode, domains, trees),
+            false => locate(domains, &mode.domain)
+                .and_then(|index| set_mode(&mut changed[index].modes, mode, &domains[index])),
+        };
+        note(format!("modes[{number}]"), set);
+    }
     let rebuilt = domains.iter().zip(changed).map(|(domain, changed)| Domain {
         lists: Arc::new(changed.lists),
         overrides: Arc::new(changed.overrides),
         bans: Arc::new(changed.bans),
+        modes: Arc::new(changed.modes),
         ..domain.clone()
     });
-    (rebuilt.collect(), wrong)
+    WithData { domains: rebuilt.collect(), trees_off, wrong }
 }
 
 fn in_a_sentence(problem: Diagnostic) -> String {
@@ -145,19 +170,61 @@ fn locate(domains: &[Domain], wanted: &Option<String>) -> Result<usize, String> 
 }
 
 fn add_ban(bans: &mut Bans, data: &BanData, compiled: &Compiled) -> Result<(), String> {
-    let Some(rule) = compiled.by_name.get(data.rule.as_str()) else {
+    let rule = rule_named(&data.rule, compiled)?;
+    bans.add(rule, &data.key, end(&data.until, compiled)?);
+    Ok(())
+}
+
+fn rule_named(name: &str, compiled: &Compiled) -> Result<u32, String> {
+    compiled.by_name.get(name).copied().ok_or_else(|| {
         let known = compiled.rules.iter().map(|rule| &*rule.name);
-        return Err(in_a_sentence(unknown(
-            "unknown-rule",
-            "rule",
-            &data.rule,
-            known,
-            Place::default(),
-        )));
-    };
+        in_a_sentence(unknown("unknown-rule", "rule", name, known, Place::default()))
+    })
+}
+
+/// When a ban or a mode ends, if it does.
+fn end(text: &Option<String>, compiled: &Compiled) -> Result<Option<Time>, String> {
     let zone = compiled.timezone.as_deref();
-    let until = data.until.as_ref().map(|text| until(text, zone)).transpose()?;
-    bans.add(*rule, &data.key, until.map(Time::from_nanos));
+    let until = text.as_ref().map(|text| until(text, zone)).transpose()?;
+    Ok(until.map(Time::from_nanos))
+}
+
+fn set_mode(modes: &mut Modes, data: &ModeData, domain: &Domain) -> Result<(), String> {
+    let rule = rule_named(&data.rule, &domain.compiled)?;
+    let set = Set { mode: data.mode.parse()?, until: end(&data.until, &domain.compiled)? };
+    modes.set(Some(rule), set);
+    Ok(())
+}
+
+/// Sets the mode of all rules of a domain, or of all domains.
+fn set_all(
+    changed: &mut [Changed],
+    trees_off: &mut HashMap<Box<str>, Set>,
+    data: &ModeData,
+    domains: &[Domain],
+    trees: &[&str],
+) -> Result<(), String> {
+    let mode: Mode = data.mode.parse()?;
+    let is_meant = |name: &str| data.domain.as_ref().is_none_or(|wanted| wanted == name);
+    let meant_trees: Vec<&&str> = trees.iter().filter(|name| is_meant(name)).collect();
+    let meant = domains.iter().zip(changed).filter(|(domain, _)| is_meant(&domain.name));
+    let meant: Vec<_> = meant.collect();
+    if meant.is_empty() && meant_trees.is_empty() {
+        return Err(no_domain(domains, &data.domain));
+    }
+    if meant.is_empty() && mode != Mode::Off {
+        return Err("a domain written for Envoy can only be switched off here; its own file has \
+                    `shadow_mode`"
+            .to_owned());
+    }
+    for (domain, changed) in meant {
+        changed.modes.set(None, Set { mode, until: end(&data.until, &domain.compiled)? });
+    }
+    if mode == Mode::Off {
+        let until = data.until.as_ref().map(|text| until(text, None)).transpose()?;
+        let set = Set { mode, until: until.map(Time::from_nanos) };
+        trees_off.extend(meant_trees.into_iter().map(|name| ((*name).into(), set)));
+    }
     Ok(())
 }
 

@@ -3,9 +3,12 @@
 use std::collections::BTreeSet;
 
 use super::super::compiled::{Cost, CostOf, KeyPart, Rule};
-use super::super::diagnostic::Diagnostics;
+use super::super::dedupe::{self, Dedupe};
+use super::super::diagnostic::{Diagnostic, Diagnostics};
 use super::super::expr::{Condition, Expr, Scope};
+use super::super::ladder::Ladder;
 use super::super::matcher::Match;
+use super::super::policy::Then;
 use super::super::source::{At, Place};
 use super::super::written::{self, Document, When};
 use super::key;
@@ -41,6 +44,7 @@ impl Compiler<'_> {
             count: rule.count.as_ref().and_then(|text| self.condition(text, found)),
             outcome: Box::default(),
             then: rule.then.as_ref().map(|then| then.value.clone()).unwrap_or_default(),
+            ladder: self.ladder(rule, bucket, found),
             mode: rule.mode,
             during: rule.during.as_ref().map(|during| {
                 let zone = defaults.timezone.as_ref().map(|zone| zone.as_str());
@@ -51,12 +55,54 @@ impl Compiler<'_> {
             priority: rule.priority.as_ref().map(|priority| priority.value).unwrap_or_default(),
             consistency: rule.consistency.unwrap_or(defaults.consistency),
             fair: rule.fair.as_ref().and_then(|text| self.expr(text, found)),
-            dedupe: rule.dedupe.as_ref().and_then(|text| self.expr(text, found)),
+            dedupe: self.dedupe(rule, bucket, found),
         };
         let compiled = Rule { outcome: outcome(&compiled), ..compiled };
         let when = rule.when.as_ref().and_then(|when| self.when(when, found));
         let routes = rule.routes.iter().map(|route| route.value.clone()).collect();
         (found.errors().count() == before).then_some((Match { routes, when }, compiled))
+    }
+
+    /// The counters behind a ban. A rule without limits refuses outright, and bans nobody.
+    fn ladder(
+        &self,
+        rule: &written::Rule,
+        bucket: &str,
+        found: &mut Diagnostics,
+    ) -> Option<Box<Ladder>> {
+        let then = rule.then.as_ref().filter(|_| !rule.limits.is_empty())?;
+        let Then::Ban(ban) = &then.value else { return None };
+        match Ladder::new(ban, self.domain, bucket) {
+            Ok(ladder) => Some(Box::new(ladder)),
+            Err(error) => {
+                let message = format!("these bans cannot be kept: {error}");
+                found.push(
+                    Diagnostic::error("bad-then", then.place, message)
+                        .help("use shorter bans, fewer of them, or fewer denials"),
+                );
+                None
+            }
+        }
+    }
+
+    /// What tells a request of a rule from another.
+    fn dedupe(
+        &self,
+        rule: &written::Rule,
+        bucket: &str,
+        found: &mut Diagnostics,
+    ) -> Option<Box<Dedupe>> {
+        let (by, lasts) = rule.dedupe.as_ref()?;
+        let of = self.expr(by, found)?;
+        let lasts = lasts.unwrap_or(dedupe::REMEMBERED_FOR);
+        match Dedupe::new(of, lasts, self.domain, bucket) {
+            Ok(dedupe) => Some(Box::new(dedupe)),
+            Err(error) => {
+                let message = format!("an id cannot be remembered for so long: {error}");
+                found.push(Diagnostic::error("bad-duration", by.place, message));
+                None
+            }
+        }
     }
 
     fn per(&self, rule: &written::Rule, found: &mut Diagnostics) -> Vec<KeyPart> {

@@ -13,6 +13,8 @@ mod tables;
 mod then;
 mod top;
 
+pub(crate) use then::MAX_RUNGS;
+
 use jiff::tz::TimeZone;
 
 use super::diagnostic::Diagnostics;

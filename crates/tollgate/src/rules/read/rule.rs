@@ -1,13 +1,13 @@
 //! One rule: which requests, counted by what, how many, and what then.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use super::fields::Fields;
 use super::scalar::shown;
 use super::tables::MAX_LIMITS;
 use super::top::{CONSISTENCY, MISSING_KEY, ON_ERROR};
 use super::{MAX_ENTRIES, Reader};
-use crate::limit::grammar;
 use crate::rules::diagnostic::Diagnostic;
 use crate::rules::policy::{Mode, Priority, Then};
 use crate::rules::route::Route;
@@ -113,7 +113,7 @@ impl Reader<'_> {
                 .map(|word| word.value),
             during: fields.get("during").and_then(|node| self.during(node)),
             fair: fields.get("fair").and_then(|node| self.fair(node)),
-            dedupe: fields.get("dedupe").and_then(|node| self.owned(node, "an expression")),
+            dedupe: fields.get("dedupe").and_then(|node| self.dedupe(node)),
         })
     }
 
@@ -180,23 +180,22 @@ impl Reader<'_> {
         nodes.iter().filter_map(|node| self.written_limit(node)).collect()
     }
 
-    /// `enforce`, `shadow`, `enforce 10%`.
+    /// `enforce`, `shadow`, `off`, `enforce 10%`.
     fn mode(&mut self, node: &Node<'_>) -> Option<Mode> {
-        const MODES: [(&str, Mode); 2] = [("enforce", Mode::Enforce), ("shadow", Mode::Shadow)];
+        const MODES: [(&str, Mode); 3] =
+            [("enforce", Mode::Enforce), ("shadow", Mode::Shadow), ("off", Mode::Off)];
         let text = self.text(node, "a mode")?;
         let Some(share) = text.trim().strip_prefix("enforce").filter(|rest| !rest.is_empty())
         else {
             let mode = self.choice(node, "mode", &MODES);
             if mode.is_none() {
-                self.help("use `enforce`, `shadow`, or `enforce 10%` for some of the keys");
+                self.help("use `enforce`, `shadow`, `off`, or `enforce 10%` for some of the keys");
             }
             return mode.map(|mode| mode.value);
         };
-        let percent = share.trim().strip_suffix('%').and_then(|n| grammar::number(n.trim()).ok());
-        match percent {
-            Some(100) => Some(Mode::Enforce),
-            Some(percent @ 1..100) => Some(Mode::Share(percent as u8)),
-            _ => {
+        match text.parse() {
+            Ok(mode) => Some(mode),
+            Err(_) => {
                 let message = format!("{} is no share of the keys", shown(share.trim()));
                 let found = Diagnostic::error("bad-number", node.place, message);
                 self.found.push(found.help("write `enforce 10%`, from 1% to 100%"));
@@ -214,6 +213,22 @@ impl Reader<'_> {
                 None
             }
         }
+    }
+
+    /// `dedupe: header["idempotency-key"]`, or `{ by: …, for: 10min }`.
+    fn dedupe(&mut self, node: &Node<'_>) -> Option<(At<String>, Option<Duration>)> {
+        let what = "an expression such as header[\"idempotency-key\"]";
+        if !matches!(node.value, Value::Map(_)) {
+            return Some((self.owned(node, what)?, None));
+        }
+        let fields = self.fields(node, "`dedupe`", &["by", "for"])?;
+        let by = self.require(&fields, "by", "`dedupe`", "by: header[\"idempotency-key\"]")?;
+        let by = self.owned(by, what)?;
+        let lasts = match fields.get("for") {
+            Some(node) => Some(self.duration(node, "a length of time such as 10min")?),
+            None => None,
+        };
+        Some((by, lasts))
     }
 
     /// `fair: { by: org }`.

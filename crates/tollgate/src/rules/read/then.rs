@@ -19,7 +19,7 @@ const FIELDS: [&str; 11] = [
     "allow", "deny", "delay", "queue", "defer", "ban", "shed", "up_to", "order", "after", "within",
 ];
 /// The most rungs of a ladder.
-const MAX_RUNGS: usize = 32;
+pub(crate) const MAX_RUNGS: usize = 32;
 /// The longest line of those who wait.
 const MAX_PLACES: u64 = 1_000_000;
 const STATUSES: Range<u64> = 400..600;

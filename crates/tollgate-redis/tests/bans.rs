@@ -1,0 +1,117 @@
+//! Bans that several share: given by one node, met by all, listed and lifted by any.
+
+use std::time::Duration;
+
+use tollgate::rules::{Reason, RuleLimiter};
+use tollgate::testing::ManualClock;
+use tollgate::{Limiter, Request};
+use tollgate_redis::{Options, RedisStore};
+use tollgate_rig::{Flavour, Redis};
+
+const PATIENT: Duration = Duration::from_secs(20);
+
+fn rules(consistency: &str) -> String {
+    format!(
+        "
+defaults: {{ consistency: {consistency} }}
+rules:
+  - {{ name: api, per: user, limit: 2/h, then: 'ban [1min, 1h] after 2 denials in 1min' }}
+"
+    )
+}
+
+async fn node(redis: &Redis, rules: &str) -> RuleLimiter<RedisStore> {
+    let options: Options = redis.url().parse().unwrap();
+    let store = RedisStore::connect(options.timeout(PATIENT).unwrap()).await.unwrap();
+    Limiter::builder().store(store).build_rules(rules.parse().unwrap())
+}
+
+fn user(name: &str) -> Request<'_> {
+    Request::empty().attribute("user", name)
+}
+
+/// Asks until a node answers as wanted: what others changed is seen a moment later.
+async fn eventually(node: &RuleLimiter<RedisStore>, name: &str, wanted: Reason) {
+    let asking = async {
+        let mut tick = tokio::time::interval(Duration::from_millis(20));
+        while node.ask(&user(name)).await.reason != wanted {
+            tick.tick().await;
+        }
+    };
+    tokio::time::timeout(PATIENT, asking).await.unwrap_or_else(|_| panic!("never {wanted:?}"));
+}
+
+async fn share(redis: &Redis, consistency: &str) {
+    let rules = rules(consistency);
+    let (one, other) = (node(redis, &rules).await, node(redis, &rules).await);
+    let mut begun = 0;
+    for _ in 0..8 {
+        begun += u32::from(one.ask(&user("mallory")).await.starts_ban());
+    }
+    assert_eq!(begun, 1);
+    eventually(&other, "mallory", Reason::Banned).await;
+    assert!(other.ask(&user("ann")).await.allowed);
+    for node in [&one, &other] {
+        let bans = node.bans().await.unwrap();
+        let shown: Vec<_> = bans.iter().map(|ban| (&*ban.rule, &*ban.key, ban.rung)).collect();
+        assert_eq!(shown, [("api", "mallory", 1)]);
+        assert!(bans[0].until > node.clock().now());
+    }
+    assert_eq!((one.banned_keys(), other.banned_keys()), (1, 0), "each counts its own");
+    assert_eq!(other.lift_ban(None, "api", "mallory").await.unwrap(), Some(true));
+    assert!(one.bans().await.unwrap().is_empty());
+    assert_eq!(one.banned_keys(), 0);
+    // The limit is as exhausted as it was: it refuses, and nobody is banned for one refusal.
+    eventually(&one, "mallory", Reason::OverLimit).await;
+}
+
+#[tokio::test]
+async fn a_ban_of_one_node_is_that_of_all() {
+    for flavour in Flavour::ALL {
+        share(&Redis::of(flavour), "strict").await;
+    }
+}
+
+/// Where decisions are made here, bans are learnt of a moment later.
+#[tokio::test]
+async fn a_ban_is_shared_where_limits_are_leased() {
+    share(&Redis::start(), "leased").await;
+}
+
+/// The same to the microsecond as in memory: by a clock of the test's own.
+#[tokio::test]
+async fn a_ban_in_redis_is_exact() {
+    let redis = Redis::start();
+    let clock = ManualClock::new();
+    let options: Options = redis.url().parse().unwrap();
+    let options = options.timeout(PATIENT).unwrap();
+    let store = RedisStore::connect_at(options, &clock).await.unwrap();
+    let rules = "rules: [{ name: api, per: user, limit: 1/s, then: 'ban [1min, 1h]' }]";
+    let limiter = Limiter::builder().store(store).clock(&clock).build_rules(rules.parse().unwrap());
+    for length in [60, 3600, 3600] {
+        while limiter.ask(&user("mallory")).await.allowed {}
+        let banned = limiter.ask(&user("mallory")).await;
+        assert_eq!(banned.retry_after, Some(Duration::from_secs(length)));
+        clock.advance(Duration::from_secs(length) - Duration::from_micros(1));
+        assert_eq!(limiter.ask(&user("mallory")).await.reason, Reason::Banned);
+        clock.advance(Duration::from_micros(1));
+    }
+    assert!(limiter.ask(&user("mallory")).await.allowed);
+}
+
+/// Of equal ids that come to several nodes at the same time one is charged.
+#[tokio::test]
+async fn a_retry_at_another_node_is_charged_once() {
+    let redis = Redis::start();
+    let rules = "rules: [{ name: orders, per: user, limit: 100/h, dedupe: id }]";
+    let nodes = [node(&redis, rules).await, node(&redis, rules).await];
+    for number in 0..20 {
+        let id = number.to_string();
+        let request = user("ann").attribute("id", &*id);
+        let (one, other) = tokio::join!(nodes[0].ask(&request), nodes[1].ask(&request));
+        assert!(one.allowed && other.allowed);
+        assert_eq!(one.limits().count() + other.limits().count(), 1, "one of them was charged");
+    }
+    let last = nodes[0].ask(&user("ann").attribute("id", "last")).await;
+    assert_eq!(last.tightest().unwrap().verdict.remaining, 79);
+}
