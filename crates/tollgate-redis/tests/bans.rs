@@ -1,8 +1,9 @@
 //! Bans that several share: given by one node, met by all, listed and lifted by any.
 
+use std::pin::Pin;
 use std::time::Duration;
 
-use tollgate::rules::{Reason, RuleLimiter};
+use tollgate::rules::{Decision, Reason, RuleLimiter};
 use tollgate::testing::ManualClock;
 use tollgate::{Limiter, Request};
 use tollgate_redis::{Options, RedisStore};
@@ -30,11 +31,19 @@ fn user(name: &str) -> Request<'_> {
     Request::empty().attribute("user", name)
 }
 
+/// In a box: a decision at a store is a large future.
+fn ask<'a>(
+    node: &'a RuleLimiter<RedisStore>,
+    request: &'a Request<'_>,
+) -> Pin<Box<dyn Future<Output = Decision> + Send + 'a>> {
+    Box::pin(node.ask(request))
+}
+
 /// Asks until a node answers as wanted: what others changed is seen a moment later.
 async fn eventually(node: &RuleLimiter<RedisStore>, name: &str, wanted: Reason) {
     let asking = async {
         let mut tick = tokio::time::interval(Duration::from_millis(20));
-        while node.ask(&user(name)).await.reason != wanted {
+        while ask(node, &user(name)).await.reason != wanted {
             tick.tick().await;
         }
     };
@@ -46,11 +55,11 @@ async fn share(redis: &Redis, consistency: &str) {
     let (one, other) = (node(redis, &rules).await, node(redis, &rules).await);
     let mut begun = 0;
     for _ in 0..8 {
-        begun += u32::from(one.ask(&user("mallory")).await.starts_ban());
+        begun += u32::from(ask(&one, &user("mallory")).await.starts_ban());
     }
     assert_eq!(begun, 1);
     eventually(&other, "mallory", Reason::Banned).await;
-    assert!(other.ask(&user("ann")).await.allowed);
+    assert!(ask(&other, &user("ann")).await.allowed);
     for node in [&one, &other] {
         let bans = node.bans().await.unwrap();
         let shown: Vec<_> = bans.iter().map(|ban| (&*ban.rule, &*ban.key, ban.rung)).collect();
@@ -89,14 +98,14 @@ async fn a_ban_in_redis_is_exact() {
     let rules = "rules: [{ name: api, per: user, limit: 1/s, then: 'ban [1min, 1h]' }]";
     let limiter = Limiter::builder().store(store).clock(&clock).build_rules(rules.parse().unwrap());
     for length in [60, 3600, 3600] {
-        while limiter.ask(&user("mallory")).await.allowed {}
-        let banned = limiter.ask(&user("mallory")).await;
+        while ask(&limiter, &user("mallory")).await.allowed {}
+        let banned = ask(&limiter, &user("mallory")).await;
         assert_eq!(banned.retry_after, Some(Duration::from_secs(length)));
         clock.advance(Duration::from_secs(length) - Duration::from_micros(1));
-        assert_eq!(limiter.ask(&user("mallory")).await.reason, Reason::Banned);
+        assert_eq!(ask(&limiter, &user("mallory")).await.reason, Reason::Banned);
         clock.advance(Duration::from_micros(1));
     }
-    assert!(limiter.ask(&user("mallory")).await.allowed);
+    assert!(ask(&limiter, &user("mallory")).await.allowed);
 }
 
 /// Of equal ids that come to several nodes at the same time one is charged.
@@ -108,10 +117,10 @@ async fn a_retry_at_another_node_is_charged_once() {
     for number in 0..20 {
         let id = number.to_string();
         let request = user("ann").attribute("id", &*id);
-        let (one, other) = tokio::join!(nodes[0].ask(&request), nodes[1].ask(&request));
+        let (one, other) = tokio::join!(ask(&nodes[0], &request), ask(&nodes[1], &request));
         assert!(one.allowed && other.allowed);
         assert_eq!(one.limits().count() + other.limits().count(), 1, "one of them was charged");
     }
-    let last = nodes[0].ask(&user("ann").attribute("id", "last")).await;
+    let last = ask(&nodes[0], &user("ann").attribute("id", "last")).await;
     assert_eq!(last.tightest().unwrap().verdict.remaining, 79);
 }

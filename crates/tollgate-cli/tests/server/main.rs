@@ -5,6 +5,7 @@ mod clients;
 mod deploy;
 mod drain;
 mod gateway;
+mod ladders;
 mod process;
 mod settings;
 mod start;
