@@ -4,8 +4,11 @@ use axum::extract::State;
 use hyper::header::{CONTENT_TYPE, HeaderName};
 
 use crate::server::Context;
+use crate::store::AnyLimiter;
 use crate::telemetry::Exposition;
 
+/// So many rules have a gauge of their own.
+const MOST_QUEUES: usize = 1000;
 const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 pub(super) async fn metrics(
@@ -24,8 +27,7 @@ pub(super) async fn metrics(
     text.single("tollgate_store_resting", "gauge", help, health.troubles.len());
     let help = "Nodes that share the store, this one included.";
     text.single("tollgate_nodes", "gauge", help, health.nodes);
-    let help = "Requests held back in this process; those of other programs are not seen.";
-    text.metric("tollgate_queue_depth", "gauge", help);
+    queues(&mut text, context.engine.limiter());
     let help = "How many more than a limit may pass: none, unless rules are synced.";
     text.single("tollgate_overshoot_bound", "gauge", help, health.overshoot_bound);
     let rules = context.rules.status();
@@ -39,4 +41,18 @@ pub(super) async fn metrics(
     text.metric("tollgate_build_info", "gauge", "Which tollgate this is.");
     text.sample("tollgate_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
     ([(CONTENT_TYPE, FORMAT)], text.into_text())
+}
+
+/// How many stand in line, for each rule that holds requests back.
+fn queues(text: &mut Exposition, limiter: &AnyLimiter) {
+    let help = "Requests held back in this process; those of other programs are not seen.";
+    text.metric("tollgate_queue_depth", "gauge", help);
+    let (rules, waiting) = (limiter.rules(), limiter.waiting());
+    let holds_back = rules.iter().filter(|rule| !rule.then.patience().is_zero());
+    for rule in holds_back.take(MOST_QUEUES) {
+        let here = waiting.iter().filter(|it| it.domain == rule.domain && it.rule == rule.name);
+        let depth: usize = here.map(|line| line.waiting).sum();
+        let labels = [("domain", rule.domain), ("rule", rule.name)];
+        text.sample("tollgate_queue_depth", &labels, depth);
+    }
 }

@@ -59,11 +59,6 @@ struct Outcome<S> {
 }
 
 impl<S: Store + Send + Sync + 'static> Follower for Outcome<S> {
-    fn goes_on(&mut self) {
-        // Limits that adapt learn from how long a service takes, not from how long we made it wait.
-        self.began = self.limiter.clock().now();
-    }
-
     fn answered(&mut self, status: StatusCode, headers: &HeaderMap) {
         let wanted = self.kept.is_some();
         self.answer = Some((status, if wanted { headers.clone() } else { HeaderMap::new() }));

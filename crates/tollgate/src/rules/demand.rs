@@ -84,6 +84,8 @@ pub(crate) struct Demands<'d> {
     pub(crate) is_simple: bool,
     /// How long the request may be held back, whatever its rules say.
     pub(crate) patience: Duration,
+    /// How long it was held back already.
+    pub(crate) waited: Duration,
 }
 
 impl<'d> Demands<'d> {
@@ -94,6 +96,7 @@ impl<'d> Demands<'d> {
             lines: SmallVec::new(),
             is_simple: true,
             patience: Duration::ZERO,
+            waited: Duration::ZERO,
         }
     }
 
@@ -107,7 +110,7 @@ impl<'d> Demands<'d> {
     ) -> Check<'c> {
         let demand = &self.demands[line.demand];
         let rule = &rules[demand.rule as usize];
-        let patience = rule.then.patience().max(self.patience).into();
+        let patience = rule.then.patience().max(self.patience).saturating_sub(self.waited).into();
         let consistency = rule.consistency;
         let key = Key::Bytes(&self.keys[line.key.clone()]);
         let check = Check::new(line.bound.bucket, key, &line.bound.limit, line.cost);

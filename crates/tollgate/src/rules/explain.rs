@@ -12,6 +12,7 @@ use super::demand::{self, Demands, LineKind, Origin};
 use super::facts::Facts;
 use super::limiter::Shared;
 use super::matcher::Miss;
+use super::room::Turn;
 use crate::Store;
 
 /// What rules make of a request.
@@ -90,7 +91,7 @@ pub struct LimitExplanation {
 
 pub(crate) async fn explain<S: Store>(limiter: &Shared<S>, request: &Request<'_>) -> Explanation {
     let mut decision = Decision::none();
-    decide(limiter, request, Charging::Dry, &mut decision).await;
+    decide(limiter, request, Charging::Dry, Turn::Asked, &mut decision).await;
     let installed = limiter.current.load_full();
     let domain = installed.rules.domain_of(request);
     let mut ip = None;

@@ -9,8 +9,10 @@ use arc_swap::ArcSwap;
 use super::decide::{Charging, decide};
 use super::decision::Decision;
 use super::explain::{Explanation, explain};
+use super::held::Held;
 use super::installed::Installed;
 use super::local::Local;
+use super::room::{Rooms, Turn};
 use super::{Request, Rules};
 use crate::counters::ready;
 use crate::{Clock, MemoryStore, Store, StoreError};
@@ -48,6 +50,8 @@ pub(crate) struct Shared<S> {
     pub(crate) current: ArcSwap<Installed>,
     /// Decides `on_error: local` while the store does not answer.
     pub(crate) local: OnceLock<Local>,
+    /// Where requests stand in line.
+    pub(crate) rooms: Rooms,
 }
 
 impl<S> Clone for RuleLimiter<S> {
@@ -59,7 +63,8 @@ impl<S> Clone for RuleLimiter<S> {
 impl<S> RuleLimiter<S> {
     pub(crate) fn new(rules: Rules, store: S, clock: Clock) -> RuleLimiter<S> {
         let current = ArcSwap::from_pointee(Installed::first(rules));
-        RuleLimiter(Arc::new(Shared { store, clock, current, local: OnceLock::new() }))
+        let (local, rooms) = (OnceLock::new(), Rooms::default());
+        RuleLimiter(Arc::new(Shared { store, clock, current, local, rooms }))
     }
 
     /// The store that decides.
@@ -100,6 +105,7 @@ impl<S> RuleLimiter<S> {
     pub fn replace(&self, rules: Rules) {
         let now = self.0.clock.now();
         self.0.current.rcu(|current| current.next(rules.clone(), now));
+        self.0.rooms.tell_all();
     }
 }
 
@@ -108,14 +114,14 @@ impl<S: Store> RuleLimiter<S> {
     /// not answer is said by the rules (`on_error`).
     pub async fn ask(&self, request: &Request<'_>) -> Decision {
         let mut decision = Decision::none();
-        decide(&self.0, request, Charging::Real, &mut decision).await;
+        decide(&self.0, request, Charging::Real, Turn::Asked, &mut decision).await;
         decision
     }
 
     /// What a request would be answered right now; nothing is charged.
     pub async fn preview(&self, request: &Request<'_>) -> Decision {
         let mut decision = Decision::none();
-        decide(&self.0, request, Charging::Dry, &mut decision).await;
+        decide(&self.0, request, Charging::Dry, Turn::Asked, &mut decision).await;
         decision
     }
 
@@ -128,7 +134,9 @@ impl<S: Store> RuleLimiter<S> {
     /// costs are settled. `request` is the one that was decided, with what is known of the
     /// response as attributes (`response.status`, `response.header.x-tokens`).
     pub async fn report(&self, request: &Request<'_>) -> Result<(), StoreError> {
-        super::report::report(&self.0, request).await
+        super::report::report(&self.0, request).await?;
+        self.0.rooms.tell_all();
+        Ok(())
     }
 
     /// A request that was allowed is done: what it held of limits on concurrency is free again.
@@ -140,19 +148,26 @@ impl<S: Store> RuleLimiter<S> {
         took: Duration,
         dropped: bool,
     ) -> Result<(), StoreError> {
-        match &decision.held {
-            Some(held) => held.release(&self.0, took.into(), dropped).await,
-            None => Ok(()),
-        }
+        let Some(held) = &decision.held else { return Ok(()) };
+        held.release(&self.0, took.into(), dropped).await?;
+        self.tell_of(decision, held);
+        Ok(())
     }
 
     /// A request that was let through will not go on after all, before any of it did: whoever left
     /// while it was [held back](Decision::wait). What it was charged goes back. Of a request that
     /// could go on at once there is nothing to give back but its places.
     pub async fn give_back(&self, decision: &Decision) -> Result<(), StoreError> {
-        match &decision.held {
-            Some(held) => held.give_back(&self.0).await,
-            None => Ok(()),
+        let Some(held) = &decision.held else { return Ok(()) };
+        held.give_back(&self.0).await?;
+        self.tell_of(decision, held);
+        Ok(())
+    }
+
+    /// Whoever waits for what a request held may go on.
+    fn tell_of(&self, decision: &Decision, held: &Held) {
+        if let Some(rules) = decision.rules.as_ref().filter(|_| self.0.rooms.are_in_use()) {
+            self.0.rooms.released(rules, held.lines.iter());
         }
     }
 }
@@ -162,7 +177,7 @@ impl RuleLimiter {
     pub fn decide(&self, request: &Request<'_>) -> Decision {
         // Pinned where it is made: it is large, and moving it would cost as much as a look-up.
         let mut decision = Decision::none();
-        ready(pin!(decide(&self.0, request, Charging::Real, &mut decision)));
+        ready(pin!(decide(&self.0, request, Charging::Real, Turn::Asked, &mut decision)));
         decision
     }
 

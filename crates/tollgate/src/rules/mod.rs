@@ -85,6 +85,7 @@ mod policy;
 mod read;
 mod report;
 mod request;
+mod room;
 mod route;
 mod schedule;
 mod source;
@@ -118,6 +119,7 @@ pub use load::LoadError;
 pub use path::{UnsoundPath, sound_path};
 pub use policy::{Ban, MissingKey, Mode, OnError, Priority, Queue, Then, Unmatched};
 pub use request::{HeaderSource, Request};
+pub use room::{InLine, Waits};
 pub use source::Source;
 pub use value::Value;
 

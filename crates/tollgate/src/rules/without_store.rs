@@ -77,6 +77,7 @@ impl<S: Store> Asked<'_, '_, S> {
                 self.demands.demands[line.demand].charged && line.kind == LineKind::Limit
             }),
             patience: self.demands.patience,
+            waited: self.demands.waited,
         };
         let asked = Asked {
             store: &local.store,
