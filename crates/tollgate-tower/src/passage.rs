@@ -8,6 +8,7 @@
 //! Most requests are not followed at all, and then nothing of this costs anything.
 
 mod body;
+mod leases;
 mod outcome;
 
 pub use body::Followed;

@@ -2,6 +2,7 @@
 
 use axum::extract::State;
 use hyper::header::{CONTENT_TYPE, HeaderName};
+use tollgate::rules::RuleInfo;
 
 use crate::server::Context;
 use crate::store::AnyLimiter;
@@ -48,11 +49,15 @@ fn queues(text: &mut Exposition, limiter: &AnyLimiter) {
     let help = "Requests held back in this process; those of other programs are not seen.";
     text.metric("tollgate_queue_depth", "gauge", help);
     let (rules, waiting) = (limiter.rules(), limiter.waiting());
-    let holds_back = rules.iter().filter(|rule| !rule.then.patience().is_zero());
-    for rule in holds_back.take(MOST_QUEUES) {
-        let here = waiting.iter().filter(|it| it.domain == rule.domain && it.rule == rule.name);
-        let depth: usize = here.map(|line| line.waiting).sum();
+    let depth = |rule: &RuleInfo<'_>| {
+        let mut lines = waiting.iter();
+        lines.find(|it| it.domain == rule.domain && it.rule == rule.name).map(|it| it.waiting)
+    };
+    let depths = rules.iter().map(|rule| (depth(&rule), rule));
+    // Leaky limits hold requests back as well, whatever their rule does with what it refuses.
+    let depths = depths.filter(|(depth, rule)| depth.is_some() || !rule.then.patience().is_zero());
+    for (depth, rule) in depths.take(MOST_QUEUES) {
         let labels = [("domain", rule.domain), ("rule", rule.name)];
-        text.sample("tollgate_queue_depth", &labels, depth);
+        text.sample("tollgate_queue_depth", &labels, depth.unwrap_or(0));
     }
 }

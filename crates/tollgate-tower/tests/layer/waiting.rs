@@ -17,7 +17,7 @@ type Answer = Response<LimitedBody<String>>;
 type Waiting = Pin<Box<dyn Future<Output = Result<Answer, Infallible>>>>;
 
 async fn answer(_: Request<String>) -> Result<Response<String>, Infallible> {
-    Ok(Response::new(String::new()))
+    Ok(Response::new("answer".to_owned()))
 }
 
 /// A limiter whose clock is moved by hand.

@@ -11,6 +11,7 @@ use super::decision::Decision;
 use super::explain::{Explanation, explain};
 use super::held::Held;
 use super::installed::Installed;
+use super::leases::Leases;
 use super::local::Local;
 use super::room::{Rooms, Turn};
 use super::{Request, Rules};
@@ -52,6 +53,8 @@ pub(crate) struct Shared<S> {
     pub(crate) local: OnceLock<Local>,
     /// Where requests stand in line.
     pub(crate) rooms: Rooms,
+    /// Requests in flight that keep their places.
+    pub(crate) leases: Leases,
 }
 
 impl<S> Clone for RuleLimiter<S> {
@@ -63,8 +66,8 @@ impl<S> Clone for RuleLimiter<S> {
 impl<S> RuleLimiter<S> {
     pub(crate) fn new(rules: Rules, store: S, clock: Clock) -> RuleLimiter<S> {
         let current = ArcSwap::from_pointee(Installed::first(rules));
-        let (local, rooms) = (OnceLock::new(), Rooms::default());
-        RuleLimiter(Arc::new(Shared { store, clock, current, local, rooms }))
+        let (local, rooms, leases) = (OnceLock::new(), Rooms::default(), Leases::default());
+        RuleLimiter(Arc::new(Shared { store, clock, current, local, rooms, leases }))
     }
 
     /// The store that decides.

@@ -3,6 +3,8 @@
 
 mod ending;
 mod held_back;
+mod leases;
 mod outcomes;
 mod places;
+mod queues;
 mod refusals;

@@ -1,12 +1,12 @@
 //! Requests that stand in line, under virtual time.
 
-#[path = "support/line.rs"]
-mod line;
+mod model;
+mod visitors;
 
 use std::time::Duration;
 
-use line::Visitors;
 use tollgate::Request;
+use visitors::Visitors;
 
 #[test]
 fn the_outflow_of_a_leaky_queue_is_exactly_the_rate() {
@@ -210,4 +210,32 @@ fn another_limit_still_has_its_say() {
     visitors.of(4, "ann"); // 300 by the first, 500 by the second.
     visitors.passes(1_000);
     assert_eq!(visitors.let_through(), [(1, 0), (2, 100), (3, 200), (4, 500)]);
+}
+
+#[test]
+fn rules_that_are_replaced_find_the_line_as_it_stands() {
+    let mut visitors = Visitors::new("{ name: r, limit: 1 concurrent, then: queue 5 up to 1s }");
+    (1..=3).for_each(|number| visitors.comes(number, Request::empty()));
+    let rules = "rules: [{ name: r, limit: 2 concurrent, then: queue 5 up to 1s }]";
+    visitors.limiter.replace(rules.parse().unwrap());
+    visitors.settle();
+    assert_eq!(visitors.let_through(), [(1, 0), (2, 0)]);
+    assert_eq!(visitors.waiting(), 1);
+}
+
+#[test]
+fn a_request_without_patience_is_refused_as_ever() {
+    let mut visitors = Visitors::new("{ name: r, limit: 10/s burst 1 }");
+    (1..=2).for_each(|number| visitors.comes(number, Request::empty()));
+    assert_eq!(visitors.refused(), [(2, 0, 100)]);
+    visitors.comes(3, Request::empty().patience(Duration::from_millis(150)));
+    visitors.passes(100);
+    assert_eq!(visitors.let_through(), [(1, 0), (3, 100)]);
+}
+
+#[test]
+fn what_can_never_pass_does_not_wait() {
+    let mut visitors = Visitors::new("{ name: r, limit: 3 concurrent, then: queue 5 up to 1s }");
+    visitors.comes(1, Request::empty().cost(4));
+    assert_eq!(visitors.done[0].2.reason, tollgate::rules::Reason::NeverFits);
 }
