@@ -13,7 +13,7 @@ use bytes::Bytes;
 use http::Response;
 use http::request::Parts;
 use ipnet::IpNet;
-use tollgate::rules::{Decision, Reason, RuleLimiter, Value};
+use tollgate::rules::{Decision, RuleLimiter, Value, Waits};
 use tollgate::{Clock, MemoryStore, Request, Store};
 
 use crate::arrival::Arrival;
@@ -48,7 +48,7 @@ enum Limiting {
 }
 
 trait Ask: Send + Sync {
-    fn ask<'a>(
+    fn admit<'a>(
         &'a self,
         request: &'a Request<'_>,
     ) -> Pin<Box<dyn Future<Output = Decision> + Send + 'a>>;
@@ -59,11 +59,11 @@ trait Ask: Send + Sync {
 }
 
 impl<S: Store + 'static> Ask for RuleLimiter<S> {
-    fn ask<'a>(
+    fn admit<'a>(
         &'a self,
         request: &'a Request<'_>,
     ) -> Pin<Box<dyn Future<Output = Decision> + Send + 'a>> {
-        Box::pin(RuleLimiter::ask(self, request))
+        Box::pin(RuleLimiter::admit(self, request))
     }
 
     fn follow(&self, decision: Decision, arrival: &Arrival<'_>) -> Passage {
@@ -79,11 +79,15 @@ impl<S: Store + 'static> Ask for RuleLimiter<S> {
 pub(crate) enum Step {
     /// It goes on.
     Pass(Admitted),
-    /// It goes on after a while.
-    Hold(Duration, Admitted),
-    /// It may be asked about again after a while.
-    AskAgain(Duration),
     Refuse(Box<Response<Bytes>>),
+}
+
+/// A request that is not decided yet.
+pub(crate) enum Later {
+    /// It may go on later.
+    Waits(Waits),
+    /// The limiter is elsewhere.
+    Asks,
 }
 
 /// A request that was let through.
@@ -112,24 +116,25 @@ impl Gate {
     }
 
     /// What becomes of a request, if that can be told without waiting.
-    pub(crate) fn step_now(&self, head: &Parts) -> Option<Step> {
-        let Limiting::Here(limiter) = &self.limiter else { return None };
-        let arrival = self.arrival(head, self.patience);
-        let decision = limiter.decide(&arrival.request());
-        Some(self.step(&decision, &arrival, head, self.patience))
+    pub(crate) fn step_now(&self, head: &Parts) -> Result<Step, Later> {
+        let Limiting::Here(limiter) = &self.limiter else { return Err(Later::Asks) };
+        let arrival = self.arrival(head);
+        let decision = limiter.admit_now(&arrival.request()).map_err(Later::Waits)?;
+        Ok(self.step(decision, &arrival, head))
     }
 
-    /// What becomes of a request that may wait so long.
-    pub(crate) async fn step_soon(&self, head: &Parts, patience: Duration) -> Step {
-        let arrival = self.arrival(head, patience);
-        let decision = match &self.limiter {
-            Limiting::Here(limiter) => limiter.decide(&arrival.request()),
-            Limiting::Elsewhere(limiter) => limiter.ask(&arrival.request()).await,
+    /// What becomes of a request in the end.
+    pub(crate) async fn step_later(&self, head: &Parts, later: Later) -> Step {
+        let arrival = self.arrival(head);
+        let decision = match (later, &self.limiter) {
+            (Later::Waits(waits), _) => waits.turn(&arrival.request()).await,
+            (Later::Asks, Limiting::Here(limiter)) => limiter.admit(&arrival.request()).await,
+            (Later::Asks, Limiting::Elsewhere(limiter)) => limiter.admit(&arrival.request()).await,
         };
-        self.step(&decision, &arrival, head, patience)
+        self.step(decision, &arrival, head)
     }
 
-    fn arrival<'a>(&'a self, head: &'a Parts, patience: Duration) -> Arrival<'a> {
+    fn arrival<'a>(&'a self, head: &'a Parts) -> Arrival<'a> {
         let peer = match &self.peer {
             Some(peer) => peer(head),
             None => peer::of(&head.extensions),
@@ -138,7 +143,7 @@ impl Gate {
             .peer(peer)
             .domain(self.domain.as_deref())
             .trusted_proxies(&self.trusted_proxies)
-            .patience(patience);
+            .patience(self.patience);
         for (name, value) in &self.attributes {
             if let Some(value) = value(head) {
                 arrival = arrival.attribute(name, value);
@@ -147,38 +152,23 @@ impl Gate {
         arrival
     }
 
-    fn step(
-        &self,
-        decision: &Decision,
-        arrival: &Arrival<'_>,
-        head: &Parts,
-        patience: Duration,
-    ) -> Step {
-        self.warn_of_missing_address(decision, arrival);
-        if !decision.allowed && decision.reason == Reason::OverLimit && !patience.is_zero() {
-            // A window has no line to stand in: who waits for it asks again.
-            match decision.retry_after {
-                Some(retry) if retry <= patience => return Step::AskAgain(retry),
-                _ => {}
-            }
-        }
+    fn step(&self, decision: Decision, arrival: &Arrival<'_>, head: &Parts) -> Step {
+        self.warn_of_missing_address(&decision, arrival);
         if !decision.allowed {
-            let answer = Answer::of(decision);
+            let answer = Answer::of(&decision);
             let refusal = Refusal::new(head, answer, self.headers, self.unix_s());
             return Step::Refuse(Box::new(match &self.answer_to {
                 Some(answer_to) => answer_to(&refusal),
                 None => refusal.response(),
             }));
         }
-        let told = Told::allowed(self.headers, decision, self.unix_s());
-        let wait = decision.wait;
+        let told = Told::allowed(self.headers, &decision, self.unix_s());
         let passage = match (decision.is_to_be_followed(), &self.limiter) {
             (false, _) => Passage::unfollowed(),
-            (true, Limiting::Here(limiter)) => follow(limiter, decision.clone(), arrival),
-            (true, Limiting::Elsewhere(limiter)) => limiter.follow(decision.clone(), arrival),
+            (true, Limiting::Here(limiter)) => follow(limiter, decision, arrival),
+            (true, Limiting::Elsewhere(limiter)) => limiter.follow(decision, arrival),
         };
-        let admitted = Admitted { told, passage };
-        if wait.is_zero() { Step::Pass(admitted) } else { Step::Hold(wait, admitted) }
+        Step::Pass(Admitted { told, passage })
     }
 
     /// The time of day, for the one style that tells it.

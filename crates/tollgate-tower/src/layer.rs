@@ -186,8 +186,8 @@ impl RateLimitLayer {
     }
 
     /// Holds requests back until their turn comes, if that is within this time, instead of refusing
-    /// them: as if every rule said `then: delay up to`, and limits by window as well. Limits on
-    /// concurrency have no turns: they still refuse.
+    /// them: as if every rule said `then: delay up to`. For a place of a limit on concurrency they
+    /// wait as long as this, and go in the order they came.
     ///
     /// ```
     /// use std::time::Duration;

@@ -8,6 +8,7 @@
 //! Most requests are not followed at all, and then nothing of this costs anything.
 
 mod body;
+mod leases;
 mod outcome;
 
 pub use body::Followed;
@@ -32,9 +33,6 @@ pub enum End {
 
 /// Watches one request after it was let through.
 pub trait Follower: Send {
-    /// It goes on only now: it was held back after it was let through.
-    fn goes_on(&mut self) {}
-
     /// The head of the answer is there.
     fn answered(&mut self, status: StatusCode, headers: &HeaderMap);
 
@@ -63,13 +61,6 @@ impl Passage {
     /// Whether anybody wants to know.
     pub fn is_followed(&self) -> bool {
         self.0.is_some()
-    }
-
-    /// It goes on only now: it was held back after it was let through.
-    pub fn goes_on(&mut self) {
-        if let Some(follower) = &mut self.0 {
-            follower.goes_on();
-        }
     }
 
     /// The head of the answer is there.

@@ -11,7 +11,7 @@ use tower_service::Service;
 
 use crate::body::LimitedBody;
 use crate::future::{Cleared, ResponseFuture};
-use crate::gate::{Gate, Step};
+use crate::gate::{Gate, Later, Step};
 
 /// A service behind limits, as [`RateLimitLayer`](crate::RateLimitLayer) makes it.
 ///
@@ -68,12 +68,12 @@ where
     fn call(&mut self, request: Request<B>) -> ResponseFuture<I::Future> {
         let (head, body) = request.into_parts();
         match self.gate.step_now(&head) {
-            Some(Step::Pass(admitted)) => {
+            Ok(Step::Pass(admitted)) => {
                 let future = self.inner.call(Request::from_parts(head, body));
                 ResponseFuture::passed(future, admitted)
             }
-            Some(Step::Refuse(response)) => ResponseFuture::refused(response),
-            later => {
+            Ok(Step::Refuse(response)) => ResponseFuture::refused(response),
+            Err(later) => {
                 // The service that is ready waits along, and an unready one takes its place.
                 let unready = self.inner.clone();
                 let inner = std::mem::replace(&mut self.inner, unready);
@@ -84,39 +84,22 @@ where
     }
 }
 
-/// A request that cannot be answered at once. Who drops this gives up: what the request held is
-/// free again; a place in line stays taken, so that leaving and coming back gains nothing.
+/// A request that cannot be answered at once. Who drops this gives up: its place in line is free
+/// again, and what it was charged goes back.
 async fn held<I, B>(
     gate: Arc<Gate>,
     mut inner: I,
     head: Parts,
     body: B,
-    step: Option<Step>,
+    later: Later,
 ) -> Cleared<I::Future>
 where
     I: Service<Request<B>>,
 {
-    let mut patience = gate.patience;
-    let mut step = match step {
-        Some(step) => step,
-        None => gate.step_soon(&head, patience).await,
-    };
-    loop {
-        match step {
-            Step::Pass(admitted) => {
-                return Cleared::Passed(inner.call(Request::from_parts(head, body)), admitted);
-            }
-            Step::Hold(wait, mut admitted) => {
-                tokio::time::sleep(wait).await;
-                admitted.passage.goes_on();
-                step = Step::Pass(admitted);
-            }
-            Step::AskAgain(wait) => {
-                tokio::time::sleep(wait).await;
-                patience = patience.saturating_sub(wait);
-                step = gate.step_soon(&head, patience).await;
-            }
-            Step::Refuse(response) => return Cleared::Refused(response),
+    match gate.step_later(&head, later).await {
+        Step::Pass(admitted) => {
+            Cleared::Passed(inner.call(Request::from_parts(head, body)), admitted)
         }
+        Step::Refuse(response) => Cleared::Refused(response),
     }
 }

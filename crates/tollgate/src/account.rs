@@ -265,6 +265,19 @@ impl<'a> Account<'a> {
         }
     }
 
+    /// A holder is still at work.
+    fn renew(&mut self, now: Time) {
+        let lease = self.lease;
+        each_algorithm!(
+            self,
+            |_algorithm, _state| (),
+            |places, leases| {
+                places.renew(leases, now, lease);
+            },
+            ()
+        );
+    }
+
     /// Refused requests are spent as well.
     fn counts_denied(&mut self) -> bool {
         each_algorithm!(
@@ -320,6 +333,7 @@ impl<'a> Account<'a> {
             Action::Spend => self.charge(now, cost),
             Action::Refund => self.charge(now, -cost),
             Action::Release { rtt, dropped } => self.release(now, rtt, dropped),
+            Action::Renew => self.renew(now),
             Action::Reset => self.state = State::fresh(self.limit, now),
         }
     }

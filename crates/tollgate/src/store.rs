@@ -217,6 +217,9 @@ pub enum Action {
         /// Whether it was dropped by what the limit protects.
         dropped: bool,
     },
+    /// A holder is still at work: its lease on a concurrency limit starts anew, if it has not run
+    /// out. Changes nothing else.
+    Renew,
     /// Forget what was spent.
     Reset,
 }

@@ -62,6 +62,13 @@ algorithms.p = function(text, now, numbers, action)
   local allowed = true
   if action == 'T' then
     allowed = acquire()
+  elseif action == 'K' then
+    local lease = take()
+    if lease then
+      local expires = math.max(tonumber(string.sub(lease, 1, 20)), now + length)
+      insert(string.format('%020d', expires) .. string.sub(lease, 21))
+      changed = true
+    end
   elseif action ~= 'S' then
     changed = take() ~= nil or changed
   end

@@ -77,7 +77,7 @@ local function look(key, args, at, count, step)
   return redis.call('HMGET', key, unpack(names))
 end
 
--- args: time and deadline (0: none), action (T take, S spend, R refund, X release), then for each key how
+-- args: time and deadline (0: none), action (T take, S spend, R refund, X release, K renew), then for each key how
 -- many checks are about it, and for each of those its field, its kind (and F if it may be elsewhere)
 -- and its numbers. The answer: the time, a code, and the states as they were.
 local function run(keys, args)

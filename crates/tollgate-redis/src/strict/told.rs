@@ -45,6 +45,7 @@ pub(super) fn letter(action: Action) -> &'static str {
         Action::Take { .. } => "T",
         Action::Refund => "R",
         Action::Release { .. } => "X",
+        Action::Renew => "K",
         _ => "S",
     }
 }
@@ -59,18 +60,19 @@ impl<'w> Teller<'w> {
         let limit = check.limit.engine();
         match (self.action, limit) {
             (Action::Reset, _) => return Ok(self.kind(b'd')),
-            (Action::Release { .. }, Engine::Concurrent(_)) => {}
+            (Action::Release { .. } | Action::Renew, Engine::Concurrent(_)) => {}
             (Action::Refund, Engine::Concurrent(_)) if check.cost == 0 => {
                 return Ok(self.kind(b'n'));
             }
             // What was spent on a rate stays spent, but a key that starts with less than all
             // begins when it is first named.
-            (Action::Release { .. }, Engine::Meter(meter)) if !meter.is_full_on_arrival() => {}
-            (Action::Release { .. }, _) => return Ok(self.kind(b'n')),
+            (Action::Release { .. } | Action::Renew, Engine::Meter(meter))
+                if !meter.is_full_on_arrival() => {}
+            (Action::Release { .. } | Action::Renew, _) => return Ok(self.kind(b'n')),
             _ => {}
         }
         let cost = match self.action {
-            Action::Release { .. } => 0,
+            Action::Release { .. } | Action::Renew => 0,
             _ => check.cost.min(i64::MAX as u64),
         };
         let told = match limit {

@@ -2,10 +2,14 @@
 
 use axum::extract::State;
 use hyper::header::{CONTENT_TYPE, HeaderName};
+use tollgate::rules::RuleInfo;
 
 use crate::server::Context;
+use crate::store::AnyLimiter;
 use crate::telemetry::Exposition;
 
+/// So many rules have a gauge of their own.
+const MOST_QUEUES: usize = 1000;
 const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 pub(super) async fn metrics(
@@ -24,8 +28,6 @@ pub(super) async fn metrics(
     text.single("tollgate_store_resting", "gauge", help, health.troubles.len());
     let help = "Nodes that share the store, this one included.";
     text.single("tollgate_nodes", "gauge", help, health.nodes);
-    let help = "Requests held back in this process; those of other programs are not seen.";
-    text.metric("tollgate_queue_depth", "gauge", help);
     let help = "Bans that ladders of rules have given.";
     text.metric("tollgate_bans_total", "counter", help);
     for (domain, rule, count) in context.engine.limiter().bans_given() {
@@ -33,6 +35,7 @@ pub(super) async fn metrics(
     }
     let help = "Keys that this server banned, and that are still banned.";
     text.single("tollgate_banned_keys", "gauge", help, context.engine.limiter().banned_keys());
+    queues(&mut text, context.engine.limiter());
     let help = "How many more than a limit may pass: none, unless rules are synced.";
     text.single("tollgate_overshoot_bound", "gauge", help, health.overshoot_bound);
     let rules = context.rules.status();
@@ -46,4 +49,22 @@ pub(super) async fn metrics(
     text.metric("tollgate_build_info", "gauge", "Which tollgate this is.");
     text.sample("tollgate_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
     ([(CONTENT_TYPE, FORMAT)], text.into_text())
+}
+
+/// How many stand in line, for each rule that holds requests back.
+fn queues(text: &mut Exposition, limiter: &AnyLimiter) {
+    let help = "Requests held back in this process; those of other programs are not seen.";
+    text.metric("tollgate_queue_depth", "gauge", help);
+    let (rules, waiting) = (limiter.rules(), limiter.waiting());
+    let depth = |rule: &RuleInfo<'_>| {
+        let mut lines = waiting.iter();
+        lines.find(|it| it.domain == rule.domain && it.rule == rule.name).map(|it| it.waiting)
+    };
+    let depths = rules.iter().map(|rule| (depth(&rule), rule));
+    // Leaky limits hold requests back as well, whatever their rule does with what it refuses.
+    let depths = depths.filter(|(depth, rule)| depth.is_some() || !rule.then.patience().is_zero());
+    for (depth, rule) in depths.take(MOST_QUEUES) {
+        let labels = [("domain", rule.domain), ("rule", rule.name)];
+        text.sample("tollgate_queue_depth", &labels, depth.unwrap_or(0));
+    }
 }

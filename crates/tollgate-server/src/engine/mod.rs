@@ -70,6 +70,17 @@ impl Engine {
         decision
     }
 
+    /// Decides by rules, and comes back once the request may go on or is refused. Who drops this has
+    /// left.
+    pub(crate) async fn admit(&self, door: DoorName, request: &Request<'_>, cost: u64) -> Decision {
+        let before = self.0.clock.now();
+        let decision = self.0.limiter.admit(request).await;
+        let waited = Span::from(decision.wait);
+        let took = self.0.clock.now().since(before) - waited;
+        self.0.telemetry.decided(door, &decision, cost, took);
+        decision
+    }
+
     /// What to say of a decision about a domain nobody has rules for: that is a mistake, not a
     /// permission.
     pub(crate) fn unknown_domain(

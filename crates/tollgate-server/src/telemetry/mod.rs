@@ -276,6 +276,7 @@ fn outcome(decision: &Decision) -> Outcome {
         (false, Reason::Banned) => Outcome::Banned,
         (false, _) => Outcome::Denied,
         (true, _) if decision.shadow_denied() => Outcome::ShadowDenied,
+        (true, _) if !decision.wait.is_zero() => Outcome::Delayed,
         (true, _) => Outcome::Allowed,
     }
 }

@@ -25,7 +25,7 @@ impl Telemetry {
         let help = "How long the store took; in memory only where it was timed apart from rules.";
         into.metric("tollgate_store_seconds", "histogram", help);
         into.times("tollgate_store_seconds", &[], &self.times(|stripe| &stripe.store));
-        let help = "How long allowed requests were told to wait.";
+        let help = "How long allowed requests waited, or were told to.";
         into.metric("tollgate_queue_wait_seconds", "histogram", help);
         into.times("tollgate_queue_wait_seconds", &[], &self.times(|stripe| &stripe.waits));
         let help = "Questions that the store did not answer.";

@@ -20,11 +20,18 @@ pub(crate) enum Outcome {
     /// Allowed, though a rule in shadow mode would have refused it.
     ShadowDenied,
     Banned,
+    /// Allowed after a while.
+    Delayed,
 }
 
 impl Outcome {
-    pub(crate) const ALL: [Outcome; 4] =
-        [Outcome::Allowed, Outcome::Denied, Outcome::ShadowDenied, Outcome::Banned];
+    pub(crate) const ALL: [Outcome; 5] = [
+        Outcome::Allowed,
+        Outcome::Denied,
+        Outcome::ShadowDenied,
+        Outcome::Banned,
+        Outcome::Delayed,
+    ];
 
     pub(crate) fn as_str(self) -> &'static str {
         match self {
@@ -32,6 +39,7 @@ impl Outcome {
             Outcome::Denied => "denied",
             Outcome::ShadowDenied => "shadow_denied",
             Outcome::Banned => "banned",
+            Outcome::Delayed => "delayed",
         }
     }
 

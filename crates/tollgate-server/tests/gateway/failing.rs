@@ -205,7 +205,7 @@ fn who_leaves_while_held_back_sends_nothing() {
     let says = |line: &str| gateway.metrics().contains(line);
     let mut leaving = gateway.connect();
     leaving.write("GET /left HTTP/1.1\r\nhost: a\r\n\r\n");
-    until("it is held back", || says("tollgate_queue_wait_seconds_count 1"));
+    until("it is held back", || gateway.waiting() == 1);
     drop(leaving);
     until("it is gone", || says("tollgate_connections{door=\"gateway\"} 0"));
     assert_eq!(upstream.count(), 1);

@@ -87,6 +87,13 @@ impl Gateway {
         self.metric("tollgate_decision_seconds_count{door=\"gateway\"}")
     }
 
+    /// How many requests stand in line.
+    pub(crate) fn waiting(&self) -> usize {
+        let text = self.metrics();
+        let depths = text.lines().filter_map(|line| line.strip_prefix("tollgate_queue_depth{"));
+        depths.map(|depth| depth.rsplit_once(' ').unwrap().1.parse::<usize>().unwrap()).sum()
+    }
+
     /// How many connections of clients there are.
     pub(crate) fn connections(&self) -> usize {
         self.metric("tollgate_connections{door=\"gateway\"}")

@@ -6,10 +6,10 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
-use tollgate::rules::{Decision, RuleLimiter};
+use tollgate::rules::{Decision, Keeping, RuleLimiter};
 use tollgate::{Store, Time};
 
-use super::{End, Follower, Passage};
+use super::{End, Follower, Passage, leases};
 use crate::arrival::{Arrival, Kept, texts};
 
 /// Follows a request that rules let through, if it matters to them how it goes.
@@ -40,12 +40,17 @@ where
     if !decision.is_to_be_followed() {
         return Passage::unfollowed();
     }
+    let keeping = limiter.keep(&decision);
+    if keeping.is_some() {
+        leases::tend(limiter);
+    }
     Passage::followed(Box::new(Outcome {
         kept: decision.has_outcome().then(|| arrival.keep()),
         began: limiter.clock().now(),
         answer: None,
         limiter: limiter.clone(),
         decision,
+        _keeping: keeping,
     }))
 }
 
@@ -56,14 +61,11 @@ struct Outcome<S> {
     kept: Option<Kept>,
     began: Time,
     answer: Option<(StatusCode, HeaderMap)>,
+    /// Its places are its own until it is over.
+    _keeping: Option<Keeping<S>>,
 }
 
 impl<S: Store + Send + Sync + 'static> Follower for Outcome<S> {
-    fn goes_on(&mut self) {
-        // Limits that adapt learn from how long a service takes, not from how long we made it wait.
-        self.began = self.limiter.clock().now();
-    }
-
     fn answered(&mut self, status: StatusCode, headers: &HeaderMap) {
         let wanted = self.kept.is_some();
         self.answer = Some((status, if wanted { headers.clone() } else { HeaderMap::new() }));

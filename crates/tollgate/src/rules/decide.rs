@@ -16,6 +16,7 @@ use super::installed::Installed;
 use super::limiter::Shared;
 use super::local::Share;
 use super::policy::Unmatched;
+use super::room::Turn;
 use super::{Request, ask_envoy};
 use crate::counters::new_lease;
 use crate::store::{Action, Call, Store};
@@ -35,6 +36,7 @@ pub(crate) async fn decide<S: Store>(
     limiter: &Shared<S>,
     request: &Request<'_>,
     charging: Charging,
+    turn: Turn,
     decision: &mut Decision,
 ) {
     loop {
@@ -58,6 +60,7 @@ pub(crate) async fn decide<S: Store>(
             let facts = Facts::new(request, &rules.trust);
             demand::find(domain, &facts, now, &mut demands)
         };
+        demands.waited = turn.waited();
         let (allowed, reason, code, rule) = match matched {
             Matched::Nothing => match rules.unmatched {
                 Unmatched::Allow => (true, Reason::Unmatched, 200, None),
@@ -76,6 +79,13 @@ pub(crate) async fn decide<S: Store>(
             Matched::Limited => {
                 if !domain.bans.is_empty()
                     && let Some(refused) = bans::refuse(domain, &demands, now)
+                {
+                    *decision = refused;
+                    return;
+                }
+                if turn == Turn::Arrives
+                    && limiter.rooms.are_in_use()
+                    && let Some(refused) = limiter.rooms.gate(domain, &demands)
                 {
                     *decision = refused;
                     return;

@@ -106,6 +106,8 @@ pub(crate) struct Demands<'d> {
     pub(crate) patience: Duration,
     /// Who asks for its outcome.
     pub(crate) follow: Follow,
+    /// How long it was held back already.
+    pub(crate) waited: Duration,
 }
 
 impl<'d> Demands<'d> {
@@ -118,6 +120,7 @@ impl<'d> Demands<'d> {
             has_asides: false,
             patience: Duration::ZERO,
             follow: Follow::ByRules,
+            waited: Duration::ZERO,
         }
     }
 
@@ -135,7 +138,10 @@ impl<'d> Demands<'d> {
             // Nobody waits for the end of a ban.
             LineKind::Ban => (Span::ZERO, ladder::consistency(rule.consistency)),
             LineKind::Once => (Span::ZERO, Consistency::Strict),
-            _ => (rule.then.patience().max(self.patience).into(), rule.consistency),
+            _ => {
+                let patience = rule.then.patience().max(self.patience);
+                (patience.saturating_sub(self.waited).into(), rule.consistency)
+            }
         };
         let key = Key::Bytes(&self.keys[line.key.clone()]);
         let check = Check::new(line.bound.bucket, key, &line.bound.limit, line.cost);

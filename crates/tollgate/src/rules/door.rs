@@ -42,6 +42,11 @@ impl Door {
         matches!(self, Door::Library | Door::Http | Door::Gateway)
     }
 
+    /// Whether requests themselves stand in line here, and not only who asks about them.
+    fn has_lines(self) -> bool {
+        matches!(self, Door::Library | Door::Gateway)
+    }
+
     /// Whether it learns how a request went.
     fn sees_outcomes(self) -> bool {
         matches!(self, Door::Library | Door::Gateway)
@@ -82,10 +87,14 @@ fn beyond(rule: &Rule, door: Door) -> Vec<(&'static str, &'static str)> {
         Then::Delay { .. } => {
             beyond.push(("`then: delay`", "the request passes at once, and is charged"))
         }
-        Then::Queue(_) => beyond.push((
+        Then::Queue(_) if door.has_lines() => {}
+        Then::Queue(_) if door.can_delay() => beyond.push((
             "`then: queue`",
-            "requests are held back up to its time, however many there are",
+            "requests are told to wait up to its time, in turn, however many there are",
         )),
+        Then::Queue(_) => {
+            beyond.push(("`then: queue`", "the request passes at once, and is charged"))
+        }
         Then::Defer => {
             beyond.push(("`then: defer`", "requests over the limit are refused with 429"))
         }

@@ -14,6 +14,7 @@ use super::facts::Facts;
 use super::limiter::Shared;
 use super::matcher::Miss;
 use super::policy::Mode;
+use super::room::Turn;
 use crate::Store;
 
 /// What rules make of a request.
@@ -101,7 +102,7 @@ pub struct LimitExplanation {
 
 pub(crate) async fn explain<S: Store>(limiter: &Shared<S>, request: &Request<'_>) -> Explanation {
     let mut decision = Decision::none();
-    decide(limiter, request, Charging::Dry, &mut decision).await;
+    decide(limiter, request, Charging::Dry, Turn::Asked, &mut decision).await;
     let installed = limiter.current.load_full();
     let domain = installed.rules.domain_of(request);
     let mut ip = None;

@@ -79,6 +79,32 @@ impl Held {
         self.run(limiter, Action::Release { rtt, dropped }, HeldLine::is_place).await
     }
 
+    /// The request is still under way: it keeps its places for longer.
+    pub(crate) async fn renew<S: Store>(&self, limiter: &Shared<S>) -> Result<(), StoreError> {
+        self.run(limiter, Action::Renew, HeldLine::is_place).await
+    }
+
+    /// Names the holder of its places.
+    pub(crate) fn lease(&self) -> u64 {
+        self.lease
+    }
+
+    /// How long its places are its own; none if it has no place.
+    pub(crate) fn shortest_lease(&self) -> Option<Span> {
+        let lease = |line: &HeldLine| match line.bound.limit.engine() {
+            Engine::Concurrent(places) => Some(places.lease()),
+            Engine::Adaptive(range) => Some(range.lease),
+            _ => None,
+        };
+        self.lines.iter().filter(|line| line.charged).filter_map(lease).min()
+    }
+
+    /// What of it are places.
+    pub(crate) fn places_only(&self) -> Held {
+        let lines = self.lines.iter().filter(|line| line.is_place()).cloned();
+        Held { lines: lines.collect(), settled: self.settled.clone(), ..*self }
+    }
+
     /// The request never went on: everything it was charged goes back.
     pub(crate) async fn give_back<S: Store>(&self, limiter: &Shared<S>) -> Result<(), StoreError> {
         let is_open = self.settle_once();

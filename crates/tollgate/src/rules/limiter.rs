@@ -10,10 +10,13 @@ use super::ban_book::Book;
 use super::decide::{Charging, decide};
 use super::decision::Decision;
 use super::explain::{Explanation, explain};
+use super::held::Held;
 use super::installed::Installed;
+use super::leases::Leases;
 use super::local::Local;
 use super::report::{Truth, report};
 use super::settled::{SettledAs, SettledTo};
+use super::room::{Rooms, Turn};
 use super::{Request, Rules};
 use crate::counters::ready;
 use crate::{Clock, MemoryStore, Store, StoreError};
@@ -55,6 +58,10 @@ pub(crate) struct Shared<S> {
     pub(crate) settled: SettledTo,
     /// The bans that ladders have given.
     pub(crate) book: Book,
+    /// Where requests stand in line.
+    pub(crate) rooms: Rooms,
+    /// Requests in flight that keep their places.
+    pub(crate) leases: Leases,
 }
 
 impl<S> Clone for RuleLimiter<S> {
@@ -65,9 +72,16 @@ impl<S> Clone for RuleLimiter<S> {
 
 impl<S> RuleLimiter<S> {
     pub(crate) fn new(rules: Rules, store: S, clock: Clock) -> RuleLimiter<S> {
-        let current = ArcSwap::from_pointee(Installed::first(rules));
-        let (local, settled, book) = (OnceLock::new(), SettledTo::default(), Book::default());
-        RuleLimiter(Arc::new(Shared { store, clock, current, local, settled, book }))
+        RuleLimiter(Arc::new(Shared {
+            store,
+            clock,
+            current: ArcSwap::from_pointee(Installed::first(rules)),
+            local: OnceLock::new(),
+            settled: SettledTo::default(),
+            book: Book::default(),
+            rooms: Rooms::default(),
+            leases: Leases::default(),
+        }))
     }
 
     /// The store that decides.
@@ -137,6 +151,7 @@ impl<S> RuleLimiter<S> {
     pub fn replace(&self, rules: Rules) {
         let now = self.0.clock.now();
         self.0.current.rcu(|current| current.next(rules.clone(), now));
+        self.0.rooms.tell_all();
     }
 }
 
@@ -145,14 +160,14 @@ impl<S: Store> RuleLimiter<S> {
     /// not answer is said by the rules (`on_error`).
     pub async fn ask(&self, request: &Request<'_>) -> Decision {
         let mut decision = Decision::none();
-        decide(&self.0, request, Charging::Real, &mut decision).await;
+        decide(&self.0, request, Charging::Real, Turn::Asked, &mut decision).await;
         decision
     }
 
     /// What a request would be answered right now; nothing is charged.
     pub async fn preview(&self, request: &Request<'_>) -> Decision {
         let mut decision = Decision::none();
-        decide(&self.0, request, Charging::Dry, &mut decision).await;
+        decide(&self.0, request, Charging::Dry, Turn::Asked, &mut decision).await;
         decision
     }
 
@@ -172,7 +187,7 @@ impl<S: Store> RuleLimiter<S> {
         decision: &Decision,
         outcome: &Request<'_>,
     ) -> Result<(), StoreError> {
-        report(&self.0, decision, outcome, Truth::Outcome).await
+        self.settle_by(decision, outcome, Truth::Outcome).await
     }
 
     /// The same where only the cost is known: rules that settle take it for what they would have
@@ -199,13 +214,25 @@ impl<S: Store> RuleLimiter<S> {
         request: &Request<'_>,
         spent: u64,
     ) -> Result<(), StoreError> {
-        report(&self.0, decision, request, Truth::Spent(spent)).await
+        self.settle_by(decision, request, Truth::Spent(spent)).await
     }
 
     /// A request that was allowed never got to where it would have had an outcome: rules that
     /// count outcomes or settle costs give back what they charged.
     pub async fn not_sent(&self, decision: &Decision) -> Result<(), StoreError> {
-        report(&self.0, decision, &Request::empty(), Truth::NotSent).await
+        self.settle_by(decision, &Request::empty(), Truth::NotSent).await
+    }
+
+    async fn settle_by(
+        &self,
+        decision: &Decision,
+        outcome: &Request<'_>,
+        truth: Truth,
+    ) -> Result<(), StoreError> {
+        report(&self.0, decision, outcome, truth).await?;
+        // Whoever stands in line for what went back may go on.
+        self.0.rooms.tell_all();
+        Ok(())
     }
 
     /// A request that was allowed is done: what it held of limits on concurrency is free again.
@@ -217,19 +244,26 @@ impl<S: Store> RuleLimiter<S> {
         took: Duration,
         dropped: bool,
     ) -> Result<(), StoreError> {
-        match &decision.held {
-            Some(held) => held.release(&self.0, took.into(), dropped).await,
-            None => Ok(()),
-        }
+        let Some(held) = &decision.held else { return Ok(()) };
+        held.release(&self.0, took.into(), dropped).await?;
+        self.tell_of(decision, held);
+        Ok(())
     }
 
     /// A request that was let through will not go on after all, before any of it did: whoever left
     /// while it was [held back](Decision::wait). What it was charged goes back. Of a request that
     /// could go on at once there is nothing to give back but its places.
     pub async fn give_back(&self, decision: &Decision) -> Result<(), StoreError> {
-        match &decision.held {
-            Some(held) => held.give_back(&self.0).await,
-            None => Ok(()),
+        let Some(held) = &decision.held else { return Ok(()) };
+        held.give_back(&self.0).await?;
+        self.tell_of(decision, held);
+        Ok(())
+    }
+
+    /// Whoever waits for what a request held may go on.
+    fn tell_of(&self, decision: &Decision, held: &Held) {
+        if let Some(rules) = decision.rules.as_ref().filter(|_| self.0.rooms.are_in_use()) {
+            self.0.rooms.released(rules, held.lines.iter());
         }
     }
 }
@@ -239,7 +273,7 @@ impl RuleLimiter {
     pub fn decide(&self, request: &Request<'_>) -> Decision {
         // Pinned where it is made: it is large, and moving it would cost as much as a look-up.
         let mut decision = Decision::none();
-        ready(pin!(decide(&self.0, request, Charging::Real, &mut decision)));
+        ready(pin!(decide(&self.0, request, Charging::Real, Turn::Asked, &mut decision)));
         decision
     }
 

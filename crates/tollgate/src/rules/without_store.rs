@@ -80,6 +80,7 @@ impl<S: Store> Asked<'_, '_, S> {
             has_asides: false,
             patience: self.demands.patience,
             follow: self.demands.follow,
+            waited: self.demands.waited,
         };
         let asked = Asked {
             store: &local.store,

@@ -88,13 +88,14 @@ impl Sequence {
 
     fn action(&mut self) -> Action {
         let wait = Span::from_micros(self.dice.u64(..self.pace_us * 8));
-        match self.dice.u8(..20) {
+        match self.dice.u8(..21) {
             0..9 => Action::Take { max_wait: Span::ZERO },
             9..12 => Action::Take { max_wait: wait },
             12 => Action::Take { max_wait: Span::MAX },
             13..15 => Action::Spend,
             15..17 => Action::Refund,
             17..19 => Action::Release { rtt: Span::ZERO, dropped: false },
+            19 => Action::Renew,
             _ => Action::Reset,
         }
     }

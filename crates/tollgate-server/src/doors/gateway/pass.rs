@@ -89,7 +89,7 @@ impl Visitor {
         let style = gateway.context.config.headers;
         let arrival =
             Arrival::new(head).peer(known.client).domain(gateway.options.domain.as_deref());
-        let decision = engine.check(DoorName::Gateway, &arrival.request(), 1).await;
+        let decision = engine.admit(DoorName::Gateway, &arrival.request(), 1).await;
         if decision.reason == Reason::Unmatched && decision.domain().is_none() {
             gateway.say_that_nobody_decides();
         }
@@ -100,13 +100,7 @@ impl Visitor {
             return Err(Box::new(refusal.map(answer::whole)));
         }
         let told = headers::Told::allowed(style, &decision, unix_s);
-        let wait = decision.wait;
-        let mut passage = follow(engine.limiter(), decision, &arrival);
-        if !wait.is_zero() {
-            tokio::time::sleep(wait).await;
-            passage.goes_on();
-        }
-        Ok((told, passage))
+        Ok((told, follow(engine.limiter(), decision, &arrival)))
     }
 
     async fn send(

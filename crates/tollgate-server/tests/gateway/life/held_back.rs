@@ -44,7 +44,7 @@ fn who_leaves_while_waiting_is_never_sent_on() {
             }
         }
     }
-    until("all wait", || gateway.decisions() == 21);
+    until("all wait", || gateway.waiting() == 20);
     assert_eq!(gateway.connections(), 20);
     drop(waiting);
     until("nobody waits for who has left", || gateway.connections() == 0);
@@ -65,7 +65,7 @@ fn who_leaves_a_stream_while_waiting_is_never_sent_on() {
         let flags = END_HEADERS | END_STREAM;
         wire.write(&frame(HEADERS, flags, 2 * n + 1, &fields(&head)));
     }
-    until("all wait", || gateway.decisions() == 11);
+    until("all wait", || gateway.waiting() == 10);
     for n in 0..10 {
         wire.write(&frame(RESET, 0, 2 * n + 1, &8_u32.to_be_bytes()));
     }

@@ -3,7 +3,9 @@
 
 mod ending;
 mod held_back;
+mod leases;
 mod outcomes;
 mod places;
+mod queues;
 mod refusals;
 mod stuffing;

@@ -117,6 +117,7 @@ suite! {
     places:
         as_many_are_in_flight_as_allowed
         a_lease_runs_out
+        a_renewed_lease_starts_anew
         a_release_frees_exactly_one
         a_late_release_frees_nobody_else
         a_lease_taken_twice_counts_once

@@ -20,6 +20,7 @@ trait Spent {
     }
     fn charge(&mut self, now: Time, cost: i64, lease: u64);
     fn release(&mut self, _now: Time, _lease: u64, _rtt: Span, _dropped: bool) {}
+    fn renew(&mut self, _now: Time, _lease: u64) {}
     fn standing(&self, now: Time) -> Standing;
     fn capacity(&self) -> u64;
     fn full_at(&self) -> Time;
@@ -92,6 +93,7 @@ fn step(states: &mut States, action: Action, check: &Check<'_>, now: Time) -> Ve
         Action::Spend => state.charge(now, cost, check.lease),
         Action::Refund => state.charge(now, -cost, check.lease),
         Action::Release { rtt, dropped } => state.release(now, check.lease, rtt, dropped),
+        Action::Renew => state.renew(now, check.lease),
         Action::Reset => {
             let new = fresh(check.limit, now);
             states.remove(&(check.bucket, check.key.into()));
@@ -207,6 +209,10 @@ impl Spent for Places {
         }
     }
 
+    fn renew(&mut self, now: Time, lease: u64) {
+        self.places.renew(&mut self.leases, now, lease);
+    }
+
     fn release(&mut self, now: Time, lease: u64, _rtt: Span, _dropped: bool) {
         self.places.release(&mut self.leases, now, lease);
     }
@@ -266,6 +272,10 @@ impl Spent for Adaptive {
         if cost < 0 {
             self.places().release(&mut self.state.leases, now, lease);
         }
+    }
+
+    fn renew(&mut self, now: Time, lease: u64) {
+        self.places().renew(&mut self.state.leases, now, lease);
     }
 
     fn release(&mut self, now: Time, lease: u64, rtt: Span, dropped: bool) {

@@ -60,6 +60,32 @@ pub(super) async fn a_lease_runs_out<H: Harness>(subject: &Subject<'_, H>) {
     }
 }
 
+pub(super) async fn a_renewed_lease_starts_anew<H: Harness>(subject: &Subject<'_, H>) {
+    for (text, places) in PLACES {
+        let counter = subject.counter(text);
+        let renewed = begin(&counter).await;
+        let left_alone = begin(&counter).await;
+        subject.advance(subject.share(1, 2)).await;
+        end(&counter, Action::Renew, renewed).await;
+        subject.same_span(text, counter.peek("a").await.reset_after, subject.period());
+        subject.advance(subject.share(1, 2)).await;
+        assert_eq!(counter.peek("a").await.remaining, places - 1, "{text}: one ran out");
+        end(&counter, Action::Renew, left_alone).await;
+        end(&counter, Action::Renew, 1 << 40).await;
+        assert_eq!(counter.peek("a").await.remaining, places - 1, "{text}: too late is too late");
+        subject.advance(subject.share(1, 2)).await;
+        assert_eq!(
+            counter.peek("a").await.remaining,
+            *places,
+            "{text}: unless it is renewed again"
+        );
+    }
+    let counter = subject.counter("3/{P}");
+    counter.take("a", 2).await;
+    end(&counter, Action::Renew, 1).await;
+    assert_eq!(counter.peek("a").await.remaining, 1, "a rate has no leases");
+}
+
 pub(super) async fn a_release_frees_exactly_one<H: Harness>(subject: &Subject<'_, H>) {
     for (text, places) in PLACES {
         for how in [DONE, Action::Refund] {

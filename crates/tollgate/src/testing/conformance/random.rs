@@ -86,7 +86,7 @@ impl Dice {
     }
 
     fn action<H: Harness>(&mut self, subject: &Subject<'_, H>) -> Action {
-        match self.below(20) {
+        match self.below(21) {
             0..9 => Action::Take { max_wait: Span::ZERO },
             9..12 => Action::Take { max_wait: subject.share(self.below(150), 60) },
             12 => Action::Peek,
@@ -94,6 +94,7 @@ impl Dice {
             14 => Action::Spend,
             15..17 => Action::Refund,
             17..19 => Action::Release { rtt: subject.share(1, 60), dropped: self.below(3) == 0 },
+            19 => Action::Renew,
             _ => Action::Reset,
         }
     }

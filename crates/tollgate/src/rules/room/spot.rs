@@ -1,0 +1,174 @@
+//! Where a request is to stand, given what it was answered.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate_core::{Retry, Span, Time};
+
+use super::newcomer::{Again, Newcomer};
+use super::places_of;
+use crate::Store;
+use crate::limit::{AlgorithmName, Engine};
+use crate::rules::Request;
+use crate::rules::compiled::{Compiled, Rule};
+use crate::rules::decision::{Decision, LimitState, Reason};
+use crate::rules::expr::On;
+use crate::rules::facts::Facts;
+use crate::rules::held::HeldLine;
+use crate::rules::limiter::Shared;
+
+/// On what occasion a request is decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// It is only asked about.
+    Asked,
+    /// It arrives and would stand in line: not past those who do already.
+    Arrives,
+    /// It stood in line for so long.
+    Waited(Duration),
+}
+
+impl Turn {
+    /// How long it has waited.
+    pub(crate) fn waited(self) -> Duration {
+        match self {
+            Turn::Waited(waited) => waited,
+            Turn::Asked | Turn::Arrives => Duration::ZERO,
+        }
+    }
+}
+
+/// A place to stand.
+pub(super) struct Spot {
+    pub(super) rules: Arc<Compiled>,
+    pub(super) rule: u32,
+    pub(super) newcomer: Newcomer,
+    pub(super) kind: Kind,
+}
+
+pub(super) enum Kind {
+    /// It was charged and may go at `at`, but not before another limit lets it.
+    Slot { at: Time, not_before: Time },
+    /// It was charged nothing and asks again.
+    Line(Again),
+}
+
+impl Spot {
+    pub(super) fn rule(&self) -> &Rule {
+        &self.rules.rules[self.rule as usize]
+    }
+}
+
+/// A request that waits.
+pub(super) struct Waiting<'w, 'r, S> {
+    pub(super) limiter: &'w Shared<S>,
+    pub(super) request: &'w Request<'r>,
+    pub(super) began: Time,
+}
+
+impl<S: Store> Waiting<'_, '_, S> {
+    /// Where it stands after it was answered so; nowhere if that was the last word.
+    pub(super) fn spot(&self, decision: &Decision, now: Time) -> Option<Spot> {
+        let rules = decision.rules.as_ref()?;
+        match decision.allowed {
+            true => self.slot(rules, decision, now),
+            false => self.line(rules, decision, now),
+        }
+    }
+
+    fn slot(&self, rules: &Arc<Compiled>, decision: &Decision, now: Time) -> Option<Spot> {
+        let enforced = decision.limits.iter().filter(|limit| limit.enforced);
+        let longest = enforced.clone().max_by_key(|limit| limit.verdict.wait)?;
+        let at = now + longest.verdict.wait;
+        if longest.verdict.wait.is_zero() {
+            return None;
+        }
+        let others = enforced.filter(|limit| limit.rule != longest.rule);
+        let not_before = now + others.map(|limit| limit.verdict.wait).max().unwrap_or(Span::ZERO);
+        let held = decision.held.as_ref()?;
+        let mut lines = held.lines.iter().filter(|line| line.rule == longest.rule);
+        let line = lines.next()?;
+        let takes = takes(line).filter(|_| lines.next().is_none());
+        let newcomer = self.newcomer(rules, longest.rule, &line.key);
+        let newcomer = Newcomer { cost: line.cost, takes, ..newcomer };
+        let kind = Kind::Slot { at, not_before };
+        Some(Spot { rules: rules.clone(), rule: longest.rule, newcomer, kind })
+    }
+
+    fn line(&self, rules: &Arc<Compiled>, decision: &Decision, now: Time) -> Option<Spot> {
+        if decision.reason != Reason::OverLimit {
+            return None;
+        }
+        let waited = Duration::from(now.since(self.began));
+        let patience =
+            |rule: u32| self.patience(&rules.rules[rule as usize]).saturating_sub(waited);
+        let worth = |limit: &LimitState| {
+            let patience = patience(limit.rule);
+            let in_time = match limit.verdict.retry {
+                Retry::After(span) => Duration::from(span) <= patience,
+                Retry::Now => true,
+                Retry::Never => false,
+            };
+            !patience.is_zero() && (in_time || is_place(limit))
+        };
+        let mut refused = decision.limits.iter().filter(|it| it.enforced && !it.verdict.allowed);
+        let rule = decision.rule?;
+        if !refused.all(worth) || patience(rule).is_zero() {
+            return None;
+        }
+        let newcomer = self.newcomer(rules, rule, decision.key.as_deref()?);
+        let passes_at = decision.retry_after.map(|span| now + span.into());
+        let kind = Kind::Line(Again { at: passes_at, passes_at });
+        Some(Spot { rules: rules.clone(), rule, newcomer, kind })
+    }
+
+    /// How long a rule lets this request wait.
+    pub(super) fn patience(&self, rule: &Rule) -> Duration {
+        rule.then.patience().max(self.request.patience)
+    }
+
+    fn newcomer(&self, rules: &Compiled, rule: u32, key: &[u8]) -> Newcomer {
+        let rule = &rules.rules[rule as usize];
+        let (places, lifo) = places_of(&rule.then);
+        let tenant: Arc<[u8]> = self.tenant(rules, rule).unwrap_or_default().into_bytes().into();
+        let key: Arc<[u8]> = key.into();
+        let party = match rule.fair.is_some() {
+            // Keys have no zero in them.
+            true => [&key, &[0][..], &tenant].concat().into(),
+            false => key.clone(),
+        };
+        Newcomer {
+            key,
+            tenant,
+            party,
+            cost: 1,
+            takes: None,
+            deadline: self.began + self.patience(rule).into(),
+            places,
+            lifo,
+            fair: rule.fair.is_some(),
+        }
+    }
+
+    /// Who shares a limit fairly with others, where a rule says by what.
+    fn tenant(&self, rules: &Compiled, rule: &Rule) -> Option<String> {
+        let by = rule.fair.as_ref()?;
+        let installed = self.limiter.current.load();
+        let domain = installed.rules.domain_of(self.request)?;
+        let facts = Facts::new(self.request, &rules.trust);
+        let on = On { facts: &facts, route: None, lists: &domain.lists };
+        by.value(on).map(|value| value.text().into_owned())
+    }
+}
+
+pub(super) fn is_place(limit: &LimitState) -> bool {
+    matches!(limit.quota.algorithm, AlgorithmName::Concurrent | AlgorithmName::Adaptive)
+}
+
+/// How long a cost takes to come back, where that does not depend on when.
+fn takes(line: &HeldLine) -> Option<Span> {
+    let Engine::Meter(meter) = line.bound.limit.engine() else { return None };
+    let parts = meter.parts();
+    let is_steady = parts.interval.is_none() && !parts.pays_later;
+    is_steady.then(|| Span::from_nanos(meter.time_of(line.cost).0))
+}
