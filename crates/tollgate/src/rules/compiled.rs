@@ -81,9 +81,10 @@ pub(crate) struct Rule {
     pub(crate) during: Option<Schedule>,
     pub(crate) on_error: OnError,
     pub(crate) missing_key: MissingKey,
-    pub(crate) priority: Priority,
+    pub(crate) priority: PriorityOf,
     pub(crate) consistency: Consistency,
-    pub(crate) fair: Option<Expr>,
+    /// Who has a share of its limits.
+    pub(crate) fair: Option<KeyPart>,
     pub(crate) dedupe: Option<Expr>,
 }
 
@@ -92,6 +93,14 @@ impl Rule {
     pub(crate) fn has_outcome(&self) -> bool {
         self.count.is_some() || self.cost.as_ref().is_some_and(|cost| cost.settle.is_some())
     }
+}
+
+/// How important a request is.
+#[derive(Clone, Debug)]
+pub(crate) enum PriorityOf {
+    Fixed(Priority),
+    /// Says the word; anything else is normal.
+    Value(Expr),
 }
 
 /// One element of `per`.

@@ -8,9 +8,9 @@ use smallvec::SmallVec;
 use tollgate_core::Verdict;
 
 use super::compiled::Compiled;
-use super::policy::{Mode, OnError, Then};
-use crate::Quota;
+use super::policy::{Mode, OnError, Priority, Then};
 use crate::denied::Readable;
+use crate::{Quota, Reserve};
 
 /// Why a request passes or does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +90,7 @@ pub struct Decision {
     pub(crate) named: Option<Box<Named>>,
     pub(crate) held: Option<Box<super::held::Held>>,
     pub(crate) without_store: Option<OnError>,
+    pub(crate) shed: Option<Priority>,
 }
 
 /// A key that most often needs no memory of its own.
@@ -130,6 +131,7 @@ pub(crate) struct LimitState {
     pub(crate) verdict: Verdict,
     pub(crate) enforced: bool,
     pub(crate) cost: u64,
+    pub(crate) reserve: Reserve,
 }
 
 /// How one limit stands after a decision.
@@ -144,6 +146,8 @@ pub struct LimitStatus<'d> {
     pub verdict: Verdict,
     /// What was asked of it.
     pub cost: u64,
+    /// What had to be left of it for others.
+    pub reserve: Reserve,
     /// The rule's mode.
     pub mode: Mode,
     /// Whether a refusal counts.
@@ -197,6 +201,7 @@ impl Decision {
                 quota: state.quota,
                 verdict: state.verdict,
                 cost: state.cost,
+                reserve: state.reserve,
                 mode: rule.map(|rule| rule.mode).unwrap_or_default(),
                 enforced: state.enforced,
             }
@@ -213,6 +218,25 @@ impl Decision {
     /// refused, or this node's share of the limits decided.
     pub fn without_store(&self) -> Option<OnError> {
         self.without_store
+    }
+
+    /// The priority of a request that was dropped because more important ones keep what is left, or
+    /// because nothing is: refused over a limit whose rule says `then: shed`.
+    ///
+    /// ```
+    /// use tollgate::rules::Priority;
+    /// use tollgate::{Limiter, Request};
+    /// let limiter = Limiter::from_rules("
+    /// rules: [{ name: a, limit: 10/h, then: shed, priority: 'header[\"x-priority\"]' }]
+    /// ".parse()?);
+    /// let ask = |priority| limiter.decide(&Request::new("GET", "/").header("x-priority", priority));
+    /// assert!((0..5).all(|_| ask("batch").allowed));
+    /// assert_eq!((ask("batch").shed(), ask("batch").code), (Some(Priority::Batch), 503));
+    /// assert!(ask("critical").allowed);
+    /// # Ok::<(), tollgate::rules::Diagnostics>(())
+    /// ```
+    pub fn shed(&self) -> Option<Priority> {
+        self.shed
     }
 
     /// Whether it matters how the request goes: it holds a place of a limit on concurrency, or a

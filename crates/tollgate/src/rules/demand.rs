@@ -7,14 +7,14 @@ use smallvec::SmallVec;
 use tollgate_core::Time;
 
 use super::attribute::Attribute;
-use super::compiled::{Bound, CostOf, Domain, Gives, KeyPart, Rule, RuleLimit};
+use super::compiled::{Bound, CostOf, Domain, Gives, KeyPart, PriorityOf, Rule, RuleLimit};
 use super::expr::On;
 use super::facts::{Facts, Identity};
 use super::key::{KeyBytes, KeyWriter};
 use super::matcher::Hit;
-use super::policy::{MissingKey, Mode, Then};
+use super::policy::{MissingKey, Mode, Priority, Then};
 use crate::identity::stable_hash;
-use crate::{Check, Former, Key};
+use crate::{Check, Former, Key, Reserve};
 
 /// What a domain's rules make of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +38,9 @@ pub(crate) struct Demand {
     /// Where its key is in the bytes.
     pub(crate) key: Range<usize>,
     pub(crate) cost: u64,
+    pub(crate) priority: Priority,
+    /// Where the name of who has a share of it is in the bytes, if it is shared fairly.
+    pub(crate) tenant: Option<Range<usize>>,
     /// Whether its refusal counts.
     pub(crate) enforced: bool,
     /// Whether it is charged; otherwise it is only asked whether it would allow the request.
@@ -53,6 +56,8 @@ pub(crate) struct Line<'d> {
     pub(crate) cost: u64,
     pub(crate) kind: LineKind,
     pub(crate) origin: Origin,
+    /// What it must leave for others.
+    pub(crate) reserve: Reserve,
 }
 
 /// Where a limit comes from.
@@ -82,6 +87,8 @@ pub(crate) struct Demands<'d> {
     pub(crate) lines: SmallVec<[Line<'d>; 6]>,
     /// Every limit is enforced and charged: one call decides.
     pub(crate) is_simple: bool,
+    /// Some limit is shared fairly.
+    pub(crate) is_fair: bool,
     /// How long the request may be held back, whatever its rules say.
     pub(crate) patience: Duration,
 }
@@ -93,6 +100,7 @@ impl<'d> Demands<'d> {
             demands: SmallVec::new(),
             lines: SmallVec::new(),
             is_simple: true,
+            is_fair: false,
             patience: Duration::ZERO,
         }
     }
@@ -111,7 +119,8 @@ impl<'d> Demands<'d> {
         let consistency = rule.consistency;
         let key = Key::Bytes(&self.keys[line.key.clone()]);
         let check = Check::new(line.bound.bucket, key, &line.bound.limit, line.cost);
-        Check { lease, former, patience, consistency, ..check }
+        let reserve = line.reserve;
+        Check { lease, former, patience, reserve, consistency, ..check }
     }
 
     /// The text of a demand's key.
@@ -201,11 +210,14 @@ impl<'d> Builder<'_, 'd, '_, '_> {
             rule: number,
             key: key.clone(),
             cost: self.cost(rule),
+            priority: self.priority(rule),
+            tenant: rule.fair.as_ref().map(|by| self.tenant(by)),
             enforced,
             charged: self.is_charged(rule),
         };
         let index = self.into.demands.len();
         self.into.is_simple &= demand.enforced && demand.charged;
+        self.into.is_fair |= demand.tenant.is_some();
         self.add_lines(number, rule, index, &demand);
         self.into.demands.push(demand);
         Added::Done
@@ -213,35 +225,19 @@ impl<'d> Builder<'_, 'd, '_, '_> {
 
     /// Writes the rule's key; whether every part of it was there.
     fn write_key(&mut self, rule: &Rule) -> bool {
-        let (on, facts) = (self.on, self.on.facts);
         let mut writer = KeyWriter::new(&mut self.into.keys);
         let mut complete = true;
         for part in &rule.per {
-            let written = match part {
-                KeyPart::Endpoint => facts.path().map(|path| {
-                    let pattern = on.route.map_or(path, |route| route.path());
-                    writer.text(&[facts.method().unwrap_or("*"), " ", pattern]);
-                }),
-                KeyPart::Ip { of, bits4, bits6 } => facts
-                    .get(of, on.route)
-                    .and_then(|value| value.ip())
-                    .map(|ip| writer.ip(ip, *bits4, *bits6)),
-                KeyPart::Value(expr) => match expr.attribute() {
-                    Some(Attribute::Header(name)) => {
-                        facts.identity_in_header(name).map(|identity| match identity {
-                            Identity::One(value) => writer.value(&value),
-                            Identity::Several => writer.several(),
-                        })
-                    }
-                    _ => expr.value(on).map(|value| writer.value(&value)),
-                },
-            };
-            if written.is_none() {
-                writer.missing();
-                complete = false;
-            }
+            complete &= write_part(self.on, part, &mut writer);
         }
         complete
+    }
+
+    /// Writes who has a share, as a key of its own.
+    fn tenant(&mut self, by: &KeyPart) -> Range<usize> {
+        let start = self.into.keys.len();
+        write_part(self.on, by, &mut KeyWriter::new(&mut self.into.keys));
+        start..self.into.keys.len()
     }
 
     /// Which hundredth of all keys this one is in, always the same.
@@ -262,6 +258,16 @@ impl<'d> Builder<'_, 'd, '_, '_> {
         }
     }
 
+    fn priority(&self, rule: &Rule) -> Priority {
+        match &rule.priority {
+            PriorityOf::Fixed(priority) => *priority,
+            PriorityOf::Value(expr) => {
+                let said = expr.value(self.on);
+                said.map_or_else(Priority::default, |said| Priority::named(&said.text()))
+            }
+        }
+    }
+
     /// A rule that counts outcomes is charged once the outcome is known, if it counts.
     fn is_charged(&self, rule: &Rule) -> bool {
         rule.count.as_ref().is_none_or(|count| count.holds(self.on))
@@ -269,6 +275,10 @@ impl<'d> Builder<'_, 'd, '_, '_> {
 
     fn add_lines(&mut self, number: u32, rule: &'d Rule, index: usize, demand: &Demand) {
         let domain = self.domain;
+        let reserve = match &rule.then {
+            Then::Shed(shed) => shed.reserve(demand.priority),
+            _ => Reserve::None,
+        };
         let line = |bound: &'d Bound| Line {
             demand: index,
             bound,
@@ -276,6 +286,7 @@ impl<'d> Builder<'_, 'd, '_, '_> {
             cost: demand.cost,
             kind: LineKind::Limit,
             origin: Origin::Rule,
+            reserve,
         };
         let granted = domain.overrides.of_rule(number, self.on, self.now);
         if let Some(Gives::Limits(limits)) = granted {
@@ -308,7 +319,14 @@ impl<'d> Builder<'_, 'd, '_, '_> {
                         None => writer.missing(),
                     }
                     let key = start..self.into.keys.len();
-                    let seen = Line { kind: LineKind::Seen, key, cost: 1, ..line(&distinct.seen) };
+                    let reserve = Reserve::None;
+                    let seen = Line {
+                        kind: LineKind::Seen,
+                        key,
+                        cost: 1,
+                        reserve,
+                        ..line(&distinct.seen)
+                    };
                     let count = Line { kind: LineKind::CountOf, cost: 1, ..line(&distinct.count) };
                     self.into.lines.extend([seen, count]);
                 }
@@ -325,4 +343,32 @@ impl<'d> Builder<'_, 'd, '_, '_> {
             granted.or_else(said).or(plans.default)
         })
     }
+}
+
+/// Writes one part of a key; whether it was there.
+fn write_part(on: On<'_, '_>, part: &KeyPart, writer: &mut KeyWriter<'_>) -> bool {
+    let facts = on.facts;
+    let written = match part {
+        KeyPart::Endpoint => facts.path().map(|path| {
+            let pattern = on.route.map_or(path, |route| route.path());
+            writer.text(&[facts.method().unwrap_or("*"), " ", pattern]);
+        }),
+        KeyPart::Ip { of, bits4, bits6 } => facts
+            .get(of, on.route)
+            .and_then(|value| value.ip())
+            .map(|ip| writer.ip(ip, *bits4, *bits6)),
+        KeyPart::Value(expr) => match expr.attribute() {
+            Some(Attribute::Header(name)) => {
+                facts.identity_in_header(name).map(|identity| match identity {
+                    Identity::One(value) => writer.value(&value),
+                    Identity::Several => writer.several(),
+                })
+            }
+            _ => expr.value(on).map(|value| writer.value(&value)),
+        },
+    };
+    if written.is_none() {
+        writer.missing();
+    }
+    written.is_some()
 }

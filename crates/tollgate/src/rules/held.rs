@@ -1,10 +1,13 @@
 //! What a request was charged, for as long as that may still change: places it holds while it is in
 //! flight, a turn it may give up, a cost that is settled once the outcome is known.
 
+use std::sync::Arc;
+
 use smallvec::SmallVec;
 use tollgate_core::Span;
 
 use super::compiled::Bound;
+use super::fair::Claims;
 use super::limiter::Shared;
 use crate::limit::Engine;
 use crate::store::{Action, Call, Store};
@@ -16,6 +19,8 @@ use crate::{Check, Key};
 pub(crate) struct Held {
     lease: u64,
     pub(crate) lines: Vec<HeldLine>,
+    /// The shares it was taken from, where limits are shared fairly.
+    pub(crate) fair: Option<Arc<Claims>>,
     /// Whether it was charged in this process, because the store did not answer.
     is_local: bool,
 }
@@ -38,7 +43,7 @@ pub(super) fn is_place(bound: &Bound) -> bool {
 
 impl Held {
     pub(crate) fn new(lease: u64, lines: Vec<HeldLine>, is_local: bool) -> Held {
-        Held { lease, lines, is_local }
+        Held { lease, lines, fair: None, is_local }
     }
 
     /// Whether anything of it is a place among those in flight.
@@ -53,11 +58,17 @@ impl Held {
         rtt: Span,
         dropped: bool,
     ) -> Result<(), StoreError> {
+        if let Some(fair) = &self.fair {
+            fair.done();
+        }
         self.run(limiter, Action::Release { rtt, dropped }, HeldLine::is_place).await
     }
 
     /// The request never went on: everything it was charged goes back.
     pub(crate) async fn give_back<S: Store>(&self, limiter: &Shared<S>) -> Result<(), StoreError> {
+        if let Some(fair) = &self.fair {
+            fair.give_back();
+        }
         self.run(limiter, Action::Refund, |line| line.charged).await
     }
 

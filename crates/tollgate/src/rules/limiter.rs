@@ -9,6 +9,7 @@ use arc_swap::ArcSwap;
 use super::decide::{Charging, decide};
 use super::decision::Decision;
 use super::explain::{Explanation, explain};
+use super::fair::Fairness;
 use super::installed::Installed;
 use super::local::Local;
 use super::{Request, Rules};
@@ -46,6 +47,8 @@ pub(crate) struct Shared<S> {
     pub(crate) store: S,
     pub(crate) clock: Clock,
     pub(crate) current: ArcSwap<Installed>,
+    /// Who shares which limit.
+    pub(crate) fair: Fairness,
     /// Decides `on_error: local` while the store does not answer.
     pub(crate) local: OnceLock<Local>,
 }
@@ -59,7 +62,13 @@ impl<S> Clone for RuleLimiter<S> {
 impl<S> RuleLimiter<S> {
     pub(crate) fn new(rules: Rules, store: S, clock: Clock) -> RuleLimiter<S> {
         let current = ArcSwap::from_pointee(Installed::first(rules));
-        RuleLimiter(Arc::new(Shared { store, clock, current, local: OnceLock::new() }))
+        RuleLimiter(Arc::new(Shared {
+            store,
+            clock,
+            current,
+            fair: Fairness::default(),
+            local: OnceLock::new(),
+        }))
     }
 
     /// The store that decides.

@@ -71,11 +71,15 @@ impl<S: Store> Asked<'_, '_, S> {
             keys: self.demands.keys.clone(),
             demands: self.demands.demands.clone(),
             lines: lines
-                .map(|(line, share)| Line { bound: &share.bound, ..whole(line).clone() })
+                .map(|(line, share)| {
+                    let reserve = whole(line).reserve.shared_by(nodes);
+                    Line { bound: &share.bound, reserve, ..whole(line).clone() }
+                })
                 .collect(),
             is_simple: wanted.iter().map(whole).all(|line| {
                 self.demands.demands[line.demand].charged && line.kind == LineKind::Limit
             }),
+            is_fair: false,
             patience: self.demands.patience,
         };
         let asked = Asked {
