@@ -43,6 +43,7 @@ impl Decision {
             held: None,
             without_store: None,
             shed: None,
+            tenant: None,
         }
     }
 }

@@ -91,6 +91,7 @@ pub struct Decision {
     pub(crate) held: Option<Box<super::held::Held>>,
     pub(crate) without_store: Option<OnError>,
     pub(crate) shed: Option<Priority>,
+    pub(crate) tenant: Option<Box<str>>,
 }
 
 /// A key that most often needs no memory of its own.
@@ -183,6 +184,20 @@ impl Decision {
     /// [one text](super::encode_key). None if no limit was asked.
     pub fn key(&self) -> Option<&str> {
         self.key.as_ref().and_then(|key| std::str::from_utf8(key).ok())
+    }
+
+    /// Who asked, of those who [share](super::FairTenants) the counter that decided: the value of `fair`
+    /// of its rule, as a [key](super::encode_key) of its own, behind the counter's key if it has one.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Request};
+    /// let rules = "rules: [{ name: api, limit: 10/s, fair: { by: org } }]";
+    /// let decision = Limiter::from_rules(rules.parse()?).decide(&Request::empty().attribute("org", "acme"));
+    /// assert_eq!((decision.key(), decision.tenant()), (Some(""), Some("acme")));
+    /// # Ok::<(), tollgate::rules::Diagnostics>(())
+    /// ```
+    pub fn tenant(&self) -> Option<&str> {
+        self.tenant.as_deref()
     }
 
     /// What the deciding rule does with what it refuses.

@@ -9,6 +9,7 @@ mod table;
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
+use std::ops::Range;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
@@ -169,6 +170,7 @@ pub(super) async fn decide<S: Store>(
     let mut claims = limiter.fair.claim(&domain.compiled, demands, nodes, now, charging);
     let asked = Asked::new(limiter, installed, domain, demands, now, charging);
     let decided = asked.decide(limiter, decision).await;
+    decision.tenant = tenant_of(demands, decision);
     if decided && decision.allowed {
         claims.passed(decision, now);
         if let Some(held) = &mut decision.held {
@@ -176,4 +178,15 @@ pub(super) async fn decide<S: Store>(
         }
     }
     decided
+}
+
+/// Who asked, if the deciding rule's limits are shared.
+fn tenant_of(demands: &Demands<'_>, decision: &Decision) -> Option<Box<str>> {
+    let demand = demands.demands.iter().find(|demand| Some(demand.rule) == decision.rule)?;
+    let text = |range: &Range<usize>| std::str::from_utf8(&demands.keys[range.clone()]).ok();
+    let tenant = text(demand.tenant.as_ref()?)?;
+    Some(match text(&demand.key)? {
+        "" => tenant.into(),
+        key => format!("{key}|{tenant}").into(),
+    })
 }
