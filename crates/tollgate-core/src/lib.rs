@@ -27,6 +27,7 @@ mod carry;
 mod concurrency;
 mod error;
 mod exact;
+pub mod fair;
 mod fixed_window;
 mod meter;
 mod sliding_log;

@@ -41,6 +41,14 @@ impl Reserve {
         self == Reserve::None
     }
 
+    /// The part of it that one of so many nodes leaves, each of its part of the limit.
+    pub(crate) fn shared_by(self, nodes: u64) -> Reserve {
+        match self {
+            Reserve::Amount(amount) => Reserve::Amount(amount.div_ceil(nodes.max(1))),
+            other => other,
+        }
+    }
+
     /// How much that is of a limit that holds `capacity`.
     ///
     /// ```

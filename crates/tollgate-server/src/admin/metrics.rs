@@ -38,6 +38,12 @@ pub(super) async fn metrics(
     queues(&mut text, context.engine.limiter());
     let help = "How many more than a limit may pass: none, unless rules are synced.";
     text.single("tollgate_overshoot_bound", "gauge", help, health.overshoot_bound);
+    let name = "tollgate_fair_tenants";
+    let help = "Who has a share of a rule's limits: asked this server lately.";
+    text.metric(name, "gauge", help);
+    for one in context.engine.limiter().fair_tenants() {
+        text.sample(name, &[("domain", &one.domain), ("rule", &one.rule)], one.tenants);
+    }
     let rules = context.rules.status();
     let version = context.engine.limiter().replacements() + 1;
     let help = "How many sets of rules have been in force since the start.";

@@ -35,7 +35,8 @@ impl Event {
         cost: u64,
     ) -> Event {
         let (domain, rule) = (decision.domain(), decision.rule());
-        let key = decision.key().unwrap_or_default();
+        // Of those who share a counter, whoever it was.
+        let key = decision.tenant().or(decision.key()).unwrap_or_default();
         let tightest = decision.tightest().map(|limit| limit.verdict);
         Event {
             at_ms: clock::unix_ms(),

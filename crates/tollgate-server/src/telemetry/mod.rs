@@ -15,6 +15,7 @@ mod passed;
 mod report;
 mod sample;
 mod series;
+mod shed;
 mod stripe;
 mod subject;
 mod tail;
@@ -42,6 +43,7 @@ use crate::server::StartError;
 use event::Event;
 use log::DecisionLog;
 use series::Series;
+use shed::Sheds;
 use stripe::Stripe;
 use tail::Watchers;
 use traces::Traces;
@@ -82,6 +84,7 @@ impl DoorName {
 pub(crate) struct Telemetry {
     stripes: Box<[Stripe]>,
     series: Series,
+    sheds: Sheds,
     watchers: Arc<Watchers>,
     log: Option<DecisionLog>,
     traces: Option<Traces>,
@@ -101,6 +104,7 @@ impl Telemetry {
         let telemetry = Arc::new(Telemetry {
             stripes: stripe::stripes(options.top_keys),
             series: Series::new(),
+            sheds: Sheds::new(),
             watchers: Arc::default(),
             log: DecisionLog::new(options),
             traces: Traces::new(options)?,
@@ -139,7 +143,9 @@ impl Telemetry {
     pub(crate) fn decided(&self, door: DoorName, decision: &Decision, cost: u64, took: Span) {
         let outcome = outcome(decision);
         let stripe = self.stripe();
-        stripe.count(self.series.of(decision), outcome);
+        let series = self.series.of(decision);
+        stripe.count(series, outcome);
+        self.count_shed(series, decision);
         stripe.took[door as usize].record(1, took);
         if !decision.wait.is_zero() {
             stripe.waits.record(1, decision.wait.into());
@@ -274,6 +280,7 @@ impl Telemetry {
 fn outcome(decision: &Decision) -> Outcome {
     match (decision.allowed, decision.reason) {
         (false, Reason::Banned) => Outcome::Banned,
+        (false, _) if decision.shed().is_some() => Outcome::Shed,
         (false, _) => Outcome::Denied,
         (true, _) if decision.shadow_denied() => Outcome::ShadowDenied,
         (true, _) if !decision.wait.is_zero() => Outcome::Delayed,

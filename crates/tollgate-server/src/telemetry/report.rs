@@ -13,6 +13,7 @@ impl Telemetry {
     /// Writes every metric that is counted here.
     pub(crate) fn report(&self, into: &mut Exposition) {
         self.report_decisions(into);
+        self.report_shed(into);
         into.metric(
             "tollgate_decision_seconds",
             "histogram",

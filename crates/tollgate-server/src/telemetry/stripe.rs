@@ -22,15 +22,18 @@ pub(crate) enum Outcome {
     Banned,
     /// Allowed after a while.
     Delayed,
+    /// Refused by its priority.
+    Shed,
 }
 
 impl Outcome {
-    pub(crate) const ALL: [Outcome; 5] = [
+    pub(crate) const ALL: [Outcome; 6] = [
         Outcome::Allowed,
         Outcome::Denied,
         Outcome::ShadowDenied,
         Outcome::Banned,
         Outcome::Delayed,
+        Outcome::Shed,
     ];
 
     pub(crate) fn as_str(self) -> &'static str {
@@ -40,11 +43,12 @@ impl Outcome {
             Outcome::ShadowDenied => "shadow_denied",
             Outcome::Banned => "banned",
             Outcome::Delayed => "delayed",
+            Outcome::Shed => "shed",
         }
     }
 
     pub(crate) fn is_refusal(self) -> bool {
-        matches!(self, Outcome::Denied | Outcome::Banned)
+        matches!(self, Outcome::Denied | Outcome::Banned | Outcome::Shed)
     }
 }
 

@@ -12,7 +12,7 @@ use super::limiter::RuleLimiter;
 use super::policy::Mode;
 use crate::store::{Action, Call, Store};
 use crate::store_error::StoreError;
-use crate::{Check, Key};
+use crate::{Check, Key, Reserve};
 
 /// What is done to the counters of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,8 +107,16 @@ impl<S: Store> RuleLimiter<S> {
             }
             if own || verdict.remaining < verdict.limit {
                 let quota = bound.limit.quota();
-                let cost = amount;
-                limits.push(LimitState { rule: number, quota, verdict, mode, enforced, cost });
+                let reserve = Reserve::None;
+                limits.push(LimitState {
+                    rule: number,
+                    quota,
+                    verdict,
+                    mode,
+                    enforced,
+                    cost: amount,
+                    reserve,
+                });
             }
         }
         Ok(Some(limits))

@@ -16,7 +16,7 @@ use super::policy::{Mode, OnError};
 use crate::counters::ready;
 use crate::store::{Action, Store};
 use crate::store_error::StoreError;
-use crate::{MemoryStore, Verdicts, join};
+use crate::{MemoryStore, Reserve, Verdicts, join};
 
 impl<S: Store> RuleLimiter<S> {
     /// Answers a request of Envoy's rate limit protocol, wherever the store is. In a domain written
@@ -158,13 +158,14 @@ async fn carry_out<S: Store>(
     let domain: Arc<str> = tree.domain().into();
     let limit = named.unwrap_or_else(|| domain.clone());
     decision.named = Some(Box::new(Named { domain, limit }));
-    let state = |(limit, verdict)| LimitState {
+    let state = |(quota, verdict)| LimitState {
         rule: 0,
-        quota: limit,
+        quota,
         verdict,
         mode: Mode::Enforce,
         enforced: true,
         cost,
+        reserve: Reserve::None,
     };
     let limits: SmallVec<[_; 2]> = plan.quotas().collect();
     decision.limits = limits.into_iter().zip(verdicts).map(state).collect();

@@ -90,9 +90,10 @@ pub(crate) struct Rule {
     pub(crate) during: Option<Schedule>,
     pub(crate) on_error: OnError,
     pub(crate) missing_key: MissingKey,
-    pub(crate) priority: Priority,
+    pub(crate) priority: PriorityOf,
     pub(crate) consistency: Consistency,
-    pub(crate) fair: Option<Expr>,
+    /// Who has a share of its limits.
+    pub(crate) fair: Option<KeyPart>,
     pub(crate) dedupe: Option<Box<Dedupe>>,
 }
 
@@ -111,6 +112,14 @@ impl Rule {
     pub(crate) fn expire(&self) -> Duration {
         self.cost.as_ref().and_then(|cost| cost.expire).unwrap_or(DEFAULT_HOLD)
     }
+}
+
+/// How important a request is.
+#[derive(Clone, Debug)]
+pub(crate) enum PriorityOf {
+    Fixed(Priority),
+    /// Says the word; anything else is normal.
+    Value(Expr),
 }
 
 /// One element of `per`.

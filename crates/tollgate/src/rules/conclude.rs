@@ -10,6 +10,7 @@ use super::decide::{Answers, Asked};
 use super::decision::{Decision, LimitState, Reason};
 use super::demand::{Line, LineKind};
 use super::held::{Held, HeldLine, is_place};
+use super::policy::{Priority, Then};
 use super::request::Follow;
 use crate::denied::refusal;
 use crate::store::Store;
@@ -43,6 +44,8 @@ impl Decision {
             held: None,
             without_store: None,
             starts_ban: false,
+            shed: None,
+            tenant: None,
         }
     }
 }
@@ -96,6 +99,7 @@ impl<S: Store> Asked<'_, '_, S> {
                 mode: demand.mode,
                 enforced: demand.enforced,
                 cost: line.cost,
+                reserve: line.reserve,
             }
         };
         let compiled = &self.domain.compiled;
@@ -109,6 +113,7 @@ impl<S: Store> Asked<'_, '_, S> {
                 decision.allowed = false;
                 decision.rule = Some(rule);
                 decision.code = compiled.rules[rule as usize].then.status();
+                decision.shed = self.shed(rule);
                 (decision.reason, decision.retry_after) = match retry {
                     Retry::Never => (Reason::NeverFits, None),
                     Retry::After(span) => (Reason::OverLimit, Some(span.into())),
@@ -125,6 +130,13 @@ impl<S: Store> Asked<'_, '_, S> {
         }
         let demand = self.demands.demands.iter().find(|demand| Some(demand.rule) == decision.rule);
         decision.key = demand.map(|demand| self.demands.keys[demand.key.clone()].into());
+    }
+
+    /// The priority of a request that a rule sheds.
+    fn shed(&self, rule: u32) -> Option<Priority> {
+        let sheds = matches!(self.domain.compiled.rules[rule as usize].then, Then::Shed(_));
+        let mut demands = self.demands.demands.iter().filter(|_| sheds);
+        demands.find(|demand| demand.rule == rule).map(|demand| demand.priority)
     }
 
     /// What is kept of what a line was charged.

@@ -12,6 +12,7 @@ use super::decision::{Decision, Reason};
 use super::dedupe::remembers;
 use super::demand::{self, Demands, Line, LineKind, Matched};
 use super::facts::Facts;
+use super::fair;
 use super::installed::Installed;
 use super::limiter::Shared;
 use super::local::Share;
@@ -90,6 +91,22 @@ pub(crate) async fn decide<S: Store>(
                     *decision = refused;
                     return;
                 }
+                if demands.is_fair {
+                    let decided = fair::decide(
+                        limiter,
+                        &installed,
+                        domain,
+                        &mut demands,
+                        now,
+                        charging,
+                        decision,
+                    );
+                    // In a box: what is rare must not weigh on every decision.
+                    if Box::pin(decided).await {
+                        return;
+                    }
+                    continue;
+                }
                 let demands = &demands;
                 let asked = Asked::new(limiter, &installed, domain, demands, now, charging);
                 if asked.decide(limiter, decision).await {
@@ -136,7 +153,7 @@ impl<'a, 'd, S: Store> Asked<'a, 'd, S> {
     }
 
     /// Whether it was decided: not if the rules were replaced meanwhile.
-    async fn decide(&self, limiter: &Shared<S>, decision: &mut Decision) -> bool {
+    pub(super) async fn decide(&self, limiter: &Shared<S>, decision: &mut Decision) -> bool {
         let lease = new_lease();
         // In a box: what is rare must not weigh on every decision.
         let decided = match self.demands.is_simple && limiter.owing().is_none() {

@@ -8,9 +8,9 @@ use smallvec::SmallVec;
 use tollgate_core::Verdict;
 
 use super::compiled::{Compiled, Rule};
-use super::policy::{Mode, OnError, Then};
-use crate::Quota;
+use super::policy::{Mode, OnError, Priority, Then};
 use crate::denied::Readable;
+use crate::{Quota, Reserve};
 
 /// Why a request passes or does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +91,8 @@ pub struct Decision {
     pub(crate) held: Option<Box<super::held::Held>>,
     pub(crate) without_store: Option<OnError>,
     pub(crate) starts_ban: bool,
+    pub(crate) shed: Option<Priority>,
+    pub(crate) tenant: Option<Box<str>>,
 }
 
 /// A key that most often needs no memory of its own.
@@ -132,6 +134,7 @@ pub(crate) struct LimitState {
     pub(crate) mode: Mode,
     pub(crate) enforced: bool,
     pub(crate) cost: u64,
+    pub(crate) reserve: Reserve,
 }
 
 /// How one limit stands after a decision.
@@ -146,6 +149,8 @@ pub struct LimitStatus<'d> {
     pub verdict: Verdict,
     /// What was asked of it.
     pub cost: u64,
+    /// What had to be left of it for others.
+    pub reserve: Reserve,
     /// The rule's mode.
     pub mode: Mode,
     /// Whether a refusal counts.
@@ -183,6 +188,20 @@ impl Decision {
         self.key.as_ref().and_then(|key| std::str::from_utf8(key).ok())
     }
 
+    /// Who asked, of those who [share](super::FairTenants) the counter that decided: the value of `fair`
+    /// of its rule, as a [key](super::encode_key) of its own, behind the counter's key if it has one.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Request};
+    /// let rules = "rules: [{ name: api, limit: 10/s, fair: { by: org } }]";
+    /// let decision = Limiter::from_rules(rules.parse()?).decide(&Request::empty().attribute("org", "acme"));
+    /// assert_eq!((decision.key(), decision.tenant()), (Some(""), Some("acme")));
+    /// # Ok::<(), tollgate::rules::Diagnostics>(())
+    /// ```
+    pub fn tenant(&self) -> Option<&str> {
+        self.tenant.as_deref()
+    }
+
     /// What the deciding rule does with what it refuses.
     pub fn then(&self) -> Option<&Then> {
         let rules = self.rules.as_ref()?;
@@ -199,6 +218,7 @@ impl Decision {
                 quota: state.quota,
                 verdict: state.verdict,
                 cost: state.cost,
+                reserve: state.reserve,
                 mode: state.mode,
                 enforced: state.enforced,
             }
@@ -229,6 +249,25 @@ impl Decision {
     /// ```
     pub fn starts_ban(&self) -> bool {
         self.starts_ban
+    }
+
+    /// The priority of a request that was dropped because more important ones keep what is left, or
+    /// because nothing is: refused over a limit whose rule says `then: shed`.
+    ///
+    /// ```
+    /// use tollgate::rules::Priority;
+    /// use tollgate::{Limiter, Request};
+    /// let limiter = Limiter::from_rules("
+    /// rules: [{ name: a, limit: 10/h, then: shed, priority: 'header[\"x-priority\"]' }]
+    /// ".parse()?);
+    /// let ask = |priority| limiter.decide(&Request::new("GET", "/").header("x-priority", priority));
+    /// assert!((0..5).all(|_| ask("batch").allowed));
+    /// assert_eq!((ask("batch").shed(), ask("batch").code), (Some(Priority::Batch), 503));
+    /// assert!(ask("critical").allowed);
+    /// # Ok::<(), tollgate::rules::Diagnostics>(())
+    /// ```
+    pub fn shed(&self) -> Option<Priority> {
+        self.shed
     }
 
     /// Whether it matters how the request goes: it holds a place of a limit on concurrency, or a

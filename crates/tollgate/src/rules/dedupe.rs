@@ -42,7 +42,7 @@ impl Dedupe {
 }
 
 /// Writes a key that is part of another: of one of its ids or values.
-pub(super) fn write_part(
+pub(super) fn write_key_within(
     keys: &mut KeyBytes,
     of: std::ops::Range<usize>,
     value: Option<&Value<'_>>,

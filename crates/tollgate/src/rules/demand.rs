@@ -7,18 +7,18 @@ use smallvec::SmallVec;
 use tollgate_core::{Span, Time};
 
 use super::attribute::Attribute;
-use super::compiled::{Bound, CostOf, Domain, Gives, KeyPart, Rule, RuleLimit};
-use super::dedupe::write_part;
+use super::compiled::{Bound, CostOf, Domain, Gives, KeyPart, PriorityOf, Rule, RuleLimit};
+use super::dedupe::write_key_within;
 use super::expr::On;
 use super::facts::{Facts, Identity};
 use super::held::is_place;
 use super::key::{KeyBytes, KeyWriter};
 use super::ladder;
 use super::matcher::Hit;
-use super::policy::{MissingKey, Mode, Then};
+use super::policy::{MissingKey, Mode, Priority, Then};
 use super::request::Follow;
 use crate::identity::stable_hash;
-use crate::{Check, Consistency, Former, Key};
+use crate::{Check, Consistency, Former, Key, Reserve};
 
 /// What a domain's rules make of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +45,9 @@ pub(crate) struct Demand {
     pub(crate) key: Range<usize>,
     pub(crate) cost: u64,
     pub(crate) mode: Mode,
+    pub(crate) priority: Priority,
+    /// Where the name of who has a share of it is in the bytes, if it is shared fairly.
+    pub(crate) tenant: Option<Range<usize>>,
     /// Whether its refusal counts.
     pub(crate) enforced: bool,
     /// Whether it is charged; otherwise it is only asked whether it would allow the request.
@@ -60,6 +63,8 @@ pub(crate) struct Line<'d> {
     pub(crate) cost: u64,
     pub(crate) kind: LineKind,
     pub(crate) origin: Origin,
+    /// What it must leave for others.
+    pub(crate) reserve: Reserve,
 }
 
 /// Where a limit comes from.
@@ -102,6 +107,8 @@ pub(crate) struct Demands<'d> {
     pub(crate) is_simple: bool,
     /// Some lines are asked beside the limits.
     pub(crate) has_asides: bool,
+    /// Some limit is shared fairly.
+    pub(crate) is_fair: bool,
     /// How long the request may be held back, whatever its rules say.
     pub(crate) patience: Duration,
     /// Who asks for its outcome.
@@ -118,6 +125,7 @@ impl<'d> Demands<'d> {
             lines: SmallVec::new(),
             is_simple: true,
             has_asides: false,
+            is_fair: false,
             patience: Duration::ZERO,
             follow: Follow::ByRules,
             waited: Duration::ZERO,
@@ -145,7 +153,8 @@ impl<'d> Demands<'d> {
         };
         let key = Key::Bytes(&self.keys[line.key.clone()]);
         let check = Check::new(line.bound.bucket, key, &line.bound.limit, line.cost);
-        Check { lease, former, patience, consistency, ..check }
+        let reserve = line.reserve;
+        Check { lease, former, patience, reserve, consistency, ..check }
     }
 
     /// The text of a demand's key.
@@ -246,11 +255,14 @@ impl<'d> Builder<'_, 'd, '_, '_> {
             key: key.clone(),
             cost: cost.unwrap_or(1),
             mode,
+            priority: self.priority(rule),
+            tenant: rule.fair.as_ref().map(|by| self.tenant(by)),
             enforced,
             charged: self.is_charged(rule),
         };
         let index = self.into.demands.len();
         self.into.is_simple &= demand.enforced && demand.charged;
+        self.into.is_fair |= demand.tenant.is_some();
         self.add_lines(number, rule, index, &demand);
         if cost.is_none() {
             demand.cost = self.take_whole_limit(index);
@@ -261,35 +273,19 @@ impl<'d> Builder<'_, 'd, '_, '_> {
 
     /// Writes the rule's key; whether every part of it was there.
     fn write_key(&mut self, rule: &Rule) -> bool {
-        let (on, facts) = (self.on, self.on.facts);
         let mut writer = KeyWriter::new(&mut self.into.keys);
         let mut complete = true;
         for part in &rule.per {
-            let written = match part {
-                KeyPart::Endpoint => facts.path().map(|path| {
-                    let pattern = on.route.map_or(path, |route| route.path());
-                    writer.text(&[facts.method().unwrap_or("*"), " ", pattern]);
-                }),
-                KeyPart::Ip { of, bits4, bits6 } => facts
-                    .get(of, on.route)
-                    .and_then(|value| value.ip())
-                    .map(|ip| writer.ip(ip, *bits4, *bits6)),
-                KeyPart::Value(expr) => match expr.attribute() {
-                    Some(Attribute::Header(name)) => {
-                        facts.identity_in_header(name).map(|identity| match identity {
-                            Identity::One(value) => writer.value(&value),
-                            Identity::Several => writer.several(),
-                        })
-                    }
-                    _ => expr.value(on).map(|value| writer.value(&value)),
-                },
-            };
-            if written.is_none() {
-                writer.missing();
-                complete = false;
-            }
+            complete &= write_part(self.on, part, &mut writer);
         }
         complete
+    }
+
+    /// Writes who has a share, as a key of its own.
+    fn tenant(&mut self, by: &KeyPart) -> Range<usize> {
+        let start = self.into.keys.len();
+        write_part(self.on, by, &mut KeyWriter::new(&mut self.into.keys));
+        start..self.into.keys.len()
     }
 
     /// Which hundredth of all keys this one is in, always the same.
@@ -335,6 +331,16 @@ impl<'d> Builder<'_, 'd, '_, '_> {
         whole
     }
 
+    fn priority(&self, rule: &Rule) -> Priority {
+        match &rule.priority {
+            PriorityOf::Fixed(priority) => *priority,
+            PriorityOf::Value(expr) => {
+                let said = expr.value(self.on);
+                said.map_or_else(Priority::default, |said| Priority::named(&said.text()))
+            }
+        }
+    }
+
     /// Whether a request counts. Where that depends on its outcome, it counts until it is known
     /// not to: those in flight cannot together exceed the limit.
     fn is_charged(&self, rule: &Rule) -> bool {
@@ -345,6 +351,10 @@ impl<'d> Builder<'_, 'd, '_, '_> {
 
     fn add_lines(&mut self, number: u32, rule: &'d Rule, index: usize, demand: &Demand) {
         let domain = self.domain;
+        let reserve = match &rule.then {
+            Then::Shed(shed) => shed.reserve(demand.priority),
+            _ => Reserve::None,
+        };
         let line = |bound: &'d Bound| Line {
             demand: index,
             bound,
@@ -352,10 +362,12 @@ impl<'d> Builder<'_, 'd, '_, '_> {
             cost: demand.cost,
             kind: LineKind::Limit,
             origin: Origin::Rule,
+            reserve,
         };
         if let Some(ladder) = rule.ladder.as_ref().filter(|_| demand.enforced) {
             self.into.has_asides = true;
-            let ban = Line { kind: LineKind::Ban, cost: 0, ..line(&ladder.ban) };
+            let ban =
+                Line { kind: LineKind::Ban, cost: 0, reserve: Reserve::None, ..line(&ladder.ban) };
             self.into.lines.push(ban);
         }
         if let Some(dedupe) = &rule.dedupe
@@ -363,9 +375,10 @@ impl<'d> Builder<'_, 'd, '_, '_> {
         {
             (self.into.has_asides, self.into.is_simple) = (true, false);
             let start = self.into.keys.len();
-            write_part(&mut self.into.keys, demand.key.clone(), Some(&id));
+            write_key_within(&mut self.into.keys, demand.key.clone(), Some(&id));
             let key = start..self.into.keys.len();
-            let once = Line { kind: LineKind::Once, key, cost: 1, ..line(&dedupe.seen) };
+            let reserve = Reserve::None;
+            let once = Line { kind: LineKind::Once, key, cost: 1, reserve, ..line(&dedupe.seen) };
             self.into.lines.push(once);
         }
         let granted = domain.overrides.of_rule(number, self.on, self.now);
@@ -391,9 +404,16 @@ impl<'d> Builder<'_, 'd, '_, '_> {
                     self.into.is_simple = false;
                     let start = self.into.keys.len();
                     let value = distinct.of.value(self.on);
-                    write_part(&mut self.into.keys, demand.key.clone(), value.as_ref());
+                    write_key_within(&mut self.into.keys, demand.key.clone(), value.as_ref());
                     let key = start..self.into.keys.len();
-                    let seen = Line { kind: LineKind::Seen, key, cost: 1, ..line(&distinct.seen) };
+                    let reserve = Reserve::None;
+                    let seen = Line {
+                        kind: LineKind::Seen,
+                        key,
+                        cost: 1,
+                        reserve,
+                        ..line(&distinct.seen)
+                    };
                     let count = Line { kind: LineKind::CountOf, cost: 1, ..line(&distinct.count) };
                     self.into.lines.extend([seen, count]);
                 }
@@ -410,4 +430,32 @@ impl<'d> Builder<'_, 'd, '_, '_> {
             granted.or_else(said).or(plans.default)
         })
     }
+}
+
+/// Writes one part of a key; whether it was there.
+pub(super) fn write_part(on: On<'_, '_>, part: &KeyPart, writer: &mut KeyWriter<'_>) -> bool {
+    let facts = on.facts;
+    let written = match part {
+        KeyPart::Endpoint => facts.path().map(|path| {
+            let pattern = on.route.map_or(path, |route| route.path());
+            writer.text(&[facts.method().unwrap_or("*"), " ", pattern]);
+        }),
+        KeyPart::Ip { of, bits4, bits6 } => facts
+            .get(of, on.route)
+            .and_then(|value| value.ip())
+            .map(|ip| writer.ip(ip, *bits4, *bits6)),
+        KeyPart::Value(expr) => match expr.attribute() {
+            Some(Attribute::Header(name)) => {
+                facts.identity_in_header(name).map(|identity| match identity {
+                    Identity::One(value) => writer.value(&value),
+                    Identity::Several => writer.several(),
+                })
+            }
+            _ => expr.value(on).map(|value| writer.value(&value)),
+        },
+    };
+    if written.is_none() {
+        writer.missing();
+    }
+    written.is_some()
 }

@@ -3,7 +3,7 @@
 use super::Rules;
 use super::compiled::{Rule, RuleLimit};
 use super::diagnostic::{Diagnostic, Diagnostics};
-use super::policy::{Priority, Then};
+use super::policy::Then;
 use crate::limit::Engine;
 
 /// A way in which requests reach the limiter.
@@ -98,16 +98,7 @@ fn beyond(rule: &Rule, door: Door) -> Vec<(&'static str, &'static str)> {
         Then::Defer => {
             beyond.push(("`then: defer`", "requests over the limit are refused with 429"))
         }
-        Then::Shed => beyond.push((
-            "`then: shed`",
-            "requests over the limit are refused with 503, whatever their priority",
-        )),
-    }
-    if rule.priority != Priority::Normal {
-        beyond.push(("`priority`", "all requests are equally important"));
-    }
-    if rule.fair.is_some() {
-        beyond.push(("`fair`", "who comes first has the limit first"));
+        Then::Shed(_) => {}
     }
     let settles = rule.cost.as_ref().is_some_and(|cost| cost.settle.is_some());
     if settles && !door.sees_outcomes() {

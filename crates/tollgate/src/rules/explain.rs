@@ -86,6 +86,9 @@ pub struct LimitExplanation {
     pub from: String,
     /// What is asked of it.
     pub cost: u64,
+    /// What it must leave for others: for more important requests, or for whom it shares with.
+    #[serde(skip_serializing_if = "is_nothing")]
+    pub reserve: u64,
     /// Whether it allows that.
     pub allowed: bool,
     /// The most it holds.
@@ -233,6 +236,7 @@ fn explain_limits(
                     }
                 },
                 cost: line.cost,
+                reserve: state.reserve.amount(verdict.limit),
                 allowed: verdict.allowed,
                 capacity: verdict.limit,
                 remaining: verdict.remaining,
@@ -242,6 +246,10 @@ fn explain_limits(
             })
         })
         .collect()
+}
+
+fn is_nothing(amount: &u64) -> bool {
+    *amount == 0
 }
 
 /// Whole milliseconds, rounded up.

@@ -10,6 +10,7 @@ use tollgate_core::{Span, Time};
 
 use super::compiled::Bound;
 use super::demand::LineKind;
+use super::fair::Claims;
 use super::limiter::Shared;
 use crate::limit::Engine;
 use crate::store::{Action, Call, Store};
@@ -25,6 +26,8 @@ pub(crate) struct Held {
     pub(super) since: Time,
     /// For how long what is not needed may go back, if not as its rules say.
     pub(super) open: Option<Duration>,
+    /// The shares it was taken from, where limits are shared fairly.
+    pub(crate) fair: Option<Arc<Claims>>,
     /// Whether it was charged in this process, because the store did not answer.
     pub(super) is_local: bool,
     /// Whether the truth was told: once, whatever clones of the decision there are.
@@ -56,7 +59,7 @@ impl Held {
         open: Option<Duration>,
         is_local: bool,
     ) -> Held {
-        Held { lease, lines, since, open, is_local, settled: Arc::default() }
+        Held { lease, lines, since, open, fair: None, is_local, settled: Arc::default() }
     }
 
     /// Whether nobody has settled it before; whoever asks does it now.
@@ -76,6 +79,9 @@ impl Held {
         rtt: Span,
         dropped: bool,
     ) -> Result<(), StoreError> {
+        if let Some(fair) = &self.fair {
+            fair.done();
+        }
         self.run(limiter, Action::Release { rtt, dropped }, HeldLine::is_place).await
     }
 
@@ -102,11 +108,14 @@ impl Held {
     /// What of it are places.
     pub(crate) fn places_only(&self) -> Held {
         let lines = self.lines.iter().filter(|line| line.is_place()).cloned();
-        Held { lines: lines.collect(), settled: self.settled.clone(), ..*self }
+        Held { lines: lines.collect(), fair: None, settled: self.settled.clone(), ..*self }
     }
 
     /// The request never went on: everything it was charged goes back.
     pub(crate) async fn give_back<S: Store>(&self, limiter: &Shared<S>) -> Result<(), StoreError> {
+        if let Some(fair) = &self.fair {
+            fair.give_back();
+        }
         let is_open = self.settle_once();
         self.run(limiter, Action::Refund, |line| line.charged && (is_open || line.is_place())).await
     }

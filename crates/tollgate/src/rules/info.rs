@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Rules;
-use super::compiled::{Rule, RuleLimit};
+use super::compiled::{PriorityOf, Rule, RuleLimit};
 use super::policy::{MissingKey, Mode, OnError, Priority, Then};
 use crate::Consistency;
 
@@ -27,8 +27,8 @@ pub struct RuleInfo<'r> {
     pub on_error: OnError,
     /// What happens to requests that lack an attribute of the key.
     pub missing_key: MissingKey,
-    /// How important its requests are.
-    pub priority: Priority,
+    /// How important its requests are; none if each says so itself.
+    pub priority: Option<Priority>,
     /// How closely nodes keep it.
     pub consistency: Consistency,
     /// When a cost that was never settled becomes final.
@@ -71,7 +71,10 @@ fn info<'r>(domain: &'r str, rule: &'r Rule) -> RuleInfo<'r> {
         mode: rule.mode,
         on_error: rule.on_error,
         missing_key: rule.missing_key,
-        priority: rule.priority,
+        priority: match rule.priority {
+            PriorityOf::Fixed(priority) => Some(priority),
+            PriorityOf::Value(_) => None,
+        },
         consistency: rule.consistency,
         expire: rule.cost.as_ref().and_then(|cost| cost.expire),
     }

@@ -10,13 +10,14 @@ use super::ban_book::Book;
 use super::decide::{Charging, decide};
 use super::decision::Decision;
 use super::explain::{Explanation, explain};
+use super::fair::Fairness;
 use super::held::Held;
 use super::installed::Installed;
 use super::leases::Leases;
 use super::local::Local;
 use super::report::{Truth, report};
-use super::settled::{SettledAs, SettledTo};
 use super::room::{Rooms, Turn};
+use super::settled::{SettledAs, SettledTo};
 use super::{Request, Rules};
 use crate::counters::ready;
 use crate::{Clock, MemoryStore, Store, StoreError};
@@ -52,6 +53,8 @@ pub(crate) struct Shared<S> {
     pub(crate) store: S,
     pub(crate) clock: Clock,
     pub(crate) current: ArcSwap<Installed>,
+    /// Who shares which limit.
+    pub(crate) fair: Fairness,
     /// Decides `on_error: local` while the store does not answer.
     pub(crate) local: OnceLock<Local>,
     /// Who wants to know how charges were settled.
@@ -76,6 +79,7 @@ impl<S> RuleLimiter<S> {
             store,
             clock,
             current: ArcSwap::from_pointee(Installed::first(rules)),
+            fair: Fairness::default(),
             local: OnceLock::new(),
             settled: SettledTo::default(),
             book: Book::default(),
@@ -126,10 +130,7 @@ impl<S> RuleLimiter<S> {
     /// assert_eq!(overruns.load(Ordering::Relaxed), 1);
     /// # Ok::<(), tollgate::rules::Diagnostics>(())
     /// ```
-    pub fn on_settled(
-        &self,
-        tell: impl Fn(&str, &str, SettledAs) + Send + Sync + 'static,
-    ) -> bool {
+    pub fn on_settled(&self, tell: impl Fn(&str, &str, SettledAs) + Send + Sync + 'static) -> bool {
         self.0.settled.set(Box::new(tell))
     }
 

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::Reserve;
+
 /// What happens to a request that a rule does not let pass as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -26,7 +28,7 @@ pub enum Then {
     /// It is refused, and who keeps on is shut out for longer and longer.
     Ban(Ban),
     /// It is dropped by its priority: the least important first.
-    Shed,
+    Shed(Shed),
 }
 
 /// `queue 100 up to 2s lifo`.
@@ -51,6 +53,41 @@ pub struct Ban {
     pub within: Duration,
 }
 
+/// `{ shed: { critical: 20%, normal: 30% } }`: what is kept of a limit for more important requests.
+///
+/// ```
+/// use tollgate::Reserve;
+/// use tollgate::rules::{Priority, Shed};
+/// let shed = Shed::default();
+/// assert_eq!(shed.reserve(Priority::Critical), Reserve::None);
+/// assert_eq!(shed.reserve(Priority::Normal), Reserve::Percent(20));
+/// assert_eq!(shed.reserve(Priority::Batch), Reserve::Percent(50));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shed {
+    /// So many percent for critical requests alone.
+    pub critical: u8,
+    /// So many percent more for normal and critical ones.
+    pub normal: u8,
+}
+
+impl Default for Shed {
+    fn default() -> Shed {
+        Shed { critical: 20, normal: 30 }
+    }
+}
+
+impl Shed {
+    /// What a request of that priority must leave.
+    pub fn reserve(&self, priority: Priority) -> Reserve {
+        match priority {
+            Priority::Critical => Reserve::None,
+            Priority::Normal => Reserve::Percent(self.critical),
+            Priority::Batch => Reserve::Percent(self.critical + self.normal),
+        }
+    }
+}
+
 impl Then {
     /// The word it begins with.
     pub fn name(&self) -> &'static str {
@@ -61,7 +98,7 @@ impl Then {
             Then::Queue(_) => "queue",
             Then::Defer => "defer",
             Then::Ban(_) => "ban",
-            Then::Shed => "shed",
+            Then::Shed(_) => "shed",
         }
     }
 
@@ -69,7 +106,7 @@ impl Then {
     pub fn status(&self) -> u16 {
         match self {
             Then::Deny { status } => *status,
-            Then::Shed => 503,
+            Then::Shed(_) => 503,
             _ => 429,
         }
     }
@@ -188,6 +225,26 @@ pub enum Priority {
     Normal,
     /// Dropped last.
     Critical,
+}
+
+impl Priority {
+    /// All of them, the least important first.
+    pub const ALL: [Priority; 3] = [Priority::Batch, Priority::Normal, Priority::Critical];
+
+    /// Its name in rules and metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Priority::Batch => "batch",
+            Priority::Normal => "normal",
+            Priority::Critical => "critical",
+        }
+    }
+
+    /// The priority of that name; that of any request if it is no name of one.
+    pub(crate) fn named(name: &str) -> Priority {
+        let known = Priority::ALL.into_iter().find(|priority| priority.as_str() == name);
+        known.unwrap_or_default()
+    }
 }
 
 /// What a request passes when no rule matches it.

@@ -72,12 +72,16 @@ impl<S: Store> Asked<'_, '_, S> {
             keys: self.demands.keys.clone(),
             demands: self.demands.demands.clone(),
             lines: lines
-                .map(|(line, share)| Line { bound: &share.bound, ..whole(line).clone() })
+                .map(|(line, share)| {
+                    let reserve = whole(line).reserve.shared_by(nodes);
+                    Line { bound: &share.bound, reserve, ..whole(line).clone() }
+                })
                 .collect(),
             is_simple: wanted.iter().map(whole).all(|line| {
                 self.demands.demands[line.demand].charged && line.kind == LineKind::Limit
             }),
             has_asides: false,
+            is_fair: false,
             patience: self.demands.patience,
             follow: self.demands.follow,
             waited: self.demands.waited,

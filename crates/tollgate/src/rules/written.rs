@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
-use super::policy::{MissingKey, Mode, OnError, Priority, Then, Unmatched};
+use super::policy::{self, MissingKey, Mode, OnError, Then, Unmatched};
 use super::route::Route;
 use super::schedule::Schedule;
 use super::source::{At, Place};
@@ -94,6 +94,14 @@ pub(crate) struct Rule {
     pub(crate) fair: Option<At<String>>,
     /// The expression that names a request, so that a retry is charged once, and for how long.
     pub(crate) dedupe: Option<(At<String>, Option<Duration>)>,
+}
+
+/// How important a rule's requests are.
+#[derive(Clone, Debug)]
+pub(crate) enum Priority {
+    Word(policy::Priority),
+    /// Says one of the words.
+    Expression(String),
 }
 
 /// When a rule applies.

@@ -5,9 +5,8 @@ mod binds;
 use std::collections::HashMap;
 
 use super::super::attribute::{Attribute, BUILT_IN};
-use super::super::compiled::{Compiled, CostOf, KeyPart, Rule, RuleLimit};
+use super::super::compiled::{Compiled, CostOf, KeyPart, PriorityOf, Rule, RuleLimit};
 use super::super::diagnostic::{Diagnostic, Diagnostics};
-use super::super::expr::Expr;
 use super::super::policy::{Mode, Then};
 use super::super::written::{self, Document};
 
@@ -130,7 +129,12 @@ fn names(written: &written::Rule, rule: &Rule, known: &[&str], found: &mut Diagn
     if let Some(CostOf::Value(expr)) = cost {
         used.extend(expr.attributes());
     }
-    used.extend(rule.fair.as_ref().into_iter().flat_map(Expr::attributes));
+    if let PriorityOf::Value(expr) = &rule.priority {
+        used.extend(expr.attributes());
+    }
+    if let Some(KeyPart::Value(expr)) = &rule.fair {
+        used.extend(expr.attributes());
+    }
     for attribute in used {
         let Attribute::Named(name) = attribute else { continue };
         if name.contains('.') || known.contains(&&**name) {

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use super::super::compiled::{Cost, CostOf, KeyPart, Rule};
+use super::super::compiled::{Cost, CostOf, KeyPart, PriorityOf, Rule};
 use super::super::dedupe::{self, Dedupe};
 use super::super::diagnostic::{Diagnostic, Diagnostics};
 use super::super::expr::{Condition, Expr, Scope};
 use super::super::ladder::Ladder;
 use super::super::matcher::Match;
-use super::super::policy::Then;
+use super::super::policy::{Priority, Then};
 use super::super::source::{At, Place};
 use super::super::written::{self, Document, When};
 use super::key;
@@ -52,9 +52,9 @@ impl Compiler<'_> {
             }),
             on_error: rule.on_error.unwrap_or(defaults.on_error),
             missing_key: rule.missing_key.unwrap_or(defaults.missing_key),
-            priority: rule.priority.as_ref().map(|priority| priority.value).unwrap_or_default(),
+            priority: self.priority(rule, found),
             consistency: rule.consistency.unwrap_or(defaults.consistency),
-            fair: rule.fair.as_ref().and_then(|text| self.expr(text, found)),
+            fair: rule.fair.as_ref().and_then(|text| self.key_part(text, found)),
             dedupe: self.dedupe(rule, bucket, found),
         };
         let compiled = Rule { outcome: outcome(&compiled), ..compiled };
@@ -106,15 +106,13 @@ impl Compiler<'_> {
     }
 
     fn per(&self, rule: &written::Rule, found: &mut Diagnostics) -> Vec<KeyPart> {
+        rule.per.iter().filter_map(|text| self.key_part(text, found)).collect()
+    }
+
+    fn key_part(&self, text: &At<String>, found: &mut Diagnostics) -> Option<KeyPart> {
         let prefix = self.document.defaults.ipv6_prefix.unwrap_or(key::IPV6_PREFIX);
-        let part = |text: &At<String>| match key::part(text, self.scope, prefix) {
-            Ok(part) => Some(part),
-            Err(fault) => {
-                found.push(fault.at("expression", text.place));
-                None
-            }
-        };
-        rule.per.iter().filter_map(part).collect()
+        let part = key::part(text, self.scope, prefix);
+        part.map_err(|fault| found.push(fault.at("expression", text.place))).ok()
     }
 
     fn when(&self, when: &At<When>, found: &mut Diagnostics) -> Option<Condition> {
@@ -137,6 +135,19 @@ impl Compiler<'_> {
     fn expr(&self, text: &At<String>, found: &mut Diagnostics) -> Option<Expr> {
         let compiled = Expr::compile(text, self.scope);
         compiled.map_err(|fault| found.push(fault.at("expression", text.place))).ok()
+    }
+
+    fn priority(&self, rule: &written::Rule, found: &mut Diagnostics) -> PriorityOf {
+        let Some(At { value, place }) = &rule.priority else {
+            return PriorityOf::Fixed(Priority::default());
+        };
+        match value {
+            written::Priority::Word(word) => PriorityOf::Fixed(*word),
+            written::Priority::Expression(text) => {
+                let expr = self.expr(&At::new(text.clone(), *place), found);
+                expr.map_or(PriorityOf::Fixed(Priority::default()), PriorityOf::Value)
+            }
+        }
     }
 
     fn cost(&self, cost: &written::Cost, found: &mut Diagnostics) -> Cost {

@@ -9,6 +9,7 @@ mod long;
 mod overrides;
 mod rule;
 mod scalar;
+mod shed;
 mod tables;
 mod then;
 mod top;
@@ -23,12 +24,12 @@ use super::yaml::Node;
 
 /// Reads one file; what is wrong with it goes to `found`.
 pub(crate) fn document(root: &Node<'_>, found: &mut Diagnostics) -> Document {
-    Reader { found, zone: TimeZone::UTC, limits: 0 }.document(root)
+    Reader { found, zone: TimeZone::UTC, declared: Vec::new(), limits: 0 }.document(root)
 }
 
 /// Reads a file that holds nothing but test cases.
 pub(crate) fn cases_only(root: &Node<'_>, found: &mut Diagnostics) -> Document {
-    Reader { found, zone: TimeZone::UTC, limits: 0 }.cases_only(root)
+    Reader { found, zone: TimeZone::UTC, declared: Vec::new(), limits: 0 }.cases_only(root)
 }
 
 /// What the parts of a file are read with.
@@ -36,6 +37,8 @@ struct Reader<'d> {
     found: &'d mut Diagnostics,
     /// The file's default, for dates without a time.
     zone: TimeZone,
+    /// The names of attributes that the file declares.
+    declared: Vec<String>,
     /// Limits so far: they are the largest part of what is kept.
     limits: usize,
 }

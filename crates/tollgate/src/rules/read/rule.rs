@@ -9,7 +9,7 @@ use super::tables::MAX_LIMITS;
 use super::top::{CONSISTENCY, MISSING_KEY, ON_ERROR};
 use super::{MAX_ENTRIES, Reader};
 use crate::rules::diagnostic::Diagnostic;
-use crate::rules::policy::{Mode, Priority, Then};
+use crate::rules::policy::{Mode, Then};
 use crate::rules::route::Route;
 use crate::rules::schedule::Schedule;
 use crate::rules::source::{At, Place};
@@ -36,9 +36,6 @@ const FIELDS: [&str; 18] = [
     "dedupe",
     "description",
 ];
-
-const PRIORITY: [(&str, Priority); 3] =
-    [("batch", Priority::Batch), ("normal", Priority::Normal), ("critical", Priority::Critical)];
 
 /// The most parts of a key.
 const MAX_PARTS: usize = 16;
@@ -104,9 +101,7 @@ impl Reader<'_> {
                 .get("missing_key")
                 .and_then(|node| self.choice(node, "missing_key", &MISSING_KEY))
                 .map(|word| word.value),
-            priority: fields
-                .get("priority")
-                .and_then(|node| self.choice(node, "priority", &PRIORITY)),
+            priority: fields.get("priority").and_then(|node| self.priority(node)),
             consistency: fields
                 .get("consistency")
                 .and_then(|node| self.choice(node, "consistency", &CONSISTENCY))

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::document;
 use crate::rules::Source;
 use crate::rules::diagnostic::Diagnostics;
-use crate::rules::policy::{Ban, Mode, Queue, Then};
+use crate::rules::policy::{Ban, Mode, Queue, Shed, Then};
 use crate::rules::written::{Document, When, Written};
 use crate::rules::yaml;
 
@@ -193,7 +193,7 @@ fn what_happens_over_the_limit_in_both_forms() {
             Then::Queue(Queue { places: 1_000, up_to: minutes(1), lifo: true }),
         ),
         ("defer", "{ defer: }", Then::Defer),
-        ("shed", "{ shed: }", Then::Shed),
+        ("shed", "{ shed: }", Then::Shed(Shed { critical: 20, normal: 30 })),
         (
             "ban 10min",
             "{ ban: 10min }",

@@ -9,7 +9,7 @@ use super::scalar::shown;
 use crate::limit::grammar::{self, Mistake};
 use crate::rules::diagnostic::Diagnostic;
 use crate::rules::fault::Fault;
-use crate::rules::policy::{Ban, Queue, Then};
+use crate::rules::policy::{Ban, Queue, Shed, Then};
 use crate::rules::source::At;
 use crate::rules::suggest::{closest, listed};
 use crate::rules::yaml::{Node, Value};
@@ -91,6 +91,7 @@ impl Reader<'_> {
                 Some(Then::Queue(Queue { places, up_to, lifo }))
             }
             "ban" => self.ban_fields(fields, node),
+            "shed" => self.shed(node),
             _ => parse(action).ok(),
         }
     }
@@ -138,7 +139,7 @@ pub(super) fn parse(text: &str) -> Result<Then, Fault> {
     let then = match action {
         "allow" => Then::Allow,
         "defer" => Then::Defer,
-        "shed" => Then::Shed,
+        "shed" => Then::Shed(Shed::default()),
         "deny" => match words.peek() {
             "" => Then::default(),
             _ => Then::Deny { status: status(&mut words)? },

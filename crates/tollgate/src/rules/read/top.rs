@@ -64,6 +64,8 @@ impl Reader<'_> {
         }
         if let Some(node) = fields.get("attributes") {
             document.attributes = self.attributes(node);
+            let names = document.attributes.iter().map(|(name, _)| name.value.clone());
+            self.declared = names.collect();
         }
         if let Some(node) = fields.get("lists") {
             document.lists = self.lists(node);

@@ -12,9 +12,11 @@ use crate::limit::{AlgorithmName, Engine};
 use crate::rules::Request;
 use crate::rules::compiled::{Compiled, Rule};
 use crate::rules::decision::{Decision, LimitState, Reason};
+use crate::rules::demand::write_part;
 use crate::rules::expr::On;
 use crate::rules::facts::Facts;
 use crate::rules::held::HeldLine;
+use crate::rules::key::{KeyBytes, KeyWriter};
 use crate::rules::limiter::Shared;
 
 /// On what occasion a request is decided.
@@ -130,7 +132,7 @@ impl<S: Store> Waiting<'_, '_, S> {
     fn newcomer(&self, rules: &Compiled, rule: u32, key: &[u8]) -> Newcomer {
         let rule = &rules.rules[rule as usize];
         let (places, lifo) = places_of(&rule.then);
-        let tenant: Arc<[u8]> = self.tenant(rules, rule).unwrap_or_default().into_bytes().into();
+        let tenant: Arc<[u8]> = self.tenant(rules, rule).unwrap_or_default().as_slice().into();
         let key: Arc<[u8]> = key.into();
         let party = match rule.fair.is_some() {
             // Keys have no zero in them.
@@ -151,13 +153,15 @@ impl<S: Store> Waiting<'_, '_, S> {
     }
 
     /// Who shares a limit fairly with others, where a rule says by what.
-    fn tenant(&self, rules: &Compiled, rule: &Rule) -> Option<String> {
+    fn tenant(&self, rules: &Compiled, rule: &Rule) -> Option<KeyBytes> {
         let by = rule.fair.as_ref()?;
         let installed = self.limiter.current.load();
         let domain = installed.rules.domain_of(self.request)?;
         let facts = Facts::new(self.request, &rules.trust);
         let on = On { facts: &facts, route: None, lists: &domain.lists };
-        by.value(on).map(|value| value.text().into_owned())
+        let mut tenant = KeyBytes::new();
+        write_part(on, by, &mut KeyWriter::new(&mut tenant));
+        Some(tenant)
     }
 }
 

@@ -1,0 +1,98 @@
+//! Requests of several priorities on two nodes that share one Redis: the least important go first,
+//! and critical ones keep their reserve.
+
+use std::time::Duration;
+
+use tollgate::rules::{Decision, RuleLimiter};
+use tollgate::{Limiter, Request, Rules};
+use tollgate_redis::{Options, RedisStore};
+use tollgate_rig::Redis;
+
+/// One node. More patient than a real caller: the machine may be busy.
+async fn node(redis: &Redis, rules: &str) -> RuleLimiter<RedisStore> {
+    let options: Options = format!("redis://127.0.0.1:{}", redis.port()).parse().unwrap();
+    let options = options.timeout(Duration::from_secs(20)).unwrap();
+    let store = RedisStore::connect(options).await.unwrap();
+    let rules: Rules = rules.parse().unwrap();
+    Limiter::builder().store(store).build_rules(rules)
+}
+
+fn rules(more: &str) -> String {
+    format!(
+        "rules: [{{ name: fleet, limit: 100/h, then: shed, on_error: deny, priority: 'header[\"x-priority\"]'{more} }}]"
+    )
+}
+
+async fn ask<'r>(node: &RuleLimiter<RedisStore>, priority: &'r str) -> Decision {
+    node.ask(&Request::new("GET", "/").header("x-priority", priority)).await
+}
+
+/// How many of 60 passed on each of two nodes that ask in turn.
+async fn passed(nodes: &[RuleLimiter<RedisStore>; 2], priority: &str) -> usize {
+    let mut passed = 0;
+    for turn in 0..120 {
+        let decision = ask(&nodes[turn % 2], priority).await;
+        assert_ne!(decision.reason.as_str(), "store_failed");
+        passed += usize::from(decision.allowed);
+    }
+    passed
+}
+
+#[tokio::test]
+async fn lower_priorities_go_first_on_every_node() {
+    let redis = Redis::start();
+    let rules = rules("");
+    let nodes = [node(&redis, &rules).await, node(&redis, &rules).await];
+    assert_eq!(passed(&nodes, "batch").await, 50);
+    assert_eq!(passed(&nodes, "normal").await, 30);
+    assert_eq!(passed(&nodes, "critical").await, 20);
+    let refused = ask(&nodes[0], "batch").await;
+    assert_eq!(refused.code, 503);
+    // 51 must be there, and come back at 100 an hour.
+    let retry = refused.retry_after.unwrap();
+    assert!(
+        retry > Duration::from_secs(50 * 36) && retry <= Duration::from_secs(51 * 36),
+        "{retry:?}"
+    );
+}
+
+/// What must leave something is decided at the store; what need not, with what was leased.
+#[tokio::test]
+async fn leased_limits_keep_the_reserve_as_well() {
+    let redis = Redis::start();
+    let rules = rules(", consistency: leased");
+    let nodes = [node(&redis, &rules).await, node(&redis, &rules).await];
+    assert!(ask(&nodes[0], "critical").await.allowed);
+    let batch = passed(&nodes, "batch").await;
+    assert!(batch <= 49, "{batch}: what is leased is spent, as far as anybody else can see");
+    let normal = passed(&nodes, "normal").await;
+    assert!(batch + normal <= 79, "{batch} and {normal}");
+    let critical = passed(&nodes, "critical").await;
+    assert!(critical >= 19, "{critical}");
+    assert!(1 + batch + normal + critical <= 101, "{batch}, {normal} and {critical}");
+}
+
+/// Each node promises its part of the limit; together they never let more pass than it allows.
+#[tokio::test]
+async fn tenants_share_fairly_on_every_node() {
+    let redis = Redis::start();
+    let rules = "rules: [{ name: api, limit: 100/h, on_error: deny, fair: { by: org } }]";
+    let nodes = [node(&redis, rules).await, node(&redis, rules).await];
+    let ask = async |node: usize, org: &str| {
+        nodes[node].ask(&Request::new("GET", "/").attribute("org", org)).await.allowed
+    };
+    for node in 0..2 {
+        assert!(ask(node, "polite").await);
+    }
+    let mut greedy = 0;
+    for turn in 0..200 {
+        greedy += usize::from(ask(turn % 2, "greedy").await);
+    }
+    assert!((20..=60).contains(&greedy), "{greedy}: it leaves what is promised to the other");
+    let mut polite = 0;
+    for turn in 0..200 {
+        polite += usize::from(ask(turn % 2, "polite").await);
+    }
+    assert!(polite >= 38, "{polite}");
+    assert!(2 + greedy + polite <= 101, "{greedy} and {polite}");
+}
