@@ -1,0 +1,3 @@
+//! What the flow controller does with extreme samples.
+
+use super::*;
