@@ -14,13 +14,18 @@ fn ours(wanted: impl Fn(usize) -> bool) {
         assert!(score.whole_pct >= 90.0, "{}, over the whole: {score:?}", story.name);
         assert!(score.found_pct >= 90.0, "{}, 5 s after a change: {score:?}", story.name);
         let Score { p99_ms, ideal_p99_ms, .. } = score;
-        assert!(p99_ms <= ideal_p99_ms * 1.5, "{}, latency: {score:?}", story.name);
+        assert!(p99_ms <= ideal_p99_ms * 2.0, "{}, latency: {score:?}", story.name);
     }
 }
 
 #[test]
 fn near_the_ideal_where_capacity_changes() {
-    ours(|number| number < 5);
+    ours(|number| number < 3);
+}
+
+#[test]
+fn near_the_ideal_with_a_crowd_and_a_short_queue() {
+    ours(|number| (3..5).contains(&number));
 }
 
 #[test]

@@ -35,6 +35,9 @@ pub trait Follower: Send {
     /// It goes on only now: it was held back after it was let through.
     fn goes_on(&mut self) {}
 
+    /// It went elsewhere than where it was let through to, which could not be reached.
+    fn missed(&mut self) {}
+
     /// The head of the answer is there.
     fn answered(&mut self, status: StatusCode, headers: &HeaderMap);
 
@@ -69,6 +72,13 @@ impl Passage {
     pub fn goes_on(&mut self) {
         if let Some(follower) = &mut self.0 {
             follower.goes_on();
+        }
+    }
+
+    /// It went elsewhere than where it was let through to, which could not be reached.
+    pub fn missed(&mut self) {
+        if let Some(follower) = &mut self.0 {
+            follower.missed();
         }
     }
 

@@ -35,6 +35,8 @@ const IN_VAIN: u8 = 2;
 const DROPS: u64 = 150;
 /// The most drops, in thousandths, that are taken for those that happen anyway.
 const MOST_ANYWAY: u64 = 500;
+/// A service that drops so many, in thousandths, is down.
+const DOWN: u64 = 900;
 /// How long growth is careful after drops.
 const CAREFUL: Span = Span::from_secs(2);
 
@@ -48,6 +50,7 @@ const CAREFUL: Span = Span::from_secs(2);
 /// | --- | --- |
 /// | latency ≤ 1.5 × unloaded, the limit reached | half the way to `1.5·N·b/r + 1`; twice itself at the start |
 /// | latency above, half the limit in use | `1.5·N·b/r + 1`, at most halved |
+/// | nothing but drops | half |
 /// | more drops than happen anyway | less by half their share, then grows carefully for 2 s |
 /// | anything else | unchanged |
 ///
@@ -160,6 +163,12 @@ impl Flow {
         let rtt = state.latency;
         if drops < state.drops_anyway {
             state.drops_anyway -= (state.drops_anyway - drops).div_ceil(8);
+        }
+        if drops >= DOWN {
+            // It must not return to more than it can bear.
+            state.limit = self.bounds.clamp(limit / 2);
+            (state.starting, state.in_vain) = (state.limit == self.bounds.min, 0);
+            return;
         }
         if seen.most.saturating_mul(3) < limit {
             // So few are not the limit's doing: this is how the service is.
