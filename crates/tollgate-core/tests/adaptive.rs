@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::Value;
 use tollgate_core::adaptive::{
-    Aimd, AnyController, Bulkhead, Controller, Gradient, Partitions, Sample, Vegas, Windowed,
+    Aimd, AnyController, Bulkhead, Controller, Flow, Gradient, Partitions, Sample, Vegas, Windowed,
 };
 use tollgate_core::{MAX_AMOUNT, Span, Time};
 
@@ -114,6 +114,20 @@ proptest! {
                     prop_assert!((min..=max).contains(&window.limit(&state)));
                 }
             }
+        }
+    }
+
+    #[test]
+    fn the_flow_stays_within_its_bounds(
+        (min, max) in bounds(), initial in extreme(), samples in samples(), gap in extreme()
+    ) {
+        let flow = Flow::new(min, max).unwrap().initial(initial);
+        let (mut state, mut now) = (flow.start(), Time::EPOCH);
+        for (number, sample) in samples.iter().enumerate() {
+            // The clock may go back.
+            now = if number % 7 == 0 { now - Span::from_secs(1) } else { now + Span::from_nanos(gap) };
+            flow.update(&mut state, now, *sample);
+            prop_assert!((min..=max).contains(&state.limit()), "{:?}", state);
         }
     }
 

@@ -33,6 +33,9 @@ pub enum End {
 
 /// Watches one request after it was let through.
 pub trait Follower: Send {
+    /// It went elsewhere than where it was let through to, which could not be reached.
+    fn missed(&mut self) {}
+
     /// The head of the answer is there.
     fn answered(&mut self, status: StatusCode, headers: &HeaderMap);
 
@@ -61,6 +64,13 @@ impl Passage {
     /// Whether anybody wants to know.
     pub fn is_followed(&self) -> bool {
         self.0.is_some()
+    }
+
+    /// It went elsewhere than where it was let through to, which could not be reached.
+    pub fn missed(&mut self) {
+        if let Some(follower) = &mut self.0 {
+            follower.missed();
+        }
     }
 
     /// The head of the answer is there.

@@ -212,7 +212,7 @@ pub enum Action {
     /// A holder is done: its place on a concurrency limit is free again, and one that adapts
     /// learns from how it went. What was spent on other limits stays spent.
     Release {
-        /// How long it took.
+        /// How long it took; zero if that says nothing, because whoever asked left before.
         rtt: Span,
         /// Whether it was dropped by what the limit protects.
         dropped: bool,

@@ -206,13 +206,15 @@ fn permits_and_holds_survive_a_change() {
 #[test]
 fn adaptive_limits_learn_for_each_key() {
     let (clock, limiter) = keyed(&["adaptive 2..20 concurrent"]);
+    let mut grown = 0;
     for _ in 0..200 {
+        // Now and then it is lower for a moment: it looks at the service without a queue.
+        grown = limiter.peek("a").limit.max(grown);
         let places = limiter.peek("a").remaining;
         let permits: Vec<_> = (0..places).map(|_| limiter.acquire("a")).collect();
         clock.advance(Duration::from_millis(50));
         drop(permits);
     }
-    let grown = limiter.peek("a").limit;
     assert!(grown > 2, "{grown}");
     assert_eq!(limiter.peek("b").limit, 2);
     for _ in 0..20 {

@@ -243,12 +243,14 @@ fn permits_are_given_up_when_dropped() {
 #[test]
 fn an_adaptive_limit_moves() {
     let (clock, limiter) = limiter(&["adaptive 2..20 concurrent"]);
+    let mut grown = 0;
     for _ in 0..200 {
+        // Now and then it is lower for a moment: it looks at the service without a queue.
+        grown = limiter.peek().limit.max(grown);
         let permits: Vec<_> = (0..limiter.peek().remaining).map(|_| limiter.acquire()).collect();
         clock.advance(Duration::from_millis(50));
         drop(permits);
     }
-    let grown = limiter.peek().limit;
     assert!(grown > 2, "{grown}");
     for _ in 0..20 {
         limiter.acquire().expect("a place").failed();

@@ -7,7 +7,8 @@
 //!
 //! | controller | trusts | use it when |
 //! | --- | --- | --- |
-//! | [`Gradient`] | latency against its unloaded average, and drops | latency varies by request; the default choice |
+//! | [`Flow`] | what flows, latency without a queue, and drops | you need not think about it: the default |
+//! | [`Gradient`] | latency against its unloaded average, and drops | there is no clock to tell |
 //! | [`Vegas`] | latency against the best seen, and drops | requests are alike, so the best latency means something |
 //! | [`Aimd`] | drops and time-outs only | latency says nothing about load |
 //! | [`Bulkhead`] | the share of failed and slow calls | failures, not latency, are the symptom |
@@ -40,6 +41,7 @@ mod aimd;
 mod any;
 mod baseline;
 mod bulkhead;
+mod flow;
 mod gradient;
 mod partition;
 mod permits;
@@ -49,6 +51,7 @@ mod window;
 pub use aimd::{Aimd, AimdState};
 pub use any::{AnyController, AnyControllerState};
 pub use bulkhead::{Bulkhead, BulkheadState};
+pub use flow::{Flow, FlowState};
 pub use gradient::{Gradient, GradientState};
 pub use partition::{Occupancy, Partitions};
 pub use vegas::{Vegas, VegasState};

@@ -4,6 +4,7 @@
 //! socket; elsewhere they need a token, like everything else here. Tokens are those of the rules
 //! service, and so are roles: a token that can only read cannot reset a key.
 
+mod concurrency;
 mod decisions;
 mod health;
 mod keys;

@@ -42,6 +42,11 @@ impl Telemetry {
         well
     }
 
+    /// What the upstreams of the gateway are called.
+    pub(crate) fn upstream_names(&self) -> Vec<Box<str>> {
+        self.upstreams.lock().iter().map(|(name, _)| name.clone()).collect()
+    }
+
     pub(super) fn report_passed(&self, into: &mut Exposition) {
         let upstreams = self.upstreams.lock();
         if upstreams.is_empty() {

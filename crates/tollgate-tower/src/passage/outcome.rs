@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use tollgate::rules::{Decision, Keeping, RuleLimiter};
-use tollgate::{Store, Time};
+use tollgate::{Span, Store, Time};
 
 use super::{End, Follower, Passage, leases};
 use crate::arrival::{Arrival, Kept, texts};
@@ -47,6 +47,8 @@ where
     Passage::followed(Box::new(Outcome {
         kept: decision.has_outcome().then(|| arrival.keep()),
         began: limiter.clock().now(),
+        took: Span::ZERO,
+        missed: false,
         answer: None,
         limiter: limiter.clone(),
         decision,
@@ -54,19 +56,34 @@ where
     }))
 }
 
+/// What services answer when there is too much for them, or for those behind them. Of 429 nobody
+/// knows whom it is about, and 500 is an error like any other.
+const OVERLOADED: [StatusCode; 3] =
+    [StatusCode::BAD_GATEWAY, StatusCode::SERVICE_UNAVAILABLE, StatusCode::GATEWAY_TIMEOUT];
+
 struct Outcome<S> {
     limiter: RuleLimiter<S>,
     decision: Decision,
     /// The request, if an outcome is to be reported with it.
     kept: Option<Kept>,
     began: Time,
+    /// How long the head of the answer took; zero until it is there.
+    took: Span,
+    /// Whether it went elsewhere than to whom the rules let it through.
+    missed: bool,
     answer: Option<(StatusCode, HeaderMap)>,
     /// Its places are its own until it is over.
     _keeping: Option<Keeping<S>>,
 }
 
 impl<S: Store + Send + Sync + 'static> Follower for Outcome<S> {
+    fn missed(&mut self) {
+        self.missed = true;
+    }
+
     fn answered(&mut self, status: StatusCode, headers: &HeaderMap) {
+        // How long the rest takes is a matter of its length, and of who reads it.
+        self.took = self.limiter.clock().now().since(self.began).max(Span::from_nanos(1));
         let wanted = self.kept.is_some();
         self.answer = Some((status, if wanted { headers.clone() } else { HeaderMap::new() }));
     }
@@ -80,9 +97,10 @@ impl<S: Store + Send + Sync + 'static> Follower for Outcome<S> {
 
 impl<S: Store> Outcome<S> {
     async fn tell(self, end: End) {
-        let took = self.limiter.clock().now().since(self.began);
-        let refused = self.answer.as_ref().is_none_or(|(status, _)| *status == 503);
-        let dropped = end == End::Broken || end == End::Whole && refused;
+        let overloaded =
+            self.answer.as_ref().is_some_and(|(status, _)| OVERLOADED.contains(status));
+        // Who left before the answer says nothing about the service.
+        let dropped = end == End::Broken || overloaded || self.missed;
         if let (Some(kept), Some((status, headers))) = (&self.kept, &self.answer) {
             let arrival = kept.arrival();
             let named: Vec<_> = texts(headers)
@@ -94,9 +112,9 @@ impl<S: Store> Outcome<S> {
                 request = request.attribute(name, &**value);
             }
             // A store that does not answer is the store's to report.
-            let _ = self.limiter.report(&request).await;
+            let _ = self.limiter.report(&self.decision, &request).await;
         }
-        let _ = self.limiter.done(&self.decision, took.into(), dropped).await;
+        let _ = self.limiter.done(&self.decision, self.took.into(), dropped).await;
     }
 }
 

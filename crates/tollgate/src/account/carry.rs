@@ -29,8 +29,8 @@ impl<'a> Account<'a> {
             (_, Engine::Adaptive(range), State::Leases(leases)) => {
                 State::Adaptive(Box::new(AdaptiveState::new(range).with((**leases).clone())))
             }
-            (_, Engine::Adaptive(range), State::Adaptive(state)) => {
-                State::Adaptive(Box::new(AdaptiveState::new(range).with(state.leases.clone())))
+            (Engine::Adaptive(from), Engine::Adaptive(range), State::Adaptive(state)) => {
+                State::Adaptive(Box::new(state.moved(from, range)))
             }
             (Engine::Meter(old), Engine::Meter(new), State::Meter(state)) => {
                 State::Meter(new.carry(old, state, now, how))

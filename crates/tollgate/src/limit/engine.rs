@@ -60,6 +60,32 @@ pub struct AdaptiveRange {
     pub max: u64,
     /// How long a holder that is not heard of keeps its place.
     pub lease: Span,
+    /// Who chooses how many.
+    pub by: Steering,
+}
+
+/// Who chooses how many at a time an adaptive limit allows.
+///
+/// ```
+/// use tollgate::limit::Steering;
+/// use tollgate::{Engine, Limit};
+/// let limit: Limit = "adaptive 20..500 concurrent vegas".parse()?;
+/// let Engine::Adaptive(range) = limit.engine() else { unreachable!() };
+/// assert_eq!(range.by, Steering::Vegas);
+/// # Ok::<(), tollgate::limit::ParseLimitError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Steering {
+    /// Ours: what flows, times how long it takes without a queue.
+    #[default]
+    Flow,
+    /// `aimd`: one more for an answer, a tenth less for a drop.
+    Aimd,
+    /// `vegas`: latency against the best seen, as Netflix has it.
+    Vegas,
+    /// `gradient2`: latency against its average, as Netflix has it.
+    Gradient2,
 }
 
 impl Engine {
@@ -89,7 +115,13 @@ pub(super) fn compile(spec: &Spec, algorithm: Word) -> Result<Engine, InvalidLim
                 return Err(Bounds::Bounds { min, max: amount }.into());
             }
             Concurrency::new(amount, spec.lease())?; // It has the same bounds.
-            Ok(Engine::Adaptive(AdaptiveRange { min, max: amount, lease: spec.lease() }))
+            let by = match spec.controller()? {
+                Some(Word::Aimd) => Steering::Aimd,
+                Some(Word::Vegas) => Steering::Vegas,
+                Some(Word::Gradient2) => Steering::Gradient2,
+                _ => Steering::Flow,
+            };
+            Ok(Engine::Adaptive(AdaptiveRange { min, max: amount, lease: spec.lease(), by }))
         }
         Measure::Rate(period) => rate(spec, algorithm, period),
     }

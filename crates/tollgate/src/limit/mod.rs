@@ -18,7 +18,7 @@
 //! | `500/h log` | sliding window, exact; `min_gap 100ms` |
 //! | `10/s warmup 3s` | starts at a third of the rate when idle before |
 //! | `100 concurrent` | so many at a time, each for 60 s at most; `lease 10s` |
-//! | `adaptive 20..500 concurrent` | so many at a time as the callee bears |
+//! | `adaptive 20..500 concurrent` | so many at a time as the callee bears; `aimd`, `vegas`, `gradient2`: as others find out |
 //! | `unlimited` | everything passes |
 //!
 //! Further options: `initial 5` (a new key's tokens), `pay_later` (whoever finds nothing owed
@@ -61,7 +61,7 @@ use std::str::FromStr;
 
 use tollgate_core::Span;
 
-pub use engine::{AdaptiveRange, Engine};
+pub use engine::{AdaptiveRange, Engine, Steering};
 pub use error::{InvalidLimit, ParseLimitError};
 pub use quota::{AlgorithmName, Quota};
 pub use unit::{Period, Unit};

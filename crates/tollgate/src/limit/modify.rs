@@ -7,7 +7,7 @@ use super::error::MAX_LABEL;
 use super::parse::is_label;
 use super::spec::{Measure, Value};
 use super::words::Word;
-use super::{InvalidLimit, Limit};
+use super::{InvalidLimit, Limit, Steering};
 
 impl Limit {
     /// Says what is counted: the `tokens` of `200k tokens/min`.
@@ -234,5 +234,27 @@ impl Limit {
     /// ```
     pub fn lease(self, lease: Duration) -> Result<Limit, InvalidLimit> {
         self.with(Word::Lease, Value::Span(lease.into()))
+    }
+
+    /// Lets another controller than ours steer an adaptive limit: `aimd`, `vegas`, `gradient2`.
+    ///
+    /// ```
+    /// use tollgate::limit::{Limit, Steering};
+    /// let limit = Limit::adaptive(20, 500)?.steered_by(Steering::Aimd)?;
+    /// assert_eq!(limit.to_string(), "adaptive 20..500 concurrent aimd");
+    /// assert_eq!(limit.steered_by(Steering::Flow)?, Limit::adaptive(20, 500)?);
+    /// # Ok::<(), tollgate::limit::InvalidLimit>(())
+    /// ```
+    pub fn steered_by(mut self, by: Steering) -> Result<Limit, InvalidLimit> {
+        for word in [Word::Aimd, Word::Vegas, Word::Gradient2] {
+            self.spec.unset(word);
+        }
+        let word = match by {
+            Steering::Flow => return Limit::from_spec(self.spec),
+            Steering::Aimd => Word::Aimd,
+            Steering::Vegas => Word::Vegas,
+            Steering::Gradient2 => Word::Gradient2,
+        };
+        self.with(word, Value::Nothing)
     }
 }

@@ -57,7 +57,7 @@ impl Spec {
         }
     }
 
-    fn unset(&mut self, word: Word) {
+    pub(super) fn unset(&mut self, word: Word) {
         self.options.retain(|(set, _)| *set != word);
     }
 
@@ -115,7 +115,20 @@ impl Spec {
             let (option, with) = (Word::CountDenied.as_str(), Word::Slots.as_str());
             return Err(InvalidLimit::Misfit { option, with });
         }
+        self.controller()?;
         Ok(algorithm)
+    }
+
+    /// Who steers an adaptive limit, if not we.
+    pub(super) fn controller(&self) -> Result<Option<Word>, InvalidLimit> {
+        let mut named =
+            [Word::Aimd, Word::Vegas, Word::Gradient2].into_iter().filter(|word| self.has(*word));
+        match (named.next(), named.next()) {
+            (Some(first), Some(second)) => {
+                Err(InvalidLimit::Contradiction { first: first.as_str(), second: second.as_str() })
+            }
+            (named, _) => Ok(named),
+        }
     }
 
     fn rate_algorithm(&self) -> Result<Word, InvalidLimit> {

@@ -29,6 +29,9 @@ pub(super) enum Word {
     Initial,
     Interval,
     PayLater,
+    Aimd,
+    Vegas,
+    Gradient2,
     Lease,
 }
 
@@ -64,7 +67,7 @@ const fn entry(
     Entry { word, names, takes, refines }
 }
 
-const WORDS: [Entry; 23] = [
+const WORDS: [Entry; 26] = [
     entry(Word::Unlimited, &["unlimited"], Nothing, &[]),
     entry(Concurrent, &["concurrent"], Nothing, &[]),
     entry(Adaptive, &["adaptive"], Nothing, &[]),
@@ -87,6 +90,9 @@ const WORDS: [Entry; 23] = [
     entry(Word::Initial, &["initial"], Number, BUCKETS),
     entry(Word::Interval, &["interval"], Nothing, &[TokenBucket, Gcra]),
     entry(Word::PayLater, &["pay_later"], Nothing, BUCKETS),
+    entry(Word::Aimd, &["aimd"], Nothing, &[Adaptive]),
+    entry(Word::Vegas, &["vegas"], Nothing, &[Adaptive]),
+    entry(Word::Gradient2, &["gradient2"], Nothing, &[Adaptive]),
     entry(Word::Lease, &["lease"], Span, &[Concurrent, Adaptive]),
 ];
 

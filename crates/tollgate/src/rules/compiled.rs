@@ -47,6 +47,8 @@ pub(crate) struct Compiled {
     pub(crate) unmatched: Unmatched,
     pub(crate) matcher: Matcher,
     pub(crate) rules: Vec<Rule>,
+    /// Whether any of them counts by upstream.
+    pub(crate) per_upstream: bool,
     /// The numbers of rules by their names.
     pub(crate) by_name: HashMap<Box<str>, u32>,
     pub(crate) plans: Plans,

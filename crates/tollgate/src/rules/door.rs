@@ -110,6 +110,12 @@ fn beyond(rule: &Rule, door: Door) -> Vec<(&'static str, &'static str)> {
             "nothing is counted unless the request brings the outcome as attributes",
         ));
     }
+    if rule.counts_by_upstream() && !matches!(door, Door::Library | Door::Gateway) {
+        beyond.push((
+            "`per: upstream`",
+            "all requests share one counter, unless they bring the attribute along",
+        ));
+    }
     let adapts = |limit: &RuleLimit| matches!(limit, RuleLimit::Fixed(bound) if matches!(bound.limit.engine(), Engine::Adaptive(_)));
     if rule.limits.iter().any(adapts) && !door.sees_outcomes() {
         beyond.push(("an adaptive limit", "it stays where it begins"));

@@ -88,6 +88,7 @@ mod moment;
 mod overrides;
 mod owed;
 mod path;
+mod per_upstream;
 mod policy;
 mod read;
 mod report;

@@ -7,6 +7,7 @@
 //! What is decided on is what is sent on: the target in one spelling, the client's address by whom
 //! it is [believed](forwarded). What two servers could read differently goes no further.
 
+mod aim;
 mod answer;
 mod forwarded;
 mod hops;

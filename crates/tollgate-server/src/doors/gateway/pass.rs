@@ -58,7 +58,7 @@ impl Visitor {
             .map_err(|unsound| answer::unsound(version, &unsound))?;
         hops::join_all(&mut head.headers);
         let known = self.peer.know(&head.headers, || self.gateway.trusted_proxies());
-        let (told, passage) = match self.decide(&head, &known).await {
+        let (told, passage, aim) = match self.decide(&head, &known).await {
             Ok(allowed) => allowed,
             Err(refusal) => {
                 answer::read_small(body, head.headers.contains_key(EXPECT)).await;
@@ -72,7 +72,7 @@ impl Visitor {
         if let Some(switch) = &switch {
             tunnel::announce(&mut head.headers, switch.protocol.clone());
         }
-        self.send(head, Upload::new(body), passage, told, switch)
+        self.send((head, aim), Upload::new(body), passage, told, switch)
             .await
             .map_err(|error| answer::failed(version, &error))
     }
@@ -83,13 +83,20 @@ impl Visitor {
         &self,
         head: &Parts,
         known: &Known,
-    ) -> Result<(Told, Passage), Box<Response<Body>>> {
+    ) -> Result<(Told, Passage, Option<usize>), Box<Response<Body>>> {
         let gateway = &self.gateway;
         let engine = &gateway.context.engine;
         let style = gateway.context.config.headers;
         let arrival =
             Arrival::new(head).peer(known.client).domain(gateway.options.domain.as_deref());
-        let decision = engine.admit(DoorName::Gateway, &arrival.request(), 1).await;
+        let domain = gateway.options.domain.as_deref();
+        let (arrival, decision, aim) = if engine.limiter().counts_by_upstream(domain) {
+            let (arrival, decision, aim) = self.aim(arrival).await;
+            (arrival, decision, Some(aim))
+        } else {
+            let decision = engine.admit(DoorName::Gateway, &arrival.request(), 1).await;
+            (arrival, decision, None)
+        };
         if decision.reason == Reason::Unmatched && decision.domain().is_none() {
             gateway.say_that_nobody_decides();
         }
@@ -100,12 +107,12 @@ impl Visitor {
             return Err(Box::new(refusal.map(answer::whole)));
         }
         let told = headers::Told::allowed(style, &decision, unix_s);
-        Ok((told, follow(engine.limiter(), decision, &arrival)))
+        Ok((told, follow(engine.limiter(), decision, &arrival), aim))
     }
 
     async fn send(
         &self,
-        head: Parts,
+        (head, aim): (Parts, Option<usize>),
         upload: Upload,
         mut passage: Passage,
         told: Told,
@@ -114,16 +121,19 @@ impl Visitor {
         let engine = &self.gateway.context.engine;
         let progress = upload.progress();
         let before = engine.clock().now();
-        let sent = self.gateway.upstreams.send(Request::from_parts(head, upload)).await;
+        let sent = self.gateway.upstreams.send(aim, Request::from_parts(head, upload)).await;
         engine.telemetry().upstream_took(engine.clock().now().since(before));
-        let Answer { response, lane, load } = match sent {
+        let Answer { response, lane, load, hit } = match sent {
             Ok(answer) => answer,
             Err(error) => {
                 tracing::debug!(%error, "an upstream gave no answer");
-                passage.end(End::Broken);
+                passage.end(error.end());
                 return Err(error);
             }
         };
+        if !hit {
+            passage.missed();
+        }
         passage.answered(response.status(), response.headers());
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             return Ok(self.switch(response, switch, Tunnelled { lane, load, passage, told }));

@@ -21,6 +21,8 @@ fn canonical_texts_print_as_they_are() {
         "100 concurrent",
         "100 concurrent lease 10s",
         "adaptive 20..500 concurrent",
+        "adaptive 20..500 concurrent gradient2",
+        "adaptive 20..500 concurrent aimd lease 5s",
         "unlimited",
         "1k/month calendar",
         "10/s warmup 3s",

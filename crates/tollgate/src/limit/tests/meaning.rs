@@ -5,7 +5,7 @@ use tollgate_core::{
     Span, Time, WarmUp, Window,
 };
 
-use crate::limit::{AdaptiveRange, Engine, Limit};
+use crate::limit::{AdaptiveRange, Engine, Limit, Steering};
 
 fn by_hand() -> Result<Vec<(&'static str, Engine)>, InvalidLimit> {
     let (second, hour) = (Span::from_secs(1), Span::from_secs(3_600));
@@ -41,7 +41,11 @@ fn by_hand() -> Result<Vec<(&'static str, Engine)>, InvalidLimit> {
         ("10 concurrent lease 1s", Engine::Concurrent(Concurrency::new(10, second)?)),
         (
             "adaptive 2..10 concurrent lease 1s",
-            Engine::Adaptive(AdaptiveRange { min: 2, max: 10, lease: second }),
+            Engine::Adaptive(AdaptiveRange { min: 2, max: 10, lease: second, by: Steering::Flow }),
+        ),
+        (
+            "adaptive 2..10 concurrent aimd lease 1s",
+            Engine::Adaptive(AdaptiveRange { min: 2, max: 10, lease: second, by: Steering::Aimd }),
         ),
         ("unlimited", Engine::Unlimited),
     ])

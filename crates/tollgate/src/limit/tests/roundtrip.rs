@@ -34,6 +34,8 @@ fn option() -> impl Strategy<Value = String> {
         "interval",
         "pay_later",
         "token_bucket",
+        "vegas",
+        "gradient2",
     ]);
     let numbered = select(vec!["burst", "initial", "free", "slots", "anchor"]);
     let timed = select(vec!["warmup", "min_gap", "lease"]);

@@ -45,6 +45,7 @@ pub(crate) fn domain(document: &Document, found: &mut Diagnostics) -> Domain {
         unmatched: document.defaults.unmatched,
         matcher: Matcher::new(matches),
         by_name: rules.iter().zip(0..).map(|(rule, number)| (rule.name.clone(), number)).collect(),
+        per_upstream: rules.iter().any(|rule| rule.counts_by_upstream()),
         rules,
         timezone: document.defaults.timezone.as_ref().map(|zone| zone.value.clone()),
         plans,

@@ -13,7 +13,7 @@ use crate::rules::source::{At, Place};
 use crate::rules::suggest::{closest, listed};
 use crate::rules::yaml::Node;
 
-const FIELDS: [&str; 20] = [
+const FIELDS: [&str; 21] = [
     "algorithm",
     "requests",
     "unit",
@@ -33,6 +33,7 @@ const FIELDS: [&str; 20] = [
     "concurrent",
     "min",
     "max",
+    "controller",
     "lease",
 ];
 
@@ -193,6 +194,12 @@ impl Reader<'_> {
             let refill =
                 self.choice(node, "refill", &[("greedy", ""), ("interval", "interval")])?;
             words.extend(Some(refill).filter(|word| !word.is_empty()));
+        }
+        if let Some(node) = fields.get("controller") {
+            let known =
+                [("flow", ""), ("aimd", "aimd"), ("vegas", "vegas"), ("gradient2", "gradient2")];
+            let controller = self.choice(node, "controller", &known)?;
+            words.extend(Some(controller).filter(|word| !word.is_empty()));
         }
         for name in ["count_denied", "pay_later"] {
             if let Some(node) = fields.get(name)

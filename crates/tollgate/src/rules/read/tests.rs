@@ -152,6 +152,8 @@ fn the_long_form_of_a_limit_says_the_same_as_the_short_one() {
         ("{ requests: 10, per: s, warmup: 3s }", "10/s warmup 3s"),
         ("{ concurrent: 100, lease: 10s }", "100 concurrent lease 10s"),
         ("{ algorithm: adaptive, min: 20, max: 500 }", "adaptive 20..500 concurrent"),
+        ("{ min: 20, max: 500, controller: vegas }", "adaptive 20..500 concurrent vegas"),
+        ("{ min: 20, max: 500, controller: flow }", "adaptive 20..500 concurrent"),
         ("{ algorithm: unlimited }", "unlimited"),
     ] {
         let expected: crate::Limit = short.parse().unwrap();

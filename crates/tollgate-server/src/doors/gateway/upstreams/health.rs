@@ -11,6 +11,8 @@ const FIRST_REST_MS: u64 = 1_000;
 const MOST_DOUBLINGS: u32 = 6;
 /// How long one request has to find out whether an upstream is back, in milliseconds.
 const FINDING_OUT_MS: u64 = 1_000;
+/// How long who is back takes fewer requests than its share, in milliseconds.
+const WARM_UP_MS: u64 = 10_000;
 /// So many answers must be late, none in between, for an upstream to be set aside.
 const LATE_IN_A_ROW: u32 = 3;
 
@@ -23,6 +25,10 @@ pub(super) struct Health {
     /// Until when it rests, in milliseconds of this process.
     until_ms: AtomicU64,
     late: AtomicU32,
+    /// When it came back, in milliseconds of this process; never yet if zero.
+    back_ms: AtomicU64,
+    /// Whether it came back and nobody has taken notice yet.
+    is_back: AtomicBool,
     /// What it last said of itself, where it is asked.
     says_well: AtomicBool,
     /// Whether all is well, for metrics.
@@ -36,6 +42,8 @@ impl Health {
             rests: AtomicU32::new(0),
             until_ms: AtomicU64::new(0),
             late: AtomicU32::new(0),
+            back_ms: AtomicU64::new(0),
+            is_back: AtomicBool::new(false),
             says_well: AtomicBool::new(true),
             shown,
         }
@@ -55,6 +63,32 @@ impl Health {
             self.until_ms.compare_exchange(until, next, order, order).is_ok()
         };
         self.says_well.load(Ordering::Relaxed) && now >= until && finds_out(until)
+    }
+
+    /// Whether it is well.
+    pub(super) fn is_well(&self) -> bool {
+        self.shown.load(Ordering::Relaxed)
+    }
+
+    /// Whether it takes this request where another could: who is just back takes few at first, and
+    /// its full share only after a while.
+    pub(super) fn takes_its_share(&self) -> bool {
+        let back_ms = self.back_ms.load(Ordering::Relaxed);
+        if back_ms == 0 {
+            return true;
+        }
+        let since_ms = clock::monotonic_ms().saturating_sub(back_ms);
+        if since_ms >= WARM_UP_MS {
+            // Only the first to see it: it may be back anew.
+            let order = Ordering::Relaxed;
+            let _ = self.back_ms.compare_exchange(back_ms, 0, order, order);
+        }
+        fastrand::u64(..WARM_UP_MS) < since_ms
+    }
+
+    /// Whether it is back since this was last asked.
+    pub(super) fn notice_return(&self) -> bool {
+        self.is_back.load(Ordering::Relaxed) && self.is_back.swap(false, Ordering::Relaxed)
     }
 
     /// It answered, whatever it said.
@@ -99,7 +133,11 @@ impl Health {
         if self.shown.swap(well, Ordering::Relaxed) != well {
             let upstream = &self.name;
             match well {
-                true => tracing::info!(%upstream, "the upstream is well again: {why}"),
+                true => {
+                    self.back_ms.store(clock::monotonic_ms().max(1), Ordering::Relaxed);
+                    self.is_back.store(true, Ordering::Relaxed);
+                    tracing::info!(%upstream, "the upstream is well again: {why}");
+                }
                 false => tracing::warn!(%upstream, "the upstream is set aside: {why}"),
             }
         }
@@ -125,6 +163,21 @@ mod tests {
         assert!((1_001..=2_000).contains(&rest), "{rest}");
         health.answered();
         assert!(health.takes_requests() && shown.load(Ordering::Relaxed));
+    }
+
+    #[test]
+    fn who_is_back_takes_few_requests_at_first() {
+        let health = Health::new("a".into(), Arc::new(AtomicBool::new(true)));
+        let share = || (0..1_000).filter(|_| health.takes_its_share()).count();
+        assert_eq!((share(), health.notice_return()), (1_000, false));
+        health.unreachable(&"gone");
+        health.answered();
+        assert!(share() < 500 && health.notice_return() && !health.notice_return());
+        health
+            .back_ms
+            .store(clock::monotonic_ms().saturating_sub(WARM_UP_MS).max(1), Ordering::Relaxed);
+        while share() < 1_000 {} // At once, unless this process is that young.
+        assert_eq!(health.back_ms.load(Ordering::Relaxed), 0);
     }
 
     #[test]

@@ -16,6 +16,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::TrySendError;
 use hyper::{Request, Response};
 use smallvec::SmallVec;
+use tollgate_tower::passage::End;
 
 use super::options::GatewayOptions;
 use super::upload::Upload;
@@ -46,6 +47,18 @@ pub(super) enum UpstreamError {
     BadClient,
 }
 
+impl UpstreamError {
+    /// How a request ends that ends so: whether it is the client's doing.
+    pub(super) fn end(&self) -> End {
+        match self {
+            UpstreamError::Connect(_) | UpstreamError::Broken(_) | UpstreamError::Late => {
+                End::Broken
+            }
+            UpstreamError::SlowClient | UpstreamError::BadClient => End::Gone,
+        }
+    }
+}
+
 /// Why a request was not answered on one connection.
 enum SendError {
     /// Nothing of it was sent.
@@ -69,6 +82,8 @@ pub(super) struct Answer {
     /// What it came on, if nobody else uses that.
     pub(super) lane: Option<Lane>,
     pub(super) load: Load,
+    /// Whether it is from the one that was aimed at, if one was.
+    pub(super) hit: bool,
 }
 
 /// Whether upstreams can be reached so, as far as can be told without reaching them.
@@ -101,14 +116,19 @@ impl Upstreams {
         }
     }
 
-    /// Sends a request on; the head of the answer. Another upstream is tried only as long as
-    /// nothing of the request was sent.
-    pub(super) async fn send(&self, mut request: Request<Upload>) -> Result<Answer, UpstreamError> {
+    /// Sends a request on, to the one aimed at if it can be reached; the head of the answer.
+    /// Another upstream is tried only as long as nothing of the request was sent.
+    pub(super) async fn send(
+        &self,
+        aim: Option<usize>,
+        mut request: Request<Upload>,
+    ) -> Result<Answer, UpstreamError> {
         let progress = request.body().progress();
         let mut tried: SmallVec<[usize; 4]> = SmallVec::new();
         let mut closed = 0;
         loop {
-            let number = self.choose(&tried);
+            let aimed = aim.filter(|number| !tried.contains(number));
+            let number = aimed.unwrap_or_else(|| self.choose(&tried));
             let upstream = &self.all[number];
             let load = Load::new(upstream);
             let way = match upstream.way().await {
@@ -126,7 +146,8 @@ impl Upstreams {
             match upstream.send(way, request, patience).await {
                 Ok((response, lane)) => {
                     upstream.health.answered();
-                    return Ok(Answer { response, lane, load });
+                    let hit = aim.is_none_or(|aim| aim == number);
+                    return Ok(Answer { response, lane, load, hit });
                 }
                 Err(SendError::Unsent(unsent)) if closed < MOST_CLOSED => {
                     closed += 1;
@@ -148,7 +169,7 @@ impl Upstreams {
     }
 
     /// The less busy of two that are well and were not tried; any that is well; any at all.
-    fn choose(&self, tried: &[usize]) -> usize {
+    pub(super) fn choose(&self, tried: &[usize]) -> usize {
         let count = self.all.len();
         if count == 1 {
             return 0;
@@ -156,15 +177,39 @@ impl Upstreams {
         let first = fastrand::usize(..count);
         let takes =
             |number: &usize| !tried.contains(number) && self.all[*number].health.takes_requests();
-        let mut well = (0..count).map(|step| (first + step) % count).filter(takes);
+        let mut back = None;
+        // Who is just back stands aside now and then, if there is somebody else.
+        let shares = |number: &usize| {
+            let shares = self.all[*number].health.takes_its_share();
+            back = if shares { back } else { Some(*number) };
+            shares
+        };
+        let mut well = (0..count).map(|step| (first + step) % count).filter(takes).filter(shares);
         let busy = |number: usize| self.all[number].busy();
-        match (well.next(), well.next()) {
-            (Some(one), Some(other)) if busy(other) < busy(one) => other,
-            (Some(one), _) => one,
-            (None, _) => {
+        let (one, other) = (well.next(), well.next());
+        match (one, other, back) {
+            (Some(one), Some(other), _) if busy(other) < busy(one) => other,
+            (Some(one), ..) | (None, _, Some(one)) => one,
+            (None, _, None) => {
                 let mut rest = (0..count).map(|step| (first + step) % count);
                 rest.find(|number| !tried.contains(number)).unwrap_or(first)
             }
         }
+    }
+
+    /// What an upstream is called in rules and metrics.
+    pub(super) fn name(&self, number: usize) -> &str {
+        &self.all[number].name
+    }
+
+    /// Whether another is well than those that were tried.
+    pub(super) fn has_another(&self, tried: &[usize]) -> bool {
+        let mut all = self.all.iter().enumerate();
+        all.any(|(number, upstream)| !tried.contains(&number) && upstream.health.is_well())
+    }
+
+    /// Whether an upstream is back since this was last asked.
+    pub(super) fn is_back(&self, number: usize) -> bool {
+        self.all[number].health.notice_return()
     }
 }

@@ -40,6 +40,7 @@ pub(super) enum Way {
 #[derive(Debug)]
 pub(super) struct Upstream {
     pub(super) url: UpstreamUrl,
+    pub(super) name: Box<str>,
     pub(super) health: Health,
     connector: Connector,
     options: Arc<GatewayOptions>,
@@ -63,6 +64,7 @@ impl Upstream {
         let shown = telemetry.upstream(&name);
         Upstream {
             url: url.clone(),
+            name: name.as_str().into(),
             health: Health::new(name, shown),
             connector,
             options,

@@ -1,0 +1,138 @@
+//! What the flow controller remembers.
+
+use super::super::Sample;
+use crate::{Span, Time};
+
+/// The longest latency that is told from longer ones: sums of them stay small.
+const LONGEST: Span = Span::from_secs(3600);
+/// The most in flight that are told from more.
+const MOST: u64 = 1 << 40;
+/// The longest a step's effect is waited for.
+pub(super) const SLOWEST: Span = Span::from_secs(2);
+
+/// What a [`Flow`](super::Flow) remembers: the limit, what the service is like without a queue,
+/// and what was seen since the last step.
+///
+/// ```
+/// use tollgate_core::adaptive::Flow;
+/// assert_eq!(Flow::new(20, 200)?.start().limit(), 20);
+/// # Ok::<(), tollgate_core::InvalidLimit>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowState {
+    pub(super) limit: u64,
+    /// Latency without a queue; zero before anything is known.
+    pub(super) base: Span,
+    /// Drops that are not the limit's doing, in thousandths.
+    pub(super) drops_anyway: u64,
+    /// What latency was last.
+    pub(super) latency: Span,
+    /// Doubles at each step until the first queue.
+    pub(super) starting: bool,
+    /// Steps down in a row.
+    pub(super) in_vain: u8,
+    pub(super) part: Part,
+    /// Whether those who began under a higher limit are through.
+    pub(super) drained: bool,
+    pub(super) seen: Seen,
+    /// Since when the limit is what it is, and from when on its effect is seen.
+    pub(super) began: Time,
+    pub(super) settles: Time,
+    pub(super) heard_at: Time,
+    pub(super) careful_until: Time,
+    /// When it looked at the service without a queue, and when it will again.
+    pub(super) looked_at: Time,
+    pub(super) look_at: Time,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    Steering,
+    /// At a lower limit for a moment.
+    Looking {
+        before: u64,
+    },
+}
+
+/// Requests that are judged together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Seen {
+    pub(super) ok: u64,
+    pub(super) dropped: u64,
+    rtts_ns: u128,
+    /// The sum of what was in flight beside each that was answered.
+    pub(super) in_flight: u128,
+    pub(super) most: u64,
+}
+
+impl Seen {
+    pub(super) fn add(&mut self, sample: &Sample) {
+        let in_flight = sample.in_flight.min(MOST);
+        self.most = self.most.max(in_flight);
+        if sample.dropped {
+            self.dropped += 1;
+            return;
+        }
+        self.ok += 1;
+        self.rtts_ns += u128::from(sample.rtt.min(LONGEST).as_nanos());
+        self.in_flight += u128::from(in_flight);
+    }
+
+    pub(super) fn all(&self) -> u64 {
+        self.ok + self.dropped
+    }
+
+    /// Whether the limit was in use throughout, four fifths of it at least.
+    pub(super) fn fills(&self, limit: u64) -> bool {
+        self.in_flight * 5 >= u128::from(limit) * u128::from(self.ok) * 4
+    }
+
+    /// The mean of those that were answered.
+    pub(super) fn latency(&self) -> Option<Span> {
+        let mean = self.rtts_ns.checked_div(u128::from(self.ok))?;
+        Some(Span::from_nanos(mean.max(1) as u64))
+    }
+}
+
+impl FlowState {
+    pub(super) fn new(limit: u64) -> FlowState {
+        FlowState {
+            limit,
+            base: Span::ZERO,
+            drops_anyway: 0,
+            latency: Span::ZERO,
+            starting: true,
+            in_vain: 0,
+            part: Part::Steering,
+            drained: false,
+            seen: Seen::default(),
+            began: Time::EPOCH,
+            settles: Time::EPOCH,
+            heard_at: Time::EPOCH,
+            careful_until: Time::EPOCH,
+            looked_at: Time::EPOCH,
+            look_at: Time::EPOCH,
+        }
+    }
+
+    /// The limit now.
+    pub const fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// Latency without a queue, as far as known.
+    pub fn unloaded(&self) -> Option<Span> {
+        Some(self.base).filter(|base| !base.is_zero())
+    }
+
+    /// Sees afresh, once those that began under another limit are through.
+    pub(super) fn begin(&mut self, now: Time) {
+        (self.seen, self.drained) = (Seen::default(), false);
+        (self.began, self.settles) = (now, now + self.pace());
+    }
+
+    /// How long the effect of a step takes to be seen.
+    pub(super) fn pace(&self) -> Span {
+        self.latency.min(SLOWEST)
+    }
+}
