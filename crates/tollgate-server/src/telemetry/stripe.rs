@@ -20,11 +20,18 @@ pub(crate) enum Outcome {
     /// Allowed, though a rule in shadow mode would have refused it.
     ShadowDenied,
     Banned,
+    /// Kept for later.
+    Deferred,
 }
 
 impl Outcome {
-    pub(crate) const ALL: [Outcome; 4] =
-        [Outcome::Allowed, Outcome::Denied, Outcome::ShadowDenied, Outcome::Banned];
+    pub(crate) const ALL: [Outcome; 5] = [
+        Outcome::Allowed,
+        Outcome::Denied,
+        Outcome::ShadowDenied,
+        Outcome::Banned,
+        Outcome::Deferred,
+    ];
 
     pub(crate) fn as_str(self) -> &'static str {
         match self {
@@ -32,11 +39,12 @@ impl Outcome {
             Outcome::Denied => "denied",
             Outcome::ShadowDenied => "shadow_denied",
             Outcome::Banned => "banned",
+            Outcome::Deferred => "deferred",
         }
     }
 
     pub(crate) fn is_refusal(self) -> bool {
-        matches!(self, Outcome::Denied | Outcome::Banned)
+        matches!(self, Outcome::Denied | Outcome::Banned | Outcome::Deferred)
     }
 }
 

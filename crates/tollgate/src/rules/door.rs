@@ -86,6 +86,7 @@ fn beyond(rule: &Rule, door: Door) -> Vec<(&'static str, &'static str)> {
             "`then: queue`",
             "requests are held back up to its time, however many there are",
         )),
+        Then::Defer if door == Door::Gateway => {}
         Then::Defer => {
             beyond.push(("`then: defer`", "requests over the limit are refused with 429"))
         }

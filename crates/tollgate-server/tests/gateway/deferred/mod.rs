@@ -1,0 +1,8 @@
+//! `then: defer`: kept, answered 202, and sent when the limit allows.
+
+mod dead;
+mod lasting;
+mod lines;
+mod passing;
+mod refusing;
+mod support;
