@@ -9,6 +9,7 @@ use std::sync::{LazyLock, OnceLock};
 const COMMON: &str = include_str!("lua/common.lua");
 const TOGETHER: &str = include_str!("lua/together.lua");
 const NODES: &str = include_str!("lua/nodes.lua");
+const DEFERRED: &str = include_str!("lua/deferred.lua");
 
 /// A family of algorithms, and the kinds of checks it serves.
 pub(crate) struct Family {
@@ -36,7 +37,7 @@ pub(crate) fn families_of(kind: u8) -> Families {
     FAMILIES.iter().enumerate().map(bit).sum()
 }
 
-const TASKS: [&str; 4] = ["run", "read", "swap", "nodes"];
+const TASKS: [&str; 5] = ["run", "read", "swap", "nodes", "deferred"];
 
 /// Something to be called at a server.
 #[derive(Debug)]
@@ -60,7 +61,7 @@ struct Library {
 
 /// The one library there is.
 static LIBRARY: LazyLock<Library> =
-    LazyLock::new(|| Library::new(&format!("{}{NODES}", sources(u8::MAX))));
+    LazyLock::new(|| Library::new(&format!("{}{NODES}{DEFERRED}", sources(u8::MAX))));
 
 /// The text of those families.
 pub(crate) fn sources(families: Families) -> String {
@@ -117,6 +118,12 @@ impl Script {
     /// Says who is there.
     pub(crate) fn nodes() -> &'static Script {
         static MADE: LazyLock<Script> = LazyLock::new(|| Script::of("nodes", NODES));
+        &MADE
+    }
+
+    /// Keeps requests for later.
+    pub(crate) fn deferred() -> &'static Script {
+        static MADE: LazyLock<Script> = LazyLock::new(|| Script::of("deferred", DEFERRED));
         &MADE
     }
 }

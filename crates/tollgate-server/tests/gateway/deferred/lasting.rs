@@ -108,8 +108,9 @@ fn a_damaged_database_is_put_aside_and_one_that_is_not_ours_left_alone() {
     gateway.stop().join().unwrap();
 
     std::fs::copy(data.path().join("rules.db"), &path).unwrap();
+    let url = upstream.url();
     let failed = std::panic::catch_unwind(|| {
-        start_as(ONE_AN_HOUR, &upstream.url(), data.path(), |_| {});
+        start_as(ONE_AN_HOUR, &url, data.path(), |_| {});
     });
     let why = failed.unwrap_err();
     let why = why.downcast_ref::<String>().unwrap();
