@@ -128,7 +128,7 @@ impl Server {
         let connections = Connections::new(config.bounds.connections.unwrap_or_else(most_files));
         let engine = Engine::new(rules.limiter().clone(), clock, telemetry);
         tokio::spawn(store::watch(engine.clone(), drain.clone()));
-        let deferred = Deferred::open(&config).await?;
+        let deferred = Deferred::open(&config, engine.store()).await?;
         engine.defers(deferred.is_some());
         let config = Arc::new(config);
         let context = Context { config, engine, rules, drain, connections, deferred };

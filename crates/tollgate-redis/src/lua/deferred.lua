@@ -161,7 +161,7 @@ function deferred_calls.back(base, id, due, why, unsent, now)
   local item = deferred_item(base, id)
   if redis.call('HGET', item, 'state') ~= 'sending' then return 0 end
   redis.call('HSET', item, 'state', 'queued', 'due', due, 'why', why, 'changed', now)
-  redis.call('HINCRBY', item, 'attempts', '-' .. unsent)
+  if unsent == '1' then redis.call('HINCRBY', item, 'attempts', -1) end
   redis.call('HINCRBY', item, 'failures', 1)
   redis.call('SREM', base .. ':sending', id)
   return 1

@@ -90,6 +90,12 @@ impl Head {
         }
     }
 
+    /// What is kept of it.
+    pub(crate) fn text(&self) -> String {
+        // Texts, numbers and lists of them: there is nothing that could not be written.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
     /// The head itself; none if what was kept is none.
     pub(crate) fn parts(&self) -> Option<Parts> {
         let mut parts = Request::new(()).into_parts().0;
@@ -234,7 +240,7 @@ mod tests {
             .header("x-bytes", HeaderValue::from_bytes(b"caf\xe9 \xff").unwrap());
         let parts = request.body(()).unwrap().into_parts().0;
         let head = Head::new(&parts, Some([192, 0, 2, 1].into()), true);
-        let read: Head = serde_json::from_str(&serde_json::to_string(&head).unwrap()).unwrap();
+        let read: Head = serde_json::from_str(&head.text()).unwrap();
         assert_eq!(read, head);
         let again = read.parts().unwrap();
         assert_eq!(

@@ -136,8 +136,16 @@ impl Lines {
     }
 
     /// Everybody who waits here.
-    pub(super) fn everybody(&self) -> Vec<ItemId> {
-        self.inside.lock().by_id.keys().copied().collect()
+    pub(super) fn everybody(&self) -> Vec<Waiting> {
+        let inside = self.inside.lock();
+        inside.lines.values().flat_map(|line| line.waiting.values()).cloned().collect()
+    }
+
+    /// Somebody joined a line, wherever they are sent from.
+    pub(super) fn expect(&self, line: &DeferLine) {
+        let mut inside = self.inside.lock();
+        *inside.elsewhere.entry(line.clone()).or_default() += 1;
+        self.count(&inside);
     }
 
     /// Hears of the lines of other nodes.

@@ -12,6 +12,7 @@ mod options;
 mod queue;
 mod replay;
 mod report;
+mod shared;
 
 use std::sync::Arc;
 
@@ -28,8 +29,10 @@ pub(crate) use replay::{Courier, Delivered, replay};
 use crate::clock;
 use crate::config::Config;
 use crate::server::StartError;
+use crate::store::AnyStore;
 use disk::{Disk, Found};
 use report::Tally;
+use shared::InRedis;
 
 /// What bodies that are being read for the queue may weigh together, in KiB.
 const READING: usize = 64 << 10;
@@ -62,10 +65,18 @@ struct Handover {
 impl Deferred {
     /// Where this server keeps deferred requests; nowhere if it has no gateway, or no place that
     /// outlives it.
-    pub(crate) async fn open(config: &Config) -> Result<Option<Arc<Deferred>>, StartError> {
+    pub(crate) async fn open(
+        config: &Config,
+        store: &AnyStore,
+    ) -> Result<Option<Arc<Deferred>>, StartError> {
         let Some(gateway) = &config.gateway else { return Ok(None) };
-        let Some(folder) = config.data.clone() else { return Ok(None) };
         let options = gateway.defer.clone();
+        if let AnyStore::Redis(shared) = store {
+            let desk = shared.desk(gateway.domain.as_deref().unwrap_or_default());
+            let queue = InRedis::new(desk, &options).map_err(StartError::Deferred)?;
+            return Ok(Some(Deferred::new(options, Queue::Shared(queue), Found::default())));
+        }
+        let Some(folder) = config.data.clone() else { return Ok(None) };
         let asked = options.clone();
         let opened = tokio::task::spawn_blocking(move || Disk::open(&folder, &asked)).await;
         let (disk, found) = opened
@@ -101,7 +112,12 @@ impl Deferred {
         let adding = tokio::spawn(async move {
             let (id, line, added_ms) = (item.id, item.line.clone(), item.added_ms);
             let seq = this.queue.add(item).await?;
-            this.lines.join(item::Waiting { seq, id, line, added_ms, due_ms: 0, failures: 0 });
+            // What nodes share is sent by who takes it first.
+            if matches!(this.queue, Queue::Disk(_)) {
+                this.lines.join(item::Waiting { seq, id, line, added_ms, due_ms: 0, failures: 0 });
+            } else {
+                this.lines.expect(&line);
+            }
             Ok(())
         });
         let gone = |_| Err(QueueError::Trouble("the server is going down".into()));
@@ -148,12 +164,19 @@ impl Deferred {
         let all = u32::try_from(self.options.in_flight).unwrap_or(u32::MAX);
         // It is never closed.
         let _ = self.in_flight.acquire_many(all).await;
+        if let Queue::Shared(shared) = &self.queue {
+            shared.leave().await;
+        }
     }
 
     /// Lets go of what is kept, so that another server may have it. Blocks the thread.
     pub(crate) fn close(&self) {
         match &self.queue {
             Queue::Disk(disk) => disk.close(),
+            Queue::Shared(_) => {}
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use super::disk::Disk;
 use super::item::{Answer, Entry, Head, ItemId, NewItem, State, Summary, Waiting, Wanted};
+use super::shared::InRedis;
 
 /// Why nothing was kept or changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -56,6 +57,7 @@ pub(crate) struct End {
 #[derive(Clone, Debug)]
 pub(crate) enum Queue {
     Disk(Disk),
+    Shared(InRedis),
 }
 
 impl Queue {
@@ -63,6 +65,7 @@ impl Queue {
     pub(crate) async fn add(&self, item: NewItem) -> Result<u64> {
         match self {
             Queue::Disk(disk) => disk.add(item).await,
+            Queue::Shared(shared) => shared.add(item).await,
         }
     }
 
@@ -70,6 +73,7 @@ impl Queue {
     pub(crate) async fn head(&self, id: ItemId) -> Result<Option<Head>> {
         match self {
             Queue::Disk(disk) => disk.head(id).await,
+            Queue::Shared(shared) => shared.head(id).await,
         }
     }
 
@@ -77,6 +81,7 @@ impl Queue {
     pub(crate) async fn begin(&self, id: ItemId, now_ms: i64) -> Result<Option<Begun>> {
         match self {
             Queue::Disk(disk) => disk.begin(id, now_ms).await,
+            Queue::Shared(shared) => shared.begin(id, now_ms).await,
         }
     }
 
@@ -84,6 +89,7 @@ impl Queue {
     pub(crate) async fn back(&self, id: ItemId, back: Back, now_ms: i64) -> Result<()> {
         match self {
             Queue::Disk(disk) => disk.back(id, back, now_ms).await,
+            Queue::Shared(shared) => shared.back(id, back, now_ms).await,
         }
     }
 
@@ -91,6 +97,7 @@ impl Queue {
     pub(crate) async fn end(&self, id: ItemId, end: End, now_ms: i64) -> Result<()> {
         match self {
             Queue::Disk(disk) => disk.end(id, end, now_ms).await,
+            Queue::Shared(shared) => shared.end(id, end, now_ms).await,
         }
     }
 
@@ -98,6 +105,7 @@ impl Queue {
     pub(crate) async fn cancel(&self, id: ItemId, now_ms: i64) -> Result<bool> {
         match self {
             Queue::Disk(disk) => disk.cancel(id, now_ms).await,
+            Queue::Shared(shared) => shared.cancel(id, now_ms).await,
         }
     }
 
@@ -105,12 +113,14 @@ impl Queue {
     pub(crate) async fn revive(&self, which: Which, now_ms: i64) -> Result<(Vec<Waiting>, usize)> {
         match self {
             Queue::Disk(disk) => disk.revive(which, now_ms).await,
+            Queue::Shared(shared) => Ok((Vec::new(), shared.revive(which, now_ms).await?)),
         }
     }
 
     pub(crate) async fn entry(&self, id: ItemId) -> Result<Option<Entry>> {
         match self {
             Queue::Disk(disk) => disk.entry(id).await,
+            Queue::Shared(shared) => shared.entry(id).await,
         }
     }
 
@@ -118,12 +128,14 @@ impl Queue {
     pub(crate) async fn list(&self, wanted: Wanted) -> Result<Vec<Entry>> {
         match self {
             Queue::Disk(disk) => disk.list(wanted).await,
+            Queue::Shared(shared) => shared.list(wanted).await,
         }
     }
 
     pub(crate) async fn summary(&self) -> Result<Summary> {
         match self {
             Queue::Disk(disk) => disk.summary().await,
+            Queue::Shared(shared) => shared.summary().await,
         }
     }
 
@@ -131,6 +143,7 @@ impl Queue {
     pub(crate) async fn sweep(&self, now_ms: i64) -> Result<()> {
         match self {
             Queue::Disk(disk) => disk.sweep(now_ms).await,
+            Queue::Shared(shared) => shared.sweep(now_ms).await,
         }
     }
 }

@@ -13,7 +13,7 @@ use tollgate::rules::{Decision, DeferLine, Reason};
 
 use super::item::{Answer, Head, State, Waiting};
 use super::lines::Next;
-use super::queue::{Back, Begun, End, QueueError};
+use super::queue::{Back, Begun, End, Queue, QueueError};
 use super::report::Attempt;
 use super::{Deferred, Handover};
 use crate::clock;
@@ -77,6 +77,10 @@ pub(crate) async fn replay<C: Courier>(
         charge_again(&*courier, found.attempts).await;
     }
     let (deferred, drain) = (deferred.clone(), drain.clone());
+    if let Queue::Shared(shared) = &deferred.queue {
+        let (shared, deferred, drain) = (shared.clone(), deferred.clone(), drain.clone());
+        tokio::spawn(async move { shared.share(&deferred.lines, &drain).await });
+    }
     tokio::spawn(async move {
         let mut begun = begun;
         let mut sweep = tokio::time::interval(SWEEP);

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::super::item::{Head, ItemId, NewItem, State, Waiting};
+use super::super::item::{ItemId, NewItem, State, Waiting};
 use super::super::queue::{Back, Begun, End, Which};
 use super::read;
 
@@ -120,7 +120,7 @@ fn add(
     bounds: &Bounds,
     kept: &mut Kept,
 ) -> Result<u64, Unchanged> {
-    let head = head_text(&item.head);
+    let head = item.head.text();
     let bytes = (head.len() + item.body.len()) as u64;
     if kept.count >= bounds.count {
         return Err(Unchanged::Full(format!("{} requests are deferred already", kept.count)));
@@ -221,9 +221,4 @@ fn sweep(connection: &Connection, now_ms: i64, bounds: &Bounds) -> rusqlite::Res
                OR seq IN (SELECT seq FROM items WHERE state IN ('done', 'cancelled') \
                ORDER BY changed_ms DESC LIMIT -1 OFFSET ?2))";
     connection.execute(sql, params![old_ms, bounds.count as i64]).map(drop)
-}
-
-fn head_text(head: &Head) -> String {
-    // Texts, numbers and lists of them: there is nothing that could not be written.
-    serde_json::to_string(head).unwrap_or_default()
 }

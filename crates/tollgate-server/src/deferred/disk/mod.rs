@@ -310,3 +310,14 @@ impl Drop for Thread {
         self.end();
     }
 }
+
+#[cfg(test)]
+impl Disk {
+    /// Makes the disk as small as a test needs it.
+    pub(super) async fn limit_pages(&self, pages: i64) -> Result<()> {
+        let set = move |connection: &Connection| {
+            connection.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))
+        };
+        self.read(set).await
+    }
+}

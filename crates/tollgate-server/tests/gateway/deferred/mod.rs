@@ -5,4 +5,5 @@ mod lasting;
 mod lines;
 mod passing;
 mod refusing;
+mod shared;
 mod support;
