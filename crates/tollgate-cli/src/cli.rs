@@ -4,7 +4,7 @@
 use clap::{Arg, Parser, Subcommand};
 
 use crate::bench::BenchArgs;
-use crate::client_cmd::{BanCommand, CheckArgs, KeyArgs, TailArgs, TopArgs};
+use crate::client_cmd::{BanCommand, CheckArgs, DeferredCommand, KeyArgs, TailArgs, TopArgs};
 use crate::explain::ExplainArgs;
 use crate::import::ImportArgs;
 use crate::init::InitArgs;
@@ -74,6 +74,8 @@ pub(crate) enum Command {
     Tail(TailArgs),
     /// Keys that a running server refuses whatever is left
     Ban(BanCommand),
+    /// Requests that a running server keeps for later
+    Deferred(DeferredCommand),
     /// Load a door of a running server, and say how it went
     Bench(BenchArgs),
     /// Rules in a rules service, and the service itself

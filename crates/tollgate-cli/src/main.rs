@@ -67,6 +67,7 @@ fn main() -> ExitCode {
         Some(Command::Top(args)) => client_cmd::top(&args),
         Some(Command::Tail(args)) => client_cmd::tail(&args),
         Some(Command::Ban(command)) => client_cmd::run_ban(&command),
+        Some(Command::Deferred(command)) => client_cmd::run_deferred(&command),
         Some(Command::Bench(args)) => bench::run(&args),
         Some(Command::Rules(command)) => rules_cmd::run(&command),
         Some(Command::Override(command)) => rules_cmd::run_override(&command),

@@ -47,6 +47,7 @@
 //! whole decision; the counters of one of our keys are the fields of one hash, so that three limits
 //! are read at once, written at once and expire together.
 
+mod desk;
 mod fleet;
 mod modes;
 mod notes;
@@ -58,6 +59,7 @@ mod strict;
 mod trouble;
 mod words;
 
+pub use desk::{Desk, DeskReply};
 pub use fleet::{GroupHealth, Health, ServerTrouble};
 pub use options::Options;
 pub use store::RedisStore;

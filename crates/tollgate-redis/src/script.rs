@@ -10,6 +10,7 @@ const COMMON: &str = include_str!("lua/common.lua");
 const TOGETHER: &str = include_str!("lua/together.lua");
 const NODES: &str = include_str!("lua/nodes.lua");
 const NOTES: &str = include_str!("lua/notes.lua");
+const DEFERRED: &str = include_str!("lua/deferred.lua");
 
 /// A family of algorithms, and the kinds of checks it serves.
 pub(crate) struct Family {
@@ -37,7 +38,7 @@ pub(crate) fn families_of(kind: u8) -> Families {
     FAMILIES.iter().enumerate().map(bit).sum()
 }
 
-const TASKS: [&str; 5] = ["run", "read", "swap", "nodes", "notes"];
+const TASKS: [&str; 6] = ["run", "read", "swap", "nodes", "notes", "deferred"];
 
 /// Something to be called at a server.
 #[derive(Debug)]
@@ -61,7 +62,7 @@ struct Library {
 
 /// The one library there is.
 static LIBRARY: LazyLock<Library> =
-    LazyLock::new(|| Library::new(&format!("{}{NODES}{NOTES}", sources(u8::MAX))));
+    LazyLock::new(|| Library::new(&format!("{}{NODES}{NOTES}{DEFERRED}", sources(u8::MAX))));
 
 /// The text of those families.
 pub(crate) fn sources(families: Families) -> String {
@@ -124,6 +125,12 @@ impl Script {
     /// Keeps and reads texts.
     pub(crate) fn notes() -> &'static Script {
         static MADE: LazyLock<Script> = LazyLock::new(|| Script::of("notes", NOTES));
+        &MADE
+    }
+
+    /// Keeps requests for later.
+    pub(crate) fn deferred() -> &'static Script {
+        static MADE: LazyLock<Script> = LazyLock::new(|| Script::of("deferred", DEFERRED));
         &MADE
     }
 }

@@ -13,7 +13,7 @@ use crate::fleet::{Fleet, Health};
 use crate::modes::{Modes, Nodes};
 use crate::notes::Board;
 use crate::strict::Strict;
-use crate::{ConnectError, Options};
+use crate::{ConnectError, Desk, Options};
 
 /// How often aged chunks are looked for.
 const TIDY: Duration = Duration::from_millis(50);
@@ -73,6 +73,11 @@ impl RedisStore {
     /// long enough.
     pub async fn flush(&self) {
         self.0.modes.flush().await;
+    }
+
+    /// Where a gateway keeps the deferred requests of a domain.
+    pub fn desk(&self, domain: &str) -> Desk {
+        Desk::new(self.0.strict.clone(), domain)
     }
 
     /// How the servers are.

@@ -12,6 +12,7 @@ use crate::net::{Address, Bind};
 use crate::rules_service::Tokens;
 use crate::sources::Origin;
 
+pub use crate::deferred::DeferOptions;
 pub use crate::doors::gateway::{GatewayOptions, UpstreamUrl, UpstreamUrlError};
 pub use tollgate_redis::{ConnectError, Options as RedisOptions};
 pub use tollgate_tower::headers::HeaderStyle;

@@ -33,6 +33,7 @@ mod check;
 pub mod client;
 mod clock;
 pub mod config;
+mod deferred;
 mod digest;
 mod disk;
 mod doors;
@@ -44,8 +45,10 @@ pub mod rules_service;
 pub mod secret;
 mod server;
 pub mod sources;
+mod sqlite;
 mod store;
 mod telemetry;
+mod unguessable;
 
 pub use config::Config;
 pub use server::{Addresses, SAMPLE_RULES, Server, StartError};

@@ -7,6 +7,7 @@ use tollgate::Clock;
 
 use crate::admin;
 use crate::config::Config;
+use crate::deferred::Deferred;
 use crate::doors::{gateway::GatewayDoor, grpc::GrpcDoor, http::HttpDoor, resp::RespDoor};
 use crate::engine::Engine;
 use crate::net::http::RouterDoor;
@@ -53,6 +54,9 @@ pub enum StartError {
     /// The gateway cannot be set up.
     #[error("the gateway: {0}")]
     Gateway(String),
+    /// Deferred requests cannot be kept.
+    #[error("deferred requests cannot be kept: {0}")]
+    Deferred(String),
     /// A door cannot be opened.
     #[error(transparent)]
     Bind(#[from] BindError),
@@ -66,6 +70,8 @@ pub(crate) struct Context {
     pub(crate) rules: Arc<Rulebook>,
     pub(crate) drain: Drain,
     pub(crate) connections: Arc<Connections>,
+    /// Requests that are kept for later, if there is a gateway and a place for them.
+    pub(crate) deferred: Option<Arc<Deferred>>,
 }
 
 /// A server whose doors are open.
@@ -122,7 +128,10 @@ impl Server {
         let connections = Connections::new(config.bounds.connections.unwrap_or_else(most_files));
         let engine = Engine::new(rules.limiter().clone(), clock, telemetry);
         tokio::spawn(store::watch(engine.clone(), drain.clone()));
-        let context = Context { config: Arc::new(config), engine, rules, drain, connections };
+        let deferred = Deferred::open(&config, engine.store()).await?;
+        engine.defers(deferred.is_some());
+        let config = Arc::new(config);
+        let context = Context { config, engine, rules, drain, connections, deferred };
         let mut server = Server {
             context: context.clone(),
             addresses: Addresses::default(),
@@ -138,6 +147,7 @@ impl Server {
         server.addresses.resp = server.open("resp", &config.resp, &[], resp)?;
         if let Some(options) = &config.gateway {
             let gateway = GatewayDoor::new(context.clone(), options)?;
+            gateway.replay().await;
             let listen = Some(options.listen.clone());
             server.addresses.gateway =
                 server.open("gateway", &listen, &["h2", "http/1.1"], gateway)?;
@@ -200,12 +210,22 @@ impl Server {
         tokio::time::sleep(drain.notice).await;
         self.drainer.close();
         let connections = &self.context.connections;
-        if tokio::time::timeout(drain.patience, connections.empty()).await.is_err() {
+        let deferred = self.context.deferred.clone();
+        let replayed = async {
+            if let Some(deferred) = &deferred {
+                deferred.finish().await;
+            }
+        };
+        let empty = async { tokio::join!(connections.empty(), replayed) };
+        if tokio::time::timeout(drain.patience, empty).await.is_err() {
             tracing::warn!(connections = connections.count(), "cut off: they did not end in time");
         }
         let Context { rules, engine, .. } = self.context;
         engine.store().flush().await;
         let close = move || {
+            if let Some(deferred) = deferred {
+                deferred.close();
+            }
             rules.close();
             engine.telemetry().close();
         };

@@ -2,6 +2,7 @@
 
 mod ban;
 mod decide;
+mod deferred;
 mod question;
 mod tail;
 mod top;
@@ -9,5 +10,6 @@ mod verdict;
 
 pub(crate) use ban::{BanCommand, run as run_ban};
 pub(crate) use decide::{CheckArgs, KeyArgs, check, peek, reset};
+pub(crate) use deferred::{DeferredCommand, run as run_deferred};
 pub(crate) use tail::{TailArgs, run as tail};
 pub(crate) use top::{TopArgs, run as top};

@@ -9,6 +9,7 @@ use clap::builder::BoolishValueParser;
 use tollgate_server::config::{GatewayOptions, UpstreamUrl};
 use tollgate_server::net::{Address, Bind, TlsOptions};
 
+use super::defer::DeferArgs;
 use crate::quantity::{patience, size};
 
 pub(crate) const GATEWAY_HELP: &str = "\
@@ -68,6 +69,8 @@ pub(crate) struct GatewayArgs {
     /// How long a WebSocket may be silent: 1h
     #[arg(long, env = "TOLLGATE_TUNNEL_TIMEOUT", value_name = "TIME", value_parser = patience)]
     pub(super) tunnel_timeout: Option<Duration>,
+    #[command(flatten)]
+    pub(super) defer: DeferArgs,
 }
 
 impl GatewayArgs {
@@ -101,6 +104,7 @@ impl GatewayArgs {
         ] {
             *place = given.unwrap_or(*place);
         }
+        self.defer.apply(&mut options.defer);
         Ok(Some(options))
     }
 }

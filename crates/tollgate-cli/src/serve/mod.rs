@@ -3,6 +3,7 @@
 mod announce;
 mod args;
 mod config;
+mod defer;
 mod file;
 mod gateway;
 mod logs;

@@ -2,6 +2,7 @@
 
 mod bench;
 mod clients;
+mod deferred;
 mod deploy;
 mod drain;
 mod gateway;

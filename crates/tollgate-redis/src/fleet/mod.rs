@@ -103,7 +103,19 @@ impl Fleet {
         keys: &Words,
         words: &Words,
     ) -> Result<redis::Value, Trouble> {
-        let until = Instant::now() + self.0.timeout;
+        self.run_within(self.0.timeout, place, script, keys, words).await
+    }
+
+    /// The same, no later than a time-out of its own.
+    pub(crate) async fn run_within(
+        &self,
+        timeout: Duration,
+        place: Place,
+        script: &Script,
+        keys: &Words,
+        words: &Words,
+    ) -> Result<redis::Value, Trouble> {
+        let until = Instant::now() + timeout;
         self.group(place.group).run(place.slot, &Job { script, keys, words }, until).await
     }
 

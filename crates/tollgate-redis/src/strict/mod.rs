@@ -75,6 +75,11 @@ impl Strict {
         Strict { fleet, prefix: prefix.into(), clock, manual: manual.is_some(), here }
     }
 
+    /// What the names of all keys start with.
+    pub(crate) fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
     pub(crate) fn fleet(&self) -> &Fleet {
         &self.fleet
     }

@@ -18,6 +18,9 @@ pub(super) async fn metrics(
     let mut text = Exposition::default();
     context.engine.telemetry().report(&mut text);
     super::concurrency::report(&context, &mut text).await;
+    if let Some(deferred) = &context.deferred {
+        deferred.report(&mut text).await;
+    }
     let (store, health) = (context.engine.store(), context.engine.store().health());
     let memory = store.memory();
     text.metric("tollgate_keys", "gauge", "Keys that are held; not known of a shared store.");

@@ -6,6 +6,7 @@
 
 mod concurrency;
 mod decisions;
+mod deferred;
 mod health;
 mod keys;
 mod metrics;
@@ -61,6 +62,10 @@ fn guarded_calls(context: Context) -> Router {
         .route("/v1/top", get(top::top))
         .route("/v1/decisions", get(decisions::decisions))
         .route("/v1/simulate", post(simulate::simulate))
+        .route("/v1/deferred", get(deferred::list))
+        .route("/v1/deferred/replay", post(deferred::replay_all))
+        .route("/v1/deferred/{id}", get(deferred::show).delete(deferred::cancel))
+        .route("/v1/deferred/{id}/replay", post(deferred::replay))
         .with_state(context.clone());
     guarded(calls.merge(context.rules.routes()), guard)
 }

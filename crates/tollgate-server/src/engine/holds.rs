@@ -16,6 +16,7 @@ use tollgate::{Action, Clock, StoreError, Time, Verdict};
 
 use super::{Asked, Brought, Engine};
 use crate::telemetry::DoorName;
+use crate::unguessable::Unguessable;
 
 /// What all holds may weigh, in bytes.
 const HEAVIEST: usize = 64 << 20;
@@ -24,31 +25,28 @@ const ITSELF: usize = 1 << 10;
 
 /// Names a hold. Nobody can guess another's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct HoldId(u128);
+pub(crate) struct HoldId(Unguessable);
 
 impl HoldId {
     fn new() -> Result<HoldId, StoreError> {
-        let mut bytes = [0; 16];
-        getrandom::fill(&mut bytes).map_err(|error| {
+        Unguessable::new().map(HoldId).map_err(|error| {
             StoreError::new("the system has no randomness to name a hold").because(error)
-        })?;
-        Ok(HoldId(u128::from_ne_bytes(bytes)))
+        })
     }
 
     /// Names the holder of a place on a concurrency limit. Small numbers are those of decisions.
     fn lease(self) -> u64 {
-        self.0 as u64 | 1 << 63
+        self.0.0 as u64 | 1 << 63
     }
 
     pub(crate) fn parse(text: &str) -> Option<HoldId> {
-        let is_ours = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-        is_ours.then(|| u128::from_str_radix(text, 16).ok().map(HoldId)).flatten()
+        Unguessable::parse(text).map(HoldId)
     }
 }
 
 impl fmt::Display for HoldId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:032x}", self.0)
+        self.0.fmt(f)
     }
 }
 
@@ -255,7 +253,7 @@ mod tests {
     #[test]
     fn at_the_bound_the_first_to_expire_is_forgotten() {
         let holds = Holds { heaviest: 30, open: Mutex::default() };
-        let id = |number| HoldId(number);
+        let id = |number| HoldId(Unguessable(number));
         for (number, expires) in [(1, 50), (2, 20), (3, 90), (4, 70)] {
             holds.keep(id(number), hold(expires));
         }

@@ -6,6 +6,7 @@ mod brought;
 mod holds;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tollgate::rules::envoy::{RateLimitAnswer, RateLimitRequest};
 use tollgate::rules::{Adjustment, Decision, KeyAdjustment, Reason};
@@ -36,12 +37,20 @@ struct Inside {
     telemetry: Arc<Telemetry>,
     brought: Cache,
     holds: Holds,
+    /// Whether the gateway keeps what rules defer, and tells what became of it.
+    defers: AtomicBool,
 }
 
 impl Engine {
     pub(crate) fn new(limiter: AnyLimiter, clock: Clock, telemetry: Arc<Telemetry>) -> Engine {
         let (brought, holds) = (Cache::default(), Holds::default());
-        Engine(Arc::new(Inside { limiter, clock, telemetry, brought, holds }))
+        let defers = AtomicBool::new(false);
+        Engine(Arc::new(Inside { limiter, clock, telemetry, brought, holds, defers }))
+    }
+
+    /// Whether requests to the gateway that rules defer are kept.
+    pub(crate) fn defers(&self, defers: bool) {
+        self.0.defers.store(defers, Ordering::Relaxed);
     }
 
     /// Where the rules are.
@@ -66,7 +75,7 @@ impl Engine {
     pub(crate) async fn check(&self, door: DoorName, request: &Request<'_>, cost: u64) -> Decision {
         let before = self.0.clock.now();
         let decision = self.0.limiter.ask(request).await;
-        self.0.telemetry.decided(door, &decision, cost, self.0.clock.now().since(before));
+        self.tell(door, &decision, cost, self.0.clock.now().since(before));
         decision
     }
 
@@ -75,10 +84,24 @@ impl Engine {
     pub(crate) async fn admit(&self, door: DoorName, request: &Request<'_>, cost: u64) -> Decision {
         let before = self.0.clock.now();
         let decision = self.0.limiter.admit(request).await;
-        let waited = Span::from(decision.wait);
-        let took = self.0.clock.now().since(before) - waited;
-        self.0.telemetry.decided(door, &decision, cost, took);
+        let took = self.0.clock.now().since(before) - decision.wait.into();
+        self.tell(door, &decision, cost, took);
         decision
+    }
+
+    /// Tells of a decision. What is deferred is told once it is kept, or cannot be.
+    pub(crate) fn tell(&self, door: DoorName, decision: &Decision, cost: u64, took: Span) {
+        match decision.allowed || !self.is_told_later(door, decision) {
+            true => self.0.telemetry.decided(door, decision, cost, took),
+            false => self.0.telemetry.took(door, 1, took),
+        }
+    }
+
+    #[cold]
+    fn is_told_later(&self, door: DoorName, decision: &Decision) -> bool {
+        door == DoorName::Gateway
+            && self.0.defers.load(Ordering::Relaxed)
+            && decision.is_deferrable()
     }
 
     /// What to say of a decision about a domain nobody has rules for: that is a mistake, not a

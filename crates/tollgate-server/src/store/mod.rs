@@ -126,6 +126,11 @@ impl Store for AnyStore {
 }
 
 impl Shared {
+    /// Where the gateway keeps the deferred requests of a domain.
+    pub(crate) fn desk(&self, domain: &str) -> tollgate_redis::Desk {
+        self.store.desk(domain)
+    }
+
     /// Decides independent requests at the same time; answers in order.
     pub(crate) async fn decide_each(
         &self,

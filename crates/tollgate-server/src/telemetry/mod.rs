@@ -157,6 +157,19 @@ impl Telemetry {
         self.look(stripe, outcome, took, event);
     }
 
+    /// What became of a decision that was not told at once.
+    pub(crate) fn turned_out(&self, outcome: Outcome, door: DoorName, decision: &Decision) {
+        let stripe = self.stripe();
+        stripe.count(self.series.of(decision), outcome);
+        let event = || Event::of_decision(door, decision, outcome, 1);
+        self.look(stripe, outcome, Span::ZERO, event);
+    }
+
+    /// A request went into a line of a rule without a decision, because others wait there.
+    pub(crate) fn stood_in_line(&self, domain: &str, rule: &str, outcome: Outcome) {
+        self.stripe().count(self.series.named(domain, rule), outcome);
+    }
+
     /// A limit that the caller brought along decided about `key`.
     #[inline]
     pub(crate) fn limited(&self, door: DoorName, key: &[u8], verdict: &Verdict, cost: u64) {

@@ -24,16 +24,19 @@ pub(crate) enum Outcome {
     Delayed,
     /// Refused by its priority.
     Shed,
+    /// Kept for later.
+    Deferred,
 }
 
 impl Outcome {
-    pub(crate) const ALL: [Outcome; 6] = [
+    pub(crate) const ALL: [Outcome; 7] = [
         Outcome::Allowed,
         Outcome::Denied,
         Outcome::ShadowDenied,
         Outcome::Banned,
         Outcome::Delayed,
         Outcome::Shed,
+        Outcome::Deferred,
     ];
 
     pub(crate) fn as_str(self) -> &'static str {
@@ -44,11 +47,12 @@ impl Outcome {
             Outcome::Banned => "banned",
             Outcome::Delayed => "delayed",
             Outcome::Shed => "shed",
+            Outcome::Deferred => "deferred",
         }
     }
 
     pub(crate) fn is_refusal(self) -> bool {
-        matches!(self, Outcome::Denied | Outcome::Banned | Outcome::Shed)
+        matches!(self, Outcome::Denied | Outcome::Banned | Outcome::Shed | Outcome::Deferred)
     }
 }
 

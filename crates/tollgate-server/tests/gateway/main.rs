@@ -2,6 +2,7 @@
 
 mod bypass;
 mod clients;
+mod deferred;
 mod ending;
 mod failing;
 mod frames;

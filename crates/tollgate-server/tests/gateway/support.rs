@@ -70,6 +70,15 @@ impl Gateway {
         self.tcp(|addresses| addresses.grpc.as_ref())
     }
 
+    /// Asks the admin API; the status and what it says.
+    pub(crate) fn admin(&self, method: &str, path: &str) -> (u16, serde_json::Value) {
+        let token = self.server.as_ref().unwrap().admin_token().unwrap().reveal().to_owned();
+        let bearer = format!("Bearer {token}");
+        let headers = [("authorization", bearer.as_str())];
+        let answer = WebClient::connect(self.http()).send(method, path, &headers, "");
+        (answer.status(), serde_json::from_slice(&answer.body).unwrap_or_default())
+    }
+
     /// What the metrics say.
     pub(crate) fn metrics(&self) -> String {
         WebClient::connect(self.http()).get("/metrics").text()

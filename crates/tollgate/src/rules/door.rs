@@ -95,6 +95,7 @@ fn beyond(rule: &Rule, door: Door) -> Vec<(&'static str, &'static str)> {
         Then::Queue(_) => {
             beyond.push(("`then: queue`", "the request passes at once, and is charged"))
         }
+        Then::Defer if door == Door::Gateway => {}
         Then::Defer => {
             beyond.push(("`then: defer`", "requests over the limit are refused with 429"))
         }

@@ -35,7 +35,7 @@ impl Visitor {
             let is_full = !decision.allowed && decision.is_about_upstream();
             if !is_full || is_last {
                 let took = engine.clock().now().since(before) - Span::from(decision.wait);
-                engine.telemetry().decided(DoorName::Gateway, &decision, 1, took);
+                engine.tell(DoorName::Gateway, &decision, 1, took);
                 return (aimed, decision, number);
             }
         }

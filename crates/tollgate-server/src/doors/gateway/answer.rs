@@ -22,7 +22,7 @@ pub(super) fn whole(body: Bytes) -> Body {
     Either::Left(Full::new(body))
 }
 
-fn problem(status: StatusCode, code: &'static str, detail: &str) -> Response<Body> {
+pub(super) fn problem(status: StatusCode, code: &'static str, detail: &str) -> Response<Body> {
     let body = Problem::new(status, code, detail).body().to_string();
     let mut response = Response::new(whole(body.into()));
     *response.status_mut() = status;

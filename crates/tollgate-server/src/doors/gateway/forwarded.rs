@@ -56,6 +56,11 @@ impl Peer {
         Peer { address, text, proto }
     }
 
+    /// What it takes to make the same again: the address, and whether the connection is encrypted.
+    pub(super) fn kept(&self) -> (Option<IpAddr>, bool) {
+        (self.address, self.proto == "https")
+    }
+
     /// Who the client is, as far as its header fields are believed. `proxies` are those that are
     /// trusted, asked for only if there is something to believe. Who came by a socket in the file
     /// system is on this machine.

@@ -9,10 +9,12 @@
 
 mod aim;
 mod answer;
+mod defer;
 mod forwarded;
 mod hops;
 mod options;
 mod pass;
+mod replay;
 mod sound;
 mod tunnel;
 mod upload;
@@ -20,12 +22,13 @@ mod upstreams;
 mod url;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use ipnet::IpNet;
 use parking_lot::Mutex;
 use tollgate::Rules;
 
+use crate::deferred::replay as replay_deferred;
 use crate::net::http::{HttpServer, Pulse};
 use crate::net::{Connection, Door};
 use crate::server::{Context, StartError};
@@ -51,6 +54,8 @@ struct Gateway {
     upstreams: Upstreams,
     /// The rules of which it was said that they decide nothing here, counted from 1.
     said_of: AtomicU64,
+    /// Whether it was said that there is no place for what rules defer.
+    said_no_place: AtomicBool,
 }
 
 /// One connection of a client.
@@ -74,8 +79,22 @@ impl GatewayDoor {
         let upstreams = Upstreams::new(&options, context.engine.telemetry());
         let upstreams = upstreams.map_err(StartError::Gateway)?;
         upstreams.tend(&context.drain);
-        let gateway = Gateway { context, options, upstreams, said_of: AtomicU64::new(0) };
+        let (said_of, said_no_place) = (AtomicU64::new(0), AtomicBool::new(false));
+        let gateway = Gateway { context, options, upstreams, said_of, said_no_place };
         Ok(GatewayDoor { gateway: Arc::new(gateway), http })
+    }
+
+    /// Begins to send what was deferred, also before this process began.
+    pub(crate) async fn replay(&self) {
+        let Context { deferred, drain, engine, .. } = &self.gateway.context;
+        match deferred {
+            Some(deferred) => {
+                let counters_survive = engine.store().memory().is_none();
+                replay_deferred(deferred, self.gateway.clone(), drain, counters_survive).await;
+            }
+            None if engine.limiter().rules().defer() => self.gateway.say_that_nothing_is_kept(),
+            None => {}
+        }
     }
 }
 
@@ -119,6 +138,17 @@ impl Gateway {
         }
     }
 
+    /// Rules defer, and there is no place that outlives the process: that is said once.
+    #[cold]
+    fn say_that_nothing_is_kept(&self) {
+        if !self.said_no_place.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                "rules say `then: defer`, and there is no data folder to keep requests in: those \
+                 over the limit are refused with 429; start it with --data"
+            );
+        }
+    }
+
     /// The proxies that are trusted, by the settings and by the rules.
     fn trusted_proxies(&self) -> Vec<IpNet> {
         let rules = self.context.engine.limiter().rules();
@@ -131,6 +161,7 @@ impl Gateway {
 pub(crate) fn check(options: &GatewayOptions, rules: &Rules) -> Result<(), StartError> {
     check_domain(options, rules)
         .and_then(|()| upstreams::check(options))
+        .and_then(|()| defer::check_prefix(&options.defer.prefix))
         .map_err(StartError::Gateway)
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::url::UpstreamUrl;
+use crate::deferred::DeferOptions;
 use crate::net::{Address, Bind};
 
 /// How a gateway is set up.
@@ -40,6 +41,8 @@ pub struct GatewayOptions {
     pub health: Option<String>,
     /// How often.
     pub health_interval: Duration,
+    /// How requests over the limit of a rule with `then: defer` are kept and replayed.
+    pub defer: DeferOptions,
 }
 
 impl GatewayOptions {
@@ -61,6 +64,7 @@ impl GatewayOptions {
             idle_timeout: Duration::from_secs(30),
             health: None,
             health_interval: Duration::from_secs(5),
+            defer: DeferOptions::default(),
         }
     }
 }

@@ -13,6 +13,7 @@ use tollgate::rules::Reason;
 use tollgate_tower::arrival::Arrival;
 use tollgate_tower::passage::{End, Followed, Passage, follow};
 
+use super::defer::Halt;
 use super::forwarded::Known;
 use super::tunnel::{self, Tunnel};
 use super::upload::Upload;
@@ -57,12 +58,23 @@ impl Visitor {
         sound::make_sound(&mut head, &body)
             .map_err(|unsound| answer::unsound(version, &unsound))?;
         hops::join_all(&mut head.headers);
+        if let Some(id) = head.uri.path().strip_prefix(&*self.gateway.options.defer.prefix) {
+            // In a box: what is rare must not weigh on every request.
+            return Err(Box::pin(self.tell_of_deferred(&head.method, id)).await);
+        }
         let known = self.peer.know(&head.headers, || self.gateway.trusted_proxies());
-        let (told, passage, aim) = match self.decide(&head, &known).await {
+        let decided = match self.turn_behind_others(&head, &body, &known) {
+            Some(turn) => Err(Halt::Deferred(turn)),
+            None => self.decide(&head, &body, &known).await,
+        };
+        let (told, passage, aim) = match decided {
             Ok(allowed) => allowed,
-            Err(refusal) => {
+            Err(Halt::Refused(refusal)) => {
                 answer::read_small(body, head.headers.contains_key(EXPECT)).await;
                 return Err(*refusal);
+            }
+            Err(Halt::Deferred(turn)) => {
+                return Err(Box::pin(self.defer(&head, body, *turn)).await);
             }
         };
         let protocol = tunnel::wanted(&head, !body.is_end_stream());
@@ -82,8 +94,9 @@ impl Visitor {
     async fn decide(
         &self,
         head: &Parts,
+        body: &Incoming,
         known: &Known,
-    ) -> Result<(Told, Passage, Option<usize>), Box<Response<Body>>> {
+    ) -> Result<(Told, Passage, Option<usize>), Halt> {
         let gateway = &self.gateway;
         let engine = &gateway.context.engine;
         let style = gateway.context.config.headers;
@@ -102,9 +115,13 @@ impl Visitor {
         }
         let unix_s = clock::unix_s();
         if !decision.allowed {
+            let decision = match self.turn(head, body, decision) {
+                Ok(turn) => return Err(Halt::Deferred(turn)),
+                Err(refused) => refused,
+            };
             let answer = headers::Answer::of(&decision);
             let refusal = headers::refusal_to(&head.headers, style, &answer, unix_s);
-            return Err(Box::new(refusal.map(answer::whole)));
+            return Err(Halt::Refused(Box::new(refusal.map(answer::whole))));
         }
         let told = headers::Told::allowed(style, &decision, unix_s);
         Ok((told, follow(engine.limiter(), decision, &arrival), aim))

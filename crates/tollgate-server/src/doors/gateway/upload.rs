@@ -56,7 +56,9 @@ impl Progress {
 #[derive(Debug)]
 pub(super) struct Upload {
     body: Option<Incoming>,
-    /// None of a body that is empty.
+    /// The whole body, where it was read before.
+    whole: Option<Box<Bytes>>,
+    /// None of a body that is empty, or whole.
     progress: Option<Arc<Progress>>,
 }
 
@@ -69,12 +71,17 @@ impl Upload {
             stage: AtomicU8::new(Stage::WaitsForUpstream as u8),
             moved_ms: AtomicU64::new(clock::monotonic_ms()),
         };
-        Upload { body: Some(body), progress: Some(Arc::new(progress)) }
+        Upload { body: Some(body), whole: None, progress: Some(Arc::new(progress)) }
     }
 
     /// No body at all.
     pub(super) fn empty() -> Upload {
-        Upload { body: None, progress: None }
+        Upload { body: None, whole: None, progress: None }
+    }
+
+    /// A body that was read before.
+    pub(super) fn whole(body: Bytes) -> Upload {
+        Upload { whole: (!body.is_empty()).then(|| Box::new(body)), ..Upload::empty() }
     }
 
     pub(super) fn progress(&self) -> Option<Arc<Progress>> {
@@ -92,7 +99,7 @@ impl Body for Upload {
     ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
         let this = &mut *self;
         let (Some(body), Some(progress)) = (&mut this.body, &this.progress) else {
-            return Poll::Ready(None);
+            return Poll::Ready(this.whole.take().map(|whole| Ok(Frame::data(*whole))));
         };
         let frame = Pin::new(&mut *body).poll_frame(context);
         match &frame {
@@ -109,10 +116,14 @@ impl Body for Upload {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.as_ref().is_none_or(Body::is_end_stream)
+        self.whole.is_none() && self.body.as_ref().is_none_or(Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.as_ref().map_or(SizeHint::with_exact(0), Body::size_hint)
+        match (&self.whole, &self.body) {
+            (Some(whole), _) => SizeHint::with_exact(whole.len() as u64),
+            (None, Some(body)) => body.size_hint(),
+            (None, None) => SizeHint::with_exact(0),
+        }
     }
 }

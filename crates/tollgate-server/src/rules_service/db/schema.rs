@@ -1,14 +1,13 @@
 //! The tables, and how a database of an earlier release becomes one of this.
 
-use std::fs::OpenOptions;
 use std::path::Path;
-use std::time::Duration;
 
 use rusqlite::Connection;
 
-/// "toll": tells our database from somebody else's.
-const APPLICATION: i32 = 0x746f_6c6c;
-const PAGE: u64 = 4096;
+use crate::sqlite::Purpose;
+
+/// The database of rules; its number reads "toll".
+const RULES: Purpose = Purpose { name: "rules database", application: 0x746f_6c6c, steps: STEPS };
 
 /// One step for each version, in order. Never change one that was released: add another.
 const STEPS: &[&str] = &[
@@ -93,69 +92,12 @@ CREATE TABLE modes (
 
 /// Opens the database, makes it or brings it up to date. What is wrong comes as a sentence.
 pub(super) fn open(path: &Path, max_size: u64) -> Result<Connection, String> {
-    make_private(path).map_err(|error| error.to_string())?;
-    prepared(Connection::open(path), max_size)
+    RULES.open(path, max_size).map_err(|unusable| unusable.why)
 }
 
 /// A database that nothing outlives.
 pub(super) fn in_memory(max_size: u64) -> Result<Connection, String> {
-    prepared(Connection::open_in_memory(), max_size)
-}
-
-fn prepared(opened: rusqlite::Result<Connection>, max_size: u64) -> Result<Connection, String> {
-    let mut connection = opened.map_err(|error| error.to_string())?;
-    prepare(&mut connection, max_size).map_err(|error| match error.sqlite_error_code() {
-        Some(rusqlite::ErrorCode::NotADatabase | rusqlite::ErrorCode::DatabaseCorrupt) => {
-            format!("the database is damaged; restore a backup, or move it away ({error})")
-        }
-        _ => error.to_string(),
-    })??;
-    Ok(connection)
-}
-
-type Outcome = rusqlite::Result<Result<(), String>>;
-
-fn prepare(connection: &mut Connection, max_size: u64) -> Outcome {
-    connection.busy_timeout(Duration::from_secs(5))?;
-    let number = |connection: &Connection, pragma: &str| {
-        connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0))
-    };
-    let (version, application) =
-        (number(connection, "user_version")?, number(connection, "application_id")?);
-    let tables = number(connection, "schema_version")?;
-    if application != i64::from(APPLICATION) && tables > 0 {
-        return Ok(Err("this is not a rules database of tollgate".into()));
-    }
-    if version > STEPS.len() as i64 {
-        return Ok(Err("this database was made by a newer tollgate".into()));
-    }
-    let sound: String = connection.pragma_query_value(None, "quick_check", |row| row.get(0))?;
-    if sound != "ok" {
-        return Ok(Err(format!("the database is damaged; restore a backup ({sound})")));
-    }
-    connection.execute_batch(
-        "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;
-         PRAGMA trusted_schema = OFF; PRAGMA journal_size_limit = 16777216;",
-    )?;
-    for (number, step) in (1..).zip(STEPS).skip(version.max(0) as usize) {
-        let transaction = connection.transaction()?;
-        transaction.execute_batch(step)?;
-        transaction.pragma_update(None, "user_version", number)?;
-        transaction.pragma_update(None, "application_id", APPLICATION)?;
-        transaction.commit()?;
-    }
-    let pages = i64::try_from(max_size / PAGE).unwrap_or(i64::MAX).max(1);
-    connection.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))?;
-    Ok(Ok(()))
-}
-
-/// SQLite gives the files beside it the same permissions.
-fn make_private(path: &Path) -> std::io::Result<()> {
-    let mut options = OpenOptions::new();
-    options.create(true).append(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path).map(drop)
+    RULES.in_memory(max_size).map_err(|unusable| unusable.why)
 }
 
 /// How many changes there have been.

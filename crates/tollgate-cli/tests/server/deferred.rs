@@ -1,0 +1,244 @@
+//! Deferred requests under the worst that can happen to a server: killed at any moment, a disk that
+//! takes no more.
+#![allow(clippy::disallowed_methods, reason = "measures real servers, within a deadline")]
+
+use std::collections::{HashMap, HashSet};
+use std::io::Write;
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tollgate_rig::{Message, Next, Upstream, WebClient};
+
+use crate::process::{Server, until};
+use crate::support::folder;
+
+const KILLS: usize = 50;
+const RATE: f64 = 20.0;
+const BURST: f64 = 20.0;
+/// A request arrives this long after its limit let it go, at most, on a machine that is busy.
+const LATE: f64 = 1.5;
+const RULES: &str = "rules: [{ name: job, route: POST /job, limit: 20/s burst 20, then: defer }]";
+
+/// What arrived at an upstream: when, what, and whether it was deferred.
+type Arrivals = Arc<Mutex<Vec<(Instant, String, bool)>>>;
+
+fn recording() -> (Upstream, Arrivals) {
+    let arrivals = Arrivals::default();
+    let noted = arrivals.clone();
+    let upstream = Upstream::answering(move |request: &Message, stream: &mut TcpStream| {
+        let deferred = request.header("tollgate-deferred").is_some();
+        noted.lock().unwrap().push((Instant::now(), request.text(), deferred));
+        match stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n") {
+            Ok(()) => Next::Keep,
+            Err(_) => Next::Close,
+        }
+    });
+    (upstream, arrivals)
+}
+
+fn start(upstream: &Upstream, data: &Path) -> Server {
+    let data = data.to_str().unwrap();
+    let more = ["--to", &upstream.url(), "--rules", "rules.yaml", "--data", data];
+    Server::gateway(folder(&[("rules.yaml", RULES)]), &more)
+}
+
+/// A post that may find nobody; the status, if there was an answer.
+fn post(address: &str, body: &str) -> Option<u16> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
+    let length = body.len();
+    let head =
+        format!("POST /job HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: {length}");
+    stream.write_all(format!("{head}\r\n\r\n{body}").as_bytes()).ok()?;
+    let mut answer = String::new();
+    // A server that is killed breaks off.
+    let _ = std::io::Read::read_to_string(&mut stream, &mut answer);
+    answer.get(9..12)?.parse().ok()
+}
+
+#[test]
+fn killed_fifty_times_it_delivers_everything_it_accepted_at_no_more_than_the_rate() {
+    let (upstream, arrivals) = recording();
+    let data = tempfile::tempdir().unwrap();
+    let began = Instant::now();
+    let mut random = fastrand::Rng::with_seed(7);
+    let mut accepted = HashSet::new();
+    let mut direct = 0;
+    for life in 0..KILLS {
+        let mut server = start(&upstream, data.path());
+        let address = server.at("gateway").to_owned();
+        let is_over = Arc::new(AtomicBool::new(false));
+        let told = is_over.clone();
+        let client = std::thread::spawn(move || {
+            let wanted = if life == 0 { 40 } else { 9 };
+            let mut outcomes = Vec::new();
+            for number in 0..wanted {
+                if told.load(Ordering::Relaxed) {
+                    break;
+                }
+                let name = format!("{life}.{number}");
+                outcomes.push((post(&address, &name), name));
+            }
+            outcomes
+        });
+        std::thread::park_timeout(Duration::from_micros(random.u64(1_000..250_000)));
+        server.child.kill().unwrap();
+        server.child.wait().unwrap();
+        is_over.store(true, Ordering::Relaxed);
+        for (status, name) in client.join().unwrap() {
+            match status {
+                Some(202) => drop(accepted.insert(name)),
+                Some(200) => direct += 1,
+                // Whoever got no answer was promised nothing.
+                _ => {}
+            }
+        }
+    }
+    let server = start(&upstream, data.path());
+    let arrived = || -> HashMap<String, usize> {
+        arrivals.lock().unwrap().iter().fold(HashMap::new(), |mut counts, (_, name, _)| {
+            *counts.entry(name.clone()).or_default() += 1;
+            counts
+        })
+    };
+    until("delivery of all that was accepted", || {
+        let arrived = arrived();
+        accepted.iter().all(|name| arrived.contains_key(name))
+    });
+    drop(server);
+
+    let counts = arrived();
+    let duplicates: usize = counts.values().map(|count| count - 1).sum();
+    let seen = arrivals.lock().unwrap();
+    let quickest = highest_rate(&seen);
+    println!(
+        "kills {KILLS}, accepted {}, of them delivered {}, direct {direct}, arrivals {}, \
+         duplicates {duplicates}, most in a second {quickest} (allowed {}), in {:?}",
+        accepted.len(),
+        accepted.iter().filter(|name| counts.contains_key(*name)).count(),
+        seen.len(),
+        RATE + BURST,
+        began.elapsed(),
+    );
+    assert!(accepted.len() > KILLS, "too few to tell: {}", accepted.len());
+    // What passed directly is known to nobody after a kill: that much may come on top.
+    for (from, (first, ..)) in seen.iter().enumerate() {
+        let mut forgotten = 0.0;
+        for (to, (last, _, was_deferred)) in seen.iter().enumerate().skip(from) {
+            forgotten += f64::from(u8::from(!was_deferred));
+            let time = last.duration_since(*first).as_secs_f64() + LATE;
+            let allowed = BURST + RATE * time + forgotten;
+            let count = (to - from + 1) as f64;
+            assert!(count <= allowed, "{count} within {time} s, allowed {allowed}");
+        }
+    }
+}
+
+/// The most that arrived within a second.
+fn highest_rate(seen: &[(Instant, String, bool)]) -> usize {
+    let within = |from: usize| {
+        let second = seen[from].0 + Duration::from_secs(1);
+        seen[from..].iter().take_while(|(at, ..)| *at < second).count()
+    };
+    (0..seen.len()).map(within).max().unwrap_or(0)
+}
+
+#[test]
+fn a_disk_that_takes_no_more_refuses_new_ones_and_loses_none() {
+    let (upstream, arrivals) = recording();
+    let data = tempfile::tempdir().unwrap();
+    let rules = "rules: [{ name: job, route: POST /job, limit: 30/s burst 1, then: defer }]";
+    let home = folder(&[("rules.yaml", rules)]);
+    // No file may be larger than 1 MiB; without the signal, writing more is an error like any other.
+    let line = format!(
+        "trap '' 25; ulimit -S -f 2048; exec {} gateway --json --http 127.0.0.1:0 --listen \
+         127.0.0.1:0 --to {} --rules rules.yaml --data {} --defer-body 100000 2>log",
+        env!("CARGO_BIN_EXE_tollgate"),
+        upstream.url(),
+        data.path().display()
+    );
+    let mut command = Command::new("sh");
+    command.args(["-c", &line]).current_dir(home.path()).env_remove("STATE_DIRECTORY");
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut said = String::new();
+    let mut out = std::io::BufReader::new(child.stdout.take().unwrap());
+    std::io::BufRead::read_line(&mut out, &mut said).unwrap();
+    let said: Value = serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"));
+    let address = said["gateway"].as_str().unwrap().rsplit("//").next().unwrap().to_owned();
+    let server = Ended(child);
+
+    let mut client = WebClient::connect(address.parse().unwrap());
+    let mut send = |name: &str| {
+        let body = format!("{name:-<90000}");
+        client.send("POST", "/job", &[], &body)
+    };
+    let mut accepted = Vec::new();
+    let full = loop {
+        let name = format!("{}.", accepted.len());
+        let answer = send(&name);
+        match answer.status() {
+            202 => accepted.push(name),
+            200 => {}
+            _ => break answer,
+        }
+        assert!(accepted.len() < 2_000, "the disk takes everything");
+    };
+    assert_eq!(full.status(), 503, "{}", full.text());
+    assert!(full.text().contains("this one was not accepted"), "{}", full.text());
+    let pid = server.0.id().to_string();
+    let raised = Command::new("prlimit").args(["--pid", &pid, "--fsize=unlimited"]).status();
+    assert!(raised.unwrap().success());
+    until("room", || match send("after.").status() {
+        202 => true,
+        200 | 503 => false,
+        other => panic!("{other}"),
+    });
+    until("delivery of all that was accepted", || {
+        let arrivals = arrivals.lock().unwrap();
+        let has =
+            |name: &String| arrivals.iter().any(|(_, body, _)| body.starts_with(name.as_str()));
+        accepted.iter().all(has)
+    });
+}
+
+/// A process that is gone at the end.
+struct Ended(std::process::Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn operators_look_after_them_from_the_command_line() {
+    let (upstream, _) = recording();
+    let rules = "rules: [{ name: job, route: POST /job, limit: 1/h, then: defer }]";
+    let more = ["--to", &upstream.url(), "--rules", "rules.yaml"];
+    let server = Server::gateway(folder(&[("rules.yaml", rules)]), &more);
+    let ask = |args: &[&str]| {
+        let all: Vec<&str> = ["deferred"].iter().chain(args).copied().collect();
+        server.ask(&all)
+    };
+    assert_eq!(ask(&["list"]), (0, "nothing is deferred\n".to_owned()));
+    assert_eq!([(); 2].map(|()| post(server.at("gateway"), "x")), [Some(200), Some(202)]);
+    let (code, listed) = ask(&["list", "--state", "queued", "--json"]);
+    let listed: Value = serde_json::from_str(&listed).unwrap();
+    let id = listed["deferred"][0]["id"].as_str().unwrap();
+    assert_eq!((code, &listed["deferred"][0]["target"]), (0, &"/job".into()));
+    let (code, shown) = ask(&["list"]);
+    assert!(code == 0 && shown.contains(id) && shown.contains("POST /job"), "{shown}");
+    let (code, shown) = ask(&["show", id]);
+    assert!(code == 0 && shown.contains("queued"), "{shown}");
+    let (code, refused) = ask(&["replay", id]);
+    assert!(code == 2 && refused.contains("only what has failed"), "{refused}");
+    assert_eq!(ask(&["cancel", id]), (0, format!("{id} is cancelled\n")));
+    assert_eq!(ask(&["replay", "--all"]), (0, "sent again: 0 dead letters\n".to_owned()));
+    assert_eq!(ask(&["show", "nobody"]).0, 2);
+}
