@@ -15,6 +15,7 @@ mod passed;
 mod report;
 mod sample;
 mod series;
+mod settled;
 mod stripe;
 mod subject;
 mod tail;
@@ -42,6 +43,7 @@ use crate::server::StartError;
 use event::Event;
 use log::DecisionLog;
 use series::Series;
+use settled::SettledCounts;
 use stripe::Stripe;
 use tail::Watchers;
 use traces::Traces;
@@ -82,6 +84,7 @@ impl DoorName {
 pub(crate) struct Telemetry {
     stripes: Box<[Stripe]>,
     series: Series,
+    settled: SettledCounts,
     watchers: Arc<Watchers>,
     log: Option<DecisionLog>,
     traces: Option<Traces>,
@@ -101,6 +104,7 @@ impl Telemetry {
         let telemetry = Arc::new(Telemetry {
             stripes: stripe::stripes(options.top_keys),
             series: Series::new(),
+            settled: SettledCounts::default(),
             watchers: Arc::default(),
             log: DecisionLog::new(options),
             traces: Traces::new(options)?,

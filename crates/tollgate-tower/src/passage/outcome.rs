@@ -2,15 +2,19 @@
 
 use std::future::Future;
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
+use smallvec::SmallVec;
 use tollgate::rules::{Decision, RuleLimiter};
-use tollgate::{Store, Time};
+use tollgate::{Span, Store, Time};
 
+use super::answer::AnswerReader;
 use super::{End, Follower, Passage};
 use crate::arrival::{Arrival, Kept, texts};
+use crate::json::Fields;
 
 /// Follows a request that rules let through, if it matters to them how it goes.
 ///
@@ -42,20 +46,32 @@ where
     }
     Passage::followed(Box::new(Outcome {
         kept: decision.has_outcome().then(|| arrival.keep()),
+        fields: Fields::new(BODY, decision.wanted()),
         began: limiter.clock().now(),
         answer: None,
+        reader: None,
+        bytes: 0,
+        is_sent: true,
         limiter: limiter.clone(),
-        decision,
+        decision: Arc::new(decision),
     }))
 }
 
+/// What stands before the names of fields of the body.
+const BODY: &str = "response.body.";
+
 struct Outcome<S> {
     limiter: RuleLimiter<S>,
-    decision: Decision,
-    /// The request, if an outcome is to be reported with it.
+    decision: Arc<Decision>,
+    /// The request, until its outcome is reported.
     kept: Option<Kept>,
+    /// What rules look for in the body.
+    fields: Option<Fields>,
+    reader: Option<AnswerReader>,
     began: Time,
     answer: Option<(StatusCode, HeaderMap)>,
+    bytes: u64,
+    is_sent: bool,
 }
 
 impl<S: Store + Send + Sync + 'static> Follower for Outcome<S> {
@@ -67,34 +83,102 @@ impl<S: Store + Send + Sync + 'static> Follower for Outcome<S> {
     fn answered(&mut self, status: StatusCode, headers: &HeaderMap) {
         let wanted = self.kept.is_some();
         self.answer = Some((status, if wanted { headers.clone() } else { HeaderMap::new() }));
+        self.reader = self.fields.take().map(|fields| AnswerReader::new(fields, headers));
+        if self.decision.wanted().all(is_in_head)
+            && let Some(report) = self.report(false)
+        {
+            // Whoever does not count is not to wait for the end of a long answer.
+            at_once_or_soon(report);
+        }
     }
 
-    fn data(&mut self, _: &Bytes) {}
+    fn data(&mut self, data: &Bytes) {
+        self.bytes += data.len() as u64;
+        if let Some(reader) = &mut self.reader {
+            reader.data(data);
+        }
+    }
 
-    fn end(self: Box<Self>, end: End) {
-        at_once_or_soon(self.tell(end));
+    fn not_sent(&mut self) {
+        self.is_sent = false;
+    }
+
+    fn reads_body(&self) -> bool {
+        self.fields.is_some() || self.reader.is_some()
+    }
+
+    fn end(mut self: Box<Self>, end: End) {
+        let took = self.took();
+        let refused = self.answer.as_ref().is_none_or(|(status, _)| *status == 503);
+        let dropped = end == End::Broken || end == End::Whole && refused;
+        let report = self.report(end == End::Whole);
+        let Outcome { limiter, decision, .. } = *self;
+        at_once_or_soon(async move {
+            if let Some(report) = report {
+                report.await;
+            }
+            // A store that does not answer is the store's to report.
+            let _ = limiter.done(&decision, took.into(), dropped).await;
+        });
     }
 }
 
-impl<S: Store> Outcome<S> {
-    async fn tell(self, end: End) {
-        let took = self.limiter.clock().now().since(self.began);
-        let refused = self.answer.as_ref().is_none_or(|(status, _)| *status == 503);
-        let dropped = end == End::Broken || end == End::Whole && refused;
-        if let (Some(kept), Some((status, headers))) = (&self.kept, &self.answer) {
+/// Whether an attribute is known with the head of the answer.
+fn is_in_head(name: &str) -> bool {
+    name == "response.status" || name.starts_with("response.header.")
+}
+
+impl<S: Store + Send + Sync + 'static> Outcome<S> {
+    fn took(&self) -> Span {
+        self.limiter.clock().now().since(self.began)
+    }
+
+    /// Reports what is known by now, once.
+    fn report(&mut self, is_whole: bool) -> Option<impl Future<Output = ()> + Send + use<S>> {
+        let kept = self.kept.take()?;
+        let (limiter, decision, is_sent) =
+            (self.limiter.clone(), self.decision.clone(), self.is_sent);
+        let answer = self.answer.take();
+        if answer.is_some() {
+            // Whether it is there matters to the end.
+            self.answer = answer.as_ref().map(|(status, _)| (*status, HeaderMap::new()));
+        }
+        let found = self.reader.take().map(|reader| reader.end(is_whole));
+        let (bytes, took_ms) = (self.bytes, self.took().as_nanos() / 1_000_000);
+        Some(async move {
+            if !is_sent {
+                let _ = limiter.not_sent(&decision).await;
+                return;
+            }
+            let mut unknown: SmallVec<[&str; 4]> = kept.unknown.iter().copied().collect();
+            if answer.is_none() {
+                unknown.push("response");
+            }
+            if found.as_ref().is_some_and(|found| found.is_unknown) {
+                unknown.push("response.body");
+            }
+            let headers = answer.iter().flat_map(|(_, headers)| texts(headers));
+            let headers: Vec<_> =
+                headers.map(|(name, value)| (format!("response.header.{name}"), value)).collect();
             let arrival = kept.arrival();
-            let named: Vec<_> = texts(headers)
-                .map(|(name, value)| (format!("response.header.{name}"), value))
-                .collect();
-            let mut request =
-                arrival.request().attribute("response.status", i64::from(status.as_u16()));
-            for (name, value) in &named {
-                request = request.attribute(name, &**value);
+            let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+            let mut outcome = arrival
+                .request()
+                .unknown(&unknown)
+                .attribute("response.bytes", number(bytes))
+                .attribute("response.duration", number(took_ms));
+            if let Some((status, _)) = &answer {
+                outcome = outcome.attribute("response.status", i64::from(status.as_u16()));
+            }
+            for (name, value) in &headers {
+                outcome = outcome.attribute(name, &**value);
+            }
+            for (name, value) in found.iter().flat_map(|found| &found.values) {
+                outcome = outcome.attribute(name, value.clone());
             }
             // A store that does not answer is the store's to report.
-            let _ = self.limiter.report(&request).await;
-        }
-        let _ = self.limiter.done(&self.decision, took.into(), dropped).await;
+            let _ = limiter.report(&decision, &outcome).await;
+        })
     }
 }
 

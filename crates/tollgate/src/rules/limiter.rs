@@ -109,10 +109,7 @@ impl<S> RuleLimiter<S> {
     /// assert_eq!(overruns.load(Ordering::Relaxed), 1);
     /// # Ok::<(), tollgate::rules::Diagnostics>(())
     /// ```
-    pub fn on_settled(
-        &self,
-        tell: impl Fn(&str, &str, SettledAs) + Send + Sync + 'static,
-    ) -> bool {
+    pub fn on_settled(&self, tell: impl Fn(&str, &str, SettledAs) + Send + Sync + 'static) -> bool {
         self.0.settled.set(Box::new(tell))
     }
 

@@ -51,6 +51,7 @@ mod adjust_key;
 mod ask_envoy;
 mod attribute;
 mod bans;
+mod body_fields;
 mod cases;
 mod compile;
 mod compiled;

@@ -1,6 +1,6 @@
 //! The gateway: a reverse proxy that asks the engine before it lets a request through.
 //!
-//! A request is [looked at](sound), decided, held back if a rule says so, and [sent on](pass) over a
+//! A request is [looked at](sound), [into](look) if rules name fields of its body, decided, held back if a rule says so, and [sent on](pass) over a
 //! [lane](upstreams) to an upstream; its answer streams back the same way. Its whole life is told to
 //! the limiter through a [`Passage`](tollgate_tower::passage::Passage).
 //!
@@ -10,6 +10,7 @@
 mod answer;
 mod forwarded;
 mod hops;
+mod look;
 mod options;
 mod pass;
 mod sound;
@@ -48,6 +49,8 @@ struct Gateway {
     context: Context,
     options: Arc<GatewayOptions>,
     upstreams: Upstreams,
+    /// Bodies that are kept until they are sent on.
+    bodies: Arc<look::Bodies>,
     /// The rules of which it was said that they decide nothing here, counted from 1.
     said_of: AtomicU64,
 }
@@ -73,7 +76,8 @@ impl GatewayDoor {
         let upstreams = Upstreams::new(&options, context.engine.telemetry());
         let upstreams = upstreams.map_err(StartError::Gateway)?;
         upstreams.tend(&context.drain);
-        let gateway = Gateway { context, options, upstreams, said_of: AtomicU64::new(0) };
+        let (bodies, said_of) = (Arc::default(), AtomicU64::new(0));
+        let gateway = Gateway { context, options, upstreams, bodies, said_of };
         Ok(GatewayDoor { gateway: Arc::new(gateway), http })
     }
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use http_body_util::{Either, Full};
 use hyper::body::{Body as _, Incoming};
-use hyper::header::{EXPECT, HeaderValue};
+use hyper::header::{ACCEPT_ENCODING, EXPECT, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::upgrade::OnUpgrade;
 use hyper::{Request, Response, StatusCode, Version};
@@ -14,6 +14,7 @@ use tollgate_tower::arrival::Arrival;
 use tollgate_tower::passage::{End, Followed, Passage, follow};
 
 use super::forwarded::Known;
+use super::look::{Looked, UNKNOWN, look};
 use super::tunnel::{self, Tunnel};
 use super::upload::Upload;
 use super::upstreams::{Answer, UpstreamBody, UpstreamError};
@@ -58,21 +59,31 @@ impl Visitor {
             .map_err(|unsound| answer::unsound(version, &unsound))?;
         hops::join_all(&mut head.headers);
         let known = self.peer.know(&head.headers, || self.gateway.trusted_proxies());
-        let (told, passage) = match self.decide(&head, &known).await {
+        let looked = match look(&self.gateway, &head, body).await {
+            Ok(looked) => looked,
+            Err(error) => return Err(answer::not_looked_into(version, &error)),
+        };
+        let (told, passage) = match self.decide(&head, &known, &looked).await {
             Ok(allowed) => allowed,
             Err(refusal) => {
-                answer::read_small(body, head.headers.contains_key(EXPECT)).await;
+                if let Some(body) = looked.upload.into_rest() {
+                    answer::read_small(body, head.headers.contains_key(EXPECT)).await;
+                }
                 return Err(*refusal);
             }
         };
-        let protocol = tunnel::wanted(&head, !body.is_end_stream());
+        let upload = looked.upload;
+        let protocol = tunnel::wanted(&head, !upload.is_end_stream());
+        if passage.reads_body() {
+            head.headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        }
         hops::renew(&mut head.headers);
         self.peer.introduce(&mut head.headers, known);
         let switch = protocol.map(|protocol| Switch { protocol, client });
         if let Some(switch) = &switch {
             tunnel::announce(&mut head.headers, switch.protocol.clone());
         }
-        self.send(head, Upload::new(body), passage, told, switch)
+        self.send(head, upload, passage, told, switch)
             .await
             .map_err(|error| answer::failed(version, &error))
     }
@@ -83,12 +94,19 @@ impl Visitor {
         &self,
         head: &Parts,
         known: &Known,
+        looked: &Looked,
     ) -> Result<(Told, Passage), Box<Response<Body>>> {
         let gateway = &self.gateway;
         let engine = &gateway.context.engine;
         let style = gateway.context.config.headers;
-        let arrival =
+        let mut arrival =
             Arrival::new(head).peer(known.client).domain(gateway.options.domain.as_deref());
+        for (name, value) in &looked.values {
+            arrival = arrival.attribute(name, value.clone());
+        }
+        if looked.is_unknown {
+            arrival = arrival.unknown(UNKNOWN);
+        }
         let decision = engine.check(DoorName::Gateway, &arrival.request(), 1).await;
         if decision.reason == Reason::Unmatched && decision.domain().is_none() {
             gateway.say_that_nobody_decides();
@@ -126,6 +144,9 @@ impl Visitor {
             Ok(answer) => answer,
             Err(error) => {
                 tracing::debug!(%error, "an upstream gave no answer");
+                if let UpstreamError::Connect(_) = error {
+                    passage.not_sent();
+                }
                 passage.end(End::Broken);
                 return Err(error);
             }
