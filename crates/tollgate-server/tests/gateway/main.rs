@@ -11,6 +11,7 @@ mod passing;
 #[path = "../doors/support/programs.rs"]
 mod programs;
 mod protocols;
+mod settle;
 mod slow;
 mod smuggling;
 mod sound;

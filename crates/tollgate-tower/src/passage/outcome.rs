@@ -85,7 +85,7 @@ impl<S: Store + Send + Sync + 'static> Follower for Outcome<S> {
         self.answer = Some((status, if wanted { headers.clone() } else { HeaderMap::new() }));
         self.reader = self.fields.take().map(|fields| AnswerReader::new(fields, headers));
         if self.decision.wanted().all(is_in_head)
-            && let Some(report) = self.report(false)
+            && let Some(report) = self.report(None)
         {
             // Whoever does not count is not to wait for the end of a long answer.
             at_once_or_soon(report);
@@ -111,7 +111,7 @@ impl<S: Store + Send + Sync + 'static> Follower for Outcome<S> {
         let took = self.took();
         let refused = self.answer.as_ref().is_none_or(|(status, _)| *status == 503);
         let dropped = end == End::Broken || end == End::Whole && refused;
-        let report = self.report(end == End::Whole);
+        let report = self.report(Some(end));
         let Outcome { limiter, decision, .. } = *self;
         at_once_or_soon(async move {
             if let Some(report) = report {
@@ -133,8 +133,8 @@ impl<S: Store + Send + Sync + 'static> Outcome<S> {
         self.limiter.clock().now().since(self.began)
     }
 
-    /// Reports what is known by now, once.
-    fn report(&mut self, is_whole: bool) -> Option<impl Future<Output = ()> + Send + use<S>> {
+    /// Reports what is known by now, once. None if it has not ended.
+    fn report(&mut self, end: Option<End>) -> Option<impl Future<Output = ()> + Send + use<S>> {
         let kept = self.kept.take()?;
         let (limiter, decision, is_sent) =
             (self.limiter.clone(), self.decision.clone(), self.is_sent);
@@ -143,7 +143,7 @@ impl<S: Store + Send + Sync + 'static> Outcome<S> {
             // Whether it is there matters to the end.
             self.answer = answer.as_ref().map(|(status, _)| (*status, HeaderMap::new()));
         }
-        let found = self.reader.take().map(|reader| reader.end(is_whole));
+        let found = self.reader.take().map(|reader| reader.end(end == Some(End::Whole)));
         let (bytes, took_ms) = (self.bytes, self.took().as_nanos() / 1_000_000);
         Some(async move {
             if !is_sent {
@@ -151,11 +151,13 @@ impl<S: Store + Send + Sync + 'static> Outcome<S> {
                 return;
             }
             let mut unknown: SmallVec<[&str; 4]> = kept.unknown.iter().copied().collect();
-            if answer.is_none() {
-                unknown.push("response");
-            }
-            if found.as_ref().is_some_and(|found| found.is_unknown) {
-                unknown.push("response.body");
+            match (&answer, &found) {
+                // Who leaves might have been told anything.
+                (None, _) if end == Some(End::Gone) => unknown.push("response"),
+                // Who was told that nobody answered knows that there is no status.
+                (None, _) => unknown.push("response.body"),
+                (_, Some(found)) if found.is_unknown => unknown.push("response.body"),
+                _ => {}
             }
             let headers = answer.iter().flat_map(|(_, headers)| texts(headers));
             let headers: Vec<_> =
