@@ -36,6 +36,7 @@ pub struct Arrival<'h> {
     trusted_proxies: &'h [IpNet],
     patience: Duration,
     attributes: SmallVec<[(&'h str, Value<'h>); 2]>,
+    unknown: &'static [&'static str],
 }
 
 impl<'h> Arrival<'h> {
@@ -51,6 +52,7 @@ impl<'h> Arrival<'h> {
             trusted_proxies: &[],
             patience: Duration::ZERO,
             attributes: SmallVec::new(),
+            unknown: &[],
         }
     }
 
@@ -84,12 +86,18 @@ impl<'h> Arrival<'h> {
         self
     }
 
+    /// Of these names no more is known than was said: see [`Request::unknown`].
+    pub fn unknown(self, unknown: &'static [&'static str]) -> Arrival<'h> {
+        Arrival { unknown, ..self }
+    }
+
     /// The request rules see.
     pub fn request(&self) -> Request<'_> {
         let mut request = Request::new(self.head.method.as_str(), self.target)
             .headers_of(&self.headers)
             .trusted_proxies(self.trusted_proxies)
-            .patience(self.patience);
+            .patience(self.patience)
+            .unknown(self.unknown);
         // Otherwise it is looked up among the headers.
         if let Some(host) = self.head.uri.host() {
             request = request.host(host);
@@ -120,6 +128,7 @@ impl<'h> Arrival<'h> {
             domain: self.domain.map(str::to_owned),
             trusted_proxies: self.trusted_proxies.to_vec(),
             attributes: self.attributes.iter().map(owned).collect(),
+            unknown: self.unknown,
         }
     }
 }
@@ -132,6 +141,7 @@ pub struct Kept {
     domain: Option<String>,
     trusted_proxies: Vec<IpNet>,
     attributes: Vec<(String, Value<'static>)>,
+    pub(crate) unknown: &'static [&'static str],
 }
 
 impl Kept {
@@ -140,7 +150,8 @@ impl Kept {
         let arrival = Arrival::new(&self.head)
             .peer(self.peer)
             .domain(self.domain.as_deref())
-            .trusted_proxies(&self.trusted_proxies);
+            .trusted_proxies(&self.trusted_proxies)
+            .unknown(self.unknown);
         self.attributes
             .iter()
             .fold(arrival, |arrival, (name, value)| arrival.attribute(name, value.clone()))

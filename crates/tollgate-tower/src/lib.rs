@@ -72,6 +72,7 @@ mod future;
 mod gate;
 mod grpc;
 pub mod headers;
+pub mod json;
 mod layer;
 pub mod passage;
 mod peer;

@@ -7,7 +7,9 @@
 //!
 //! Most requests are not followed at all, and then nothing of this costs anything.
 
+mod answer;
 mod body;
+mod events;
 mod leases;
 mod outcome;
 
@@ -41,6 +43,14 @@ pub trait Follower: Send {
 
     /// A part of the answer's body is on its way to the client.
     fn data(&mut self, data: &Bytes);
+
+    /// It got to nobody who could have answered; its end follows.
+    fn not_sent(&mut self) {}
+
+    /// Whether the answer's body is to be understood, which it cannot be if it is compressed.
+    fn reads_body(&self) -> bool {
+        false
+    }
 
     /// It is over.
     fn end(self: Box<Self>, end: End);
@@ -78,6 +88,18 @@ impl Passage {
         if let Some(follower) = &mut self.0 {
             follower.answered(status, headers);
         }
+    }
+
+    /// It got to nobody who could have answered; its end follows.
+    pub fn not_sent(&mut self) {
+        if let Some(follower) = &mut self.0 {
+            follower.not_sent();
+        }
+    }
+
+    /// Whether the answer's body is to be understood, which it cannot be if it is compressed.
+    pub fn reads_body(&self) -> bool {
+        self.0.as_ref().is_some_and(|follower| follower.reads_body())
     }
 
     /// A part of the answer's body is on its way to the client.

@@ -66,6 +66,9 @@ pub(crate) struct GatewayArgs {
     /// How long a client of the gateway may pause within a request: 30s
     #[arg(long, env = "TOLLGATE_UPLOAD_TIMEOUT", value_name = "TIME", value_parser = patience)]
     pub(super) upload_timeout: Option<Duration>,
+    /// Bodies of requests are read up to so many bytes where rules name fields of them: 1048576
+    #[arg(long, env = "TOLLGATE_READ_BODY", value_name = "N", value_parser = size)]
+    pub(super) read_body: Option<usize>,
     /// How long a WebSocket may be silent: 1h
     #[arg(long, env = "TOLLGATE_TUNNEL_TIMEOUT", value_name = "TIME", value_parser = patience)]
     pub(super) tunnel_timeout: Option<Duration>,
@@ -93,6 +96,7 @@ impl GatewayArgs {
         options.upstream_ca = self.upstream_ca.clone();
         options.health = self.upstream_health.clone();
         options.idle_lanes = self.upstream_idle.unwrap_or(options.idle_lanes);
+        options.read_body = self.read_body.unwrap_or(options.read_body);
         for (given, place) in [
             (self.upstream_health_interval, &mut options.health_interval),
             (self.upstream_connect_timeout, &mut options.connect_timeout),

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tollgate::rules::DeferLine;
 
+use crate::doors::gateway::Said;
 use crate::unguessable::Unguessable;
 
 /// Names a deferred request: who asks about it was told so, or runs the server.
@@ -63,7 +64,7 @@ impl fmt::Display for State {
 }
 
 /// The head of a request as it was decided on, and who sent it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Head {
     pub(crate) method: String,
     pub(crate) target: String,
@@ -73,10 +74,12 @@ pub(crate) struct Head {
     pub(crate) peer: Option<IpAddr>,
     /// Whether that connection was encrypted.
     pub(crate) is_secret: bool,
+    /// What its body said to rules.
+    pub(crate) said: Said,
 }
 
 impl Head {
-    pub(crate) fn new(parts: &Parts, peer: Option<IpAddr>, is_secret: bool) -> Head {
+    pub(crate) fn new(parts: &Parts, peer: Option<IpAddr>, is_secret: bool, said: Said) -> Head {
         let text = |value: &HeaderValue| -> String {
             value.as_bytes().iter().copied().map(char::from).collect()
         };
@@ -87,6 +90,7 @@ impl Head {
             headers: headers.map(|(name, it)| (name.to_string(), text(it))).collect(),
             peer,
             is_secret,
+            said,
         }
     }
 
@@ -239,7 +243,7 @@ mod tests {
             .header("x-twice", "2")
             .header("x-bytes", HeaderValue::from_bytes(b"caf\xe9 \xff").unwrap());
         let parts = request.body(()).unwrap().into_parts().0;
-        let head = Head::new(&parts, Some([192, 0, 2, 1].into()), true);
+        let head = Head::new(&parts, Some([192, 0, 2, 1].into()), true, Said::default());
         let read: Head = serde_json::from_str(&head.text()).unwrap();
         assert_eq!(read, head);
         let again = read.parts().unwrap();

@@ -32,7 +32,7 @@ fn line(key: &str) -> Arc<DeferLine> {
 
 fn item(key: &str, body: &str, added_ms: i64) -> NewItem {
     let parts = hyper::Request::post("/report").header("x-org", key).body(()).unwrap();
-    let head = Head::new(&parts.into_parts().0, None, false);
+    let head = Head::new(&parts.into_parts().0, None, false, Default::default());
     let body = Bytes::copy_from_slice(body.as_bytes());
     NewItem { id: ItemId::new().unwrap(), line: line(key), head, body, added_ms }
 }

@@ -1,6 +1,7 @@
 //! What a caller says of a request, in a form that can be kept until it is settled.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use smallvec::SmallVec;
 use tollgate::Request;
@@ -14,8 +15,17 @@ pub(crate) struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// The request rules see.
+    /// The request rules see. Nobody will say how it went.
     pub(crate) fn request(&self, cost: u64) -> Request<'_> {
+        self.described(cost).unreported()
+    }
+
+    /// The same, to be settled later.
+    pub(crate) fn reservation(&self, cost: u64, open: Option<Duration>) -> Request<'_> {
+        self.described(cost).to_be_settled(open)
+    }
+
+    fn described(&self, cost: u64) -> Request<'_> {
         let mut request = Request::empty().cost(cost);
         if let Some(domain) = &self.domain {
             request = request.domain(domain);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tollgate::rules::{Adjustment, Decision};
+use tollgate::rules::{Adjustment, Decision, Value};
 use tollgate::{Action, Clock, StoreError, Time, Verdict};
 
 use super::{Asked, Brought, Engine};
@@ -20,6 +20,8 @@ use crate::unguessable::Unguessable;
 
 /// What all holds may weigh, in bytes.
 const HEAVIEST: usize = 64 << 20;
+/// How long a hold stays open unless somebody says.
+pub(crate) const USUAL: Duration = Duration::from_secs(600);
 /// What a hold weighs beside its texts: its decision, and its places in the tables.
 const ITSELF: usize = 1 << 10;
 
@@ -109,6 +111,17 @@ impl Holds {
     }
 }
 
+/// What turned out, of what was held.
+#[derive(Debug)]
+pub(crate) enum Truth {
+    /// So much was spent.
+    Spent(u64),
+    /// What rules find it out by, as attributes.
+    Outcome(Vec<(String, Value<'static>)>),
+    /// Nothing ever was.
+    Cancelled,
+}
+
 /// What became of a hold.
 #[derive(Debug)]
 pub(crate) enum Outcome {
@@ -118,6 +131,8 @@ pub(crate) enum Outcome {
     ByLimit(Arc<Brought>, Verdict),
     /// It had expired: what it was charged stays, and what it spent beyond that is charged too.
     Expired,
+    /// It has no rules that could make anything of an outcome. It is still open.
+    WithoutRules,
     /// There is no such hold: it never was, is done, or was forgotten.
     Unknown,
 }
@@ -128,18 +143,20 @@ impl Engine {
         &self,
         door: DoorName,
         asked: Asked<'_>,
-        amount: u64,
-        open: Duration,
-    ) -> Result<(Decision, Option<HoldId>), StoreError> {
+        amount: Option<u64>,
+        open: Option<Duration>,
+    ) -> Result<(Decision, Option<(HoldId, Duration)>), StoreError> {
         let id = HoldId::new()?;
-        let decision = self.check(door, &asked.request(amount), amount).await;
+        let amount = amount.unwrap_or(1);
+        let decision = self.check(door, &asked.reservation(amount, open), amount).await;
         if !decision.allowed {
             return Ok((decision, None));
         }
+        let open = open.or(decision.expire()).unwrap_or(USUAL);
         let weight = ITSELF + asked.weight();
         let charged = Charged::ByRules(Box::new(asked.into_owned()), Box::new(decision.clone()));
         self.keep(id, charged, amount, open, weight);
-        Ok((decision, Some(id)))
+        Ok((decision, Some((id, open))))
     }
 
     /// The same by a limit that the caller brought along.
@@ -169,23 +186,26 @@ impl Engine {
 
     /// Charges what was really spent, or gives all back if nothing ever was. A hold is settled
     /// once.
-    pub(crate) async fn settle(
-        &self,
-        id: HoldId,
-        spent: Option<u64>,
-    ) -> Result<Outcome, StoreError> {
+    pub(crate) async fn settle(&self, id: HoldId, truth: Truth) -> Result<Outcome, StoreError> {
         let Some(hold) = self.0.holds.take(id) else { return Ok(Outcome::Unknown) };
         let expired = self.clock().now() >= hold.expires;
-        let overrun = spent.unwrap_or(0).saturating_sub(hold.amount);
-        if expired && overrun == 0 {
-            return Ok(Outcome::Expired);
-        }
-        let outcome = match &hold.charged {
-            Charged::ByRules(asked, decision) => {
-                self.settle_rules(&hold, asked, decision, spent).await?
+        let outcome = match (&hold.charged, truth) {
+            (_, Truth::Cancelled) if expired => Outcome::Expired,
+            (Charged::ByRules(asked, decision), truth) => {
+                self.settle_rules(&hold, asked, decision, truth).await?
             }
-            Charged::ByLimit(key, brought) => {
+            (Charged::ByLimit(..), Truth::Outcome(_)) => {
+                self.0.holds.keep(id, hold);
+                return Ok(Outcome::WithoutRules);
+            }
+            (Charged::ByLimit(..), Truth::Spent(spent)) if expired && spent <= hold.amount => {
+                Outcome::Expired
+            }
+            (Charged::ByLimit(key, brought), Truth::Spent(spent)) => {
                 self.settle_limit(&hold, id, key, brought, spent).await?
+            }
+            (Charged::ByLimit(key, brought), Truth::Cancelled) => {
+                self.settle_limit(&hold, id, key, brought, 0).await?
             }
         };
         Ok(if expired { Outcome::Expired } else { outcome })
@@ -196,16 +216,33 @@ impl Engine {
         hold: &Hold,
         asked: &Asked<'_>,
         decision: &Decision,
-        spent: Option<u64>,
+        truth: Truth,
     ) -> Result<Outcome, StoreError> {
-        let adjustment = match spent {
-            Some(spent) => Adjustment::Settle { held: hold.amount, spent },
-            None => Adjustment::Cancel(hold.amount),
-        };
+        let limiter = self.limiter();
         // Places first: they are free even if the store then fails.
-        let took = hold.took(self.clock());
-        self.limiter().done(decision, took, false).await?;
-        let settled = self.adjust(&asked.request(hold.amount), adjustment).await?;
+        limiter.done(decision, hold.took(self.clock()), false).await?;
+        let request = asked.request(hold.amount);
+        if decision.place().is_none() {
+            // Domains written for Envoy remember nothing of a decision.
+            let adjustment = match truth {
+                Truth::Spent(spent) => Adjustment::Settle { held: hold.amount, spent },
+                Truth::Outcome(_) => Adjustment::Peek,
+                Truth::Cancelled => Adjustment::Cancel(hold.amount),
+            };
+            let settled = self.adjust(&request, adjustment).await?;
+            return Ok(Outcome::ByRules(Box::new(settled)));
+        }
+        match &truth {
+            Truth::Spent(spent) => limiter.spent(decision, &request, *spent).await?,
+            Truth::Outcome(fields) => {
+                let outcome = fields.iter().fold(request.clone(), |outcome, (name, value)| {
+                    outcome.attribute(name, value.clone())
+                });
+                limiter.report(decision, &outcome).await?;
+            }
+            Truth::Cancelled => limiter.give_back(decision).await?,
+        }
+        let settled = self.adjust(&request, Adjustment::Peek).await?;
         Ok(Outcome::ByRules(Box::new(settled)))
     }
 
@@ -215,12 +252,11 @@ impl Engine {
         id: HoldId,
         key: &[u8],
         brought: &Arc<Brought>,
-        spent: Option<u64>,
+        spent: u64,
     ) -> Result<Outcome, StoreError> {
         let lease = id.lease();
         let rtt = hold.took(self.clock()).into();
         self.on_as(Action::Release { rtt, dropped: false }, key, brought, 0, lease).await?;
-        let spent = spent.unwrap_or(0);
         let (action, amount) = match spent > hold.amount {
             true => (Action::Spend, spent - hold.amount),
             false => (Action::Refund, hold.amount - spent),

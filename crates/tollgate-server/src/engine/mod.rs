@@ -16,7 +16,7 @@ use tollgate::{
 
 pub(crate) use asked::Asked;
 pub(crate) use brought::{Brought, BroughtError};
-pub(crate) use holds::{HoldId, Outcome};
+pub(crate) use holds::{HoldId, Outcome, Truth, USUAL as USUAL_HOLD};
 
 use crate::store::{AnyLimiter, AnyStore, Shared};
 use crate::telemetry::{DoorName, Telemetry};
@@ -44,6 +44,8 @@ struct Inside {
 impl Engine {
     pub(crate) fn new(limiter: AnyLimiter, clock: Clock, telemetry: Arc<Telemetry>) -> Engine {
         let (brought, holds) = (Cache::default(), Holds::default());
+        let told = telemetry.clone();
+        limiter.on_settled(move |domain, rule, settled| told.settled(domain, rule, settled));
         let defers = AtomicBool::new(false);
         Engine(Arc::new(Inside { limiter, clock, telemetry, brought, holds, defers }))
     }

@@ -15,6 +15,7 @@ mod passed;
 mod report;
 mod sample;
 mod series;
+mod settled;
 mod shed;
 mod stripe;
 mod subject;
@@ -43,6 +44,7 @@ use crate::server::StartError;
 use event::Event;
 use log::DecisionLog;
 use series::Series;
+use settled::SettledCounts;
 use shed::Sheds;
 use stripe::Stripe;
 use tail::Watchers;
@@ -85,6 +87,7 @@ pub(crate) struct Telemetry {
     stripes: Box<[Stripe]>,
     series: Series,
     sheds: Sheds,
+    settled: SettledCounts,
     watchers: Arc<Watchers>,
     log: Option<DecisionLog>,
     traces: Option<Traces>,
@@ -105,6 +108,7 @@ impl Telemetry {
             stripes: stripe::stripes(options.top_keys),
             series: Series::new(),
             sheds: Sheds::new(),
+            settled: SettledCounts::default(),
             watchers: Arc::default(),
             log: DecisionLog::new(options),
             traces: Traces::new(options)?,

@@ -46,6 +46,7 @@ impl Telemetry {
             let open = open.load(Ordering::Relaxed);
             into.sample("tollgate_connections", &[("door", door)], open);
         }
+        self.report_settled(into);
         self.report_passed(into);
     }
 

@@ -12,6 +12,7 @@ mod passing;
 #[path = "../doors/support/programs.rs"]
 mod programs;
 mod protocols;
+mod settle;
 mod shed;
 mod slow;
 mod smuggling;

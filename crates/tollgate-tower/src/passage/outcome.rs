@@ -2,15 +2,19 @@
 
 use std::future::Future;
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
+use smallvec::SmallVec;
 use tollgate::rules::{Decision, Keeping, RuleLimiter};
 use tollgate::{Span, Store, Time};
 
+use super::answer::AnswerReader;
 use super::{End, Follower, Passage, leases};
 use crate::arrival::{Arrival, Kept, texts};
+use crate::json::Fields;
 
 /// Follows a request that rules let through, if it matters to them how it goes.
 ///
@@ -46,13 +50,17 @@ where
     }
     Passage::followed(Box::new(Outcome {
         kept: decision.has_outcome().then(|| arrival.keep()),
+        fields: Fields::new(BODY, decision.wanted()),
         began: limiter.clock().now(),
         took: Span::ZERO,
         missed: false,
         answer: None,
+        reader: None,
+        bytes: 0,
+        is_sent: true,
         limiter: limiter.clone(),
-        decision,
-        _keeping: keeping,
+        decision: Arc::new(decision),
+        keeping,
     }))
 }
 
@@ -61,19 +69,27 @@ where
 const OVERLOADED: [StatusCode; 3] =
     [StatusCode::BAD_GATEWAY, StatusCode::SERVICE_UNAVAILABLE, StatusCode::GATEWAY_TIMEOUT];
 
+/// What stands before the names of fields of the body.
+const BODY: &str = "response.body.";
+
 struct Outcome<S> {
     limiter: RuleLimiter<S>,
-    decision: Decision,
-    /// The request, if an outcome is to be reported with it.
+    decision: Arc<Decision>,
+    /// The request, until its outcome is reported.
     kept: Option<Kept>,
+    /// What rules look for in the body.
+    fields: Option<Fields>,
+    reader: Option<AnswerReader>,
     began: Time,
     /// How long the head of the answer took; zero until it is there.
     took: Span,
     /// Whether it went elsewhere than to whom the rules let it through.
     missed: bool,
     answer: Option<(StatusCode, HeaderMap)>,
+    bytes: u64,
+    is_sent: bool,
     /// Its places are its own until it is over.
-    _keeping: Option<Keeping<S>>,
+    keeping: Option<Keeping<S>>,
 }
 
 impl<S: Store + Send + Sync + 'static> Follower for Outcome<S> {
@@ -86,35 +102,106 @@ impl<S: Store + Send + Sync + 'static> Follower for Outcome<S> {
         self.took = self.limiter.clock().now().since(self.began).max(Span::from_nanos(1));
         let wanted = self.kept.is_some();
         self.answer = Some((status, if wanted { headers.clone() } else { HeaderMap::new() }));
+        self.reader = self.fields.take().map(|fields| AnswerReader::new(fields, headers));
+        if self.decision.wanted().all(is_in_head)
+            && let Some(report) = self.report(None)
+        {
+            // Whoever does not count is not to wait for the end of a long answer.
+            at_once_or_soon(report);
+        }
     }
 
-    fn data(&mut self, _: &Bytes) {}
-
-    fn end(self: Box<Self>, end: End) {
-        at_once_or_soon(self.tell(end));
+    fn data(&mut self, data: &Bytes) {
+        self.bytes += data.len() as u64;
+        if let Some(reader) = &mut self.reader {
+            reader.data(data);
+        }
     }
-}
 
-impl<S: Store> Outcome<S> {
-    async fn tell(self, end: End) {
+    fn not_sent(&mut self) {
+        self.is_sent = false;
+    }
+
+    fn reads_body(&self) -> bool {
+        self.fields.is_some() || self.reader.is_some()
+    }
+
+    fn end(mut self: Box<Self>, end: End) {
         let overloaded =
             self.answer.as_ref().is_some_and(|(status, _)| OVERLOADED.contains(status));
         // Who left before the answer says nothing about the service.
         let dropped = end == End::Broken || overloaded || self.missed;
-        if let (Some(kept), Some((status, headers))) = (&self.kept, &self.answer) {
-            let arrival = kept.arrival();
-            let named: Vec<_> = texts(headers)
-                .map(|(name, value)| (format!("response.header.{name}"), value))
-                .collect();
-            let mut request =
-                arrival.request().attribute("response.status", i64::from(status.as_u16()));
-            for (name, value) in &named {
-                request = request.attribute(name, &**value);
+        let report = self.report(Some(end));
+        let Outcome { limiter, decision, took, keeping, .. } = *self;
+        drop(keeping);
+        at_once_or_soon(async move {
+            if let Some(report) = report {
+                report.await;
             }
             // A store that does not answer is the store's to report.
-            let _ = self.limiter.report(&self.decision, &request).await;
+            let _ = limiter.done(&decision, took.into(), dropped).await;
+        });
+    }
+}
+
+/// Whether an attribute is known with the head of the answer.
+fn is_in_head(name: &str) -> bool {
+    name == "response.status" || name.starts_with("response.header.")
+}
+
+impl<S: Store + Send + Sync + 'static> Outcome<S> {
+    fn lasted(&self) -> Span {
+        self.limiter.clock().now().since(self.began)
+    }
+
+    /// Reports what is known by now, once. None if it has not ended.
+    fn report(&mut self, end: Option<End>) -> Option<impl Future<Output = ()> + Send + use<S>> {
+        let kept = self.kept.take()?;
+        let (limiter, decision, is_sent) =
+            (self.limiter.clone(), self.decision.clone(), self.is_sent);
+        let answer = self.answer.take();
+        if answer.is_some() {
+            // Whether it is there matters to the end.
+            self.answer = answer.as_ref().map(|(status, _)| (*status, HeaderMap::new()));
         }
-        let _ = self.limiter.done(&self.decision, self.took.into(), dropped).await;
+        let found = self.reader.take().map(|reader| reader.end(end == Some(End::Whole)));
+        let (bytes, took_ms) = (self.bytes, self.lasted().as_nanos() / 1_000_000);
+        Some(async move {
+            if !is_sent {
+                let _ = limiter.not_sent(&decision).await;
+                return;
+            }
+            let mut unknown: SmallVec<[&str; 4]> = kept.unknown.iter().copied().collect();
+            match (&answer, &found) {
+                // Who leaves might have been told anything.
+                (None, _) if end == Some(End::Gone) => unknown.push("response"),
+                // Who was told that nobody answered knows that there is no status.
+                (None, _) => unknown.push("response.body"),
+                (_, Some(found)) if found.is_unknown => unknown.push("response.body"),
+                _ => {}
+            }
+            let headers = answer.iter().flat_map(|(_, headers)| texts(headers));
+            let headers: Vec<_> =
+                headers.map(|(name, value)| (format!("response.header.{name}"), value)).collect();
+            let arrival = kept.arrival();
+            let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+            let mut outcome = arrival
+                .request()
+                .unknown(&unknown)
+                .attribute("response.bytes", number(bytes))
+                .attribute("response.duration", number(took_ms));
+            if let Some((status, _)) = &answer {
+                outcome = outcome.attribute("response.status", i64::from(status.as_u16()));
+            }
+            for (name, value) in &headers {
+                outcome = outcome.attribute(name, &**value);
+            }
+            for (name, value) in found.iter().flat_map(|found| &found.values) {
+                outcome = outcome.attribute(name, value.clone());
+            }
+            // A store that does not answer is the store's to report.
+            let _ = limiter.report(&decision, &outcome).await;
+        })
     }
 }
 

@@ -6,4 +6,5 @@ mod calls;
 mod life;
 mod polite;
 mod serve;
+mod settle;
 mod waiting;

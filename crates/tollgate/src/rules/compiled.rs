@@ -9,6 +9,7 @@ use tollgate_core::Time;
 use super::address::Trust;
 use super::attribute::Attribute;
 use super::bans::Bans;
+use super::body_fields::BodyFields;
 use super::dedupe::Dedupe;
 use super::expr::{Condition, Expr, Scope};
 use super::ladder::Ladder;
@@ -52,6 +53,8 @@ pub(crate) struct Compiled {
     /// The numbers of rules by their names.
     pub(crate) by_name: HashMap<Box<str>, u32>,
     pub(crate) plans: Plans,
+    /// Those that look at bodies.
+    pub(crate) bodies: Box<[BodyFields]>,
     pub(crate) scope: Scope,
     /// Where an override that only has a date ends it.
     pub(crate) timezone: Option<String>,

@@ -53,6 +53,7 @@ mod ask_envoy;
 mod attribute;
 mod ban_book;
 mod bans;
+mod body_fields;
 mod cases;
 mod compile;
 mod compiled;

@@ -51,13 +51,15 @@ impl Side {
             Some(domain) => Request::domain(request, domain),
             None => request,
         };
+        let outcome = entry.outcome();
         let request = of_domain(entry.request());
+        let request = if outcome.is_some() { request } else { request.unreported() };
         let decision = self.limiter.decide(&request);
         let answer = self.answer(&request, &decision);
         if decision.allowed {
             // What counts outcomes, or costs what the response says, is charged only now.
-            if let Some(outcome) = entry.outcome() {
-                self.limiter.settle(&of_domain(outcome));
+            if let Some(outcome) = outcome {
+                self.limiter.settle(&decision, &of_domain(outcome));
             }
             self.limiter.release(&decision, Duration::ZERO);
         }

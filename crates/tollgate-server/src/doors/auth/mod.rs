@@ -43,7 +43,7 @@ pub(crate) async fn answer(
         .filter(|(name, _)| **name != TOKEN && told.passes_on(name))
         .map(|(name, value)| (name.as_str(), String::from_utf8_lossy(value.as_bytes())))
         .collect();
-    let mut request = Request::new(&told.method, &told.target);
+    let mut request = Request::new(&told.method, &told.target).unreported();
     if let Some(domain) = &options.domain {
         request = request.domain(domain);
     }

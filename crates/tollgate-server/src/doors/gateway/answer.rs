@@ -7,6 +7,7 @@ use hyper::header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use hyper::{Response, StatusCode, Version};
 use tokio::time::timeout;
 
+use super::look::LookError;
 use super::pass::Body;
 use super::sound::Unsound;
 use super::upstreams::UpstreamError;
@@ -42,6 +43,17 @@ pub(super) fn unsound(version: Version, (status, why): &Unsound) -> Response<Bod
         response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
     }
     closing(version, response)
+}
+
+/// The answer to a request whose body was to be looked into.
+pub(super) fn not_looked_into(version: Version, error: &LookError) -> Response<Body> {
+    match error {
+        LookError::Client(error) => failed(version, error),
+        LookError::Ambiguous(name) => {
+            let why = format!("{name:?} is there twice, or under names that differ in case only");
+            unsound(version, &(StatusCode::BAD_REQUEST, why.into()))
+        }
+    }
 }
 
 /// What upstreams are called and why they fail is for the log and not for clients.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
-use hyper::body::{Body as _, Incoming};
+use hyper::body::Body as _;
 use hyper::header::{
     ALLOW, CACHE_CONTROL, CONTENT_TYPE, EXPECT, HeaderValue, LOCATION, RETRY_AFTER, UPGRADE,
 };
@@ -18,7 +18,9 @@ use tollgate::rules::{Decision, DeferLine};
 use tollgate_tower::arrival::Arrival;
 
 use super::forwarded::Known;
+use super::look::Looked;
 use super::pass::Body;
+use super::upload::Upload;
 use super::upstreams::UpstreamError;
 use super::{Visitor, answer};
 use crate::clock;
@@ -62,13 +64,13 @@ impl Visitor {
     pub(super) fn turn_behind_others(
         &self,
         head: &Parts,
-        body: &Incoming,
         known: &Known,
+        looked: &Looked,
     ) -> Option<Box<Turn>> {
         let deferred = self.gateway.context.deferred.as_ref()?;
         match deferred.lines().are_empty() {
             true => None,
-            false => self.line_with_others(deferred, head, body, known),
+            false => self.line_with_others(deferred, head, known, looked),
         }
     }
 
@@ -77,15 +79,15 @@ impl Visitor {
         &self,
         deferred: &Arc<Deferred>,
         head: &Parts,
-        body: &Incoming,
         known: &Known,
+        looked: &Looked,
     ) -> Option<Box<Turn>> {
         let domain = self.gateway.options.domain.as_deref();
-        let arrival = Arrival::new(head).peer(known.client).domain(domain);
+        let arrival = looked.said.of(Arrival::new(head).peer(known.client).domain(domain));
         let mut lines =
             self.gateway.context.engine.limiter().deferring(&arrival.request()).into_iter();
         let line = lines.find(|line| deferred.lines().is_waiting(line))?;
-        let fits = can_wait(head, body, deferred.options.body);
+        let fits = can_wait(head, &looked.upload, deferred.options.body);
         fits.then(|| Box::new(Turn { deferred: deferred.clone(), line, decision: None }))
     }
 
@@ -94,7 +96,7 @@ impl Visitor {
     pub(super) fn turn(
         &self,
         head: &Parts,
-        body: &Incoming,
+        body: &Upload,
         decision: Decision,
     ) -> Result<Box<Turn>, Decision> {
         let Some(line) = decision.defer_line() else { return Err(decision) };
@@ -112,11 +114,11 @@ impl Visitor {
     }
 
     /// Keeps a request, and tells its client so.
-    pub(super) async fn defer(&self, head: &Parts, body: Incoming, turn: Turn) -> Response<Body> {
+    pub(super) async fn defer(&self, head: &Parts, looked: Looked, turn: Turn) -> Response<Body> {
         let Turn { deferred, line, decision } = turn;
         let ahead = deferred.lines().length(&line);
         let (domain, rule) = (line.domain.clone(), line.rule.clone());
-        let kept = self.keep(head, body, &deferred, line).await;
+        let kept = self.keep(head, looked, &deferred, line).await;
         let telemetry = self.gateway.context.engine.telemetry();
         let outcome = if kept.is_ok() { Outcome::Deferred } else { Outcome::Denied };
         match &decision {
@@ -132,10 +134,11 @@ impl Visitor {
     async fn keep(
         &self,
         head: &Parts,
-        body: Incoming,
+        looked: Looked,
         deferred: &Arc<Deferred>,
         line: DeferLine,
     ) -> Result<ItemId, Box<Response<Body>>> {
+        let Looked { upload: body, said } = looked;
         let most = deferred.options.body;
         let announced = body.size_hint().upper().map_or(most, |upper| upper as usize).min(most);
         let room = deferred.reading.try_acquire_many(1 + (announced >> 10) as u32);
@@ -154,7 +157,7 @@ impl Visitor {
         let trouble = |error: getrandom::Error| QueueError::Trouble(error.to_string());
         let kept = async {
             let id = ItemId::new().map_err(trouble)?;
-            let head = Head::new(head, peer, is_secret);
+            let head = Head::new(head, peer, is_secret, said);
             let added_ms = clock::unix_ms();
             deferred.add(NewItem { id, line: Arc::new(line), head, body, added_ms }).await?;
             Ok(id)
@@ -188,7 +191,7 @@ impl Visitor {
 
 /// Whether a request can be kept: not one that goes on in another protocol, expects to be told to go
 /// on, is a call of gRPC, which knows no 202, or is known to be too long.
-fn can_wait(head: &Parts, body: &Incoming, most: usize) -> bool {
+fn can_wait(head: &Parts, body: &Upload, most: usize) -> bool {
     let is_grpc = || {
         let kind = head.headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
         kind.is_some_and(|kind| kind.starts_with(b"application/grpc"))
@@ -205,7 +208,7 @@ enum Unread {
     Client(UpstreamError),
 }
 
-async fn read(mut body: Incoming, most: usize, pause: Duration) -> Result<Bytes, Unread> {
+async fn read(mut body: Upload, most: usize, pause: Duration) -> Result<Bytes, Unread> {
     let mut whole = BytesMut::new();
     loop {
         let frame = timeout(pause, body.frame()).await;

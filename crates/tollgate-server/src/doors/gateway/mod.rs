@@ -1,6 +1,6 @@
 //! The gateway: a reverse proxy that asks the engine before it lets a request through.
 //!
-//! A request is [looked at](sound), decided, held back if a rule says so, and [sent on](pass) over a
+//! A request is [looked at](sound), [into](look) if rules name fields of its body, decided, held back if a rule says so, and [sent on](pass) over a
 //! [lane](upstreams) to an upstream; its answer streams back the same way. Its whole life is told to
 //! the limiter through a [`Passage`](tollgate_tower::passage::Passage).
 //!
@@ -12,9 +12,11 @@ mod answer;
 mod defer;
 mod forwarded;
 mod hops;
+mod look;
 mod options;
 mod pass;
 mod replay;
+mod said;
 mod sound;
 mod tunnel;
 mod upload;
@@ -36,6 +38,8 @@ use forwarded::Peer;
 use tunnel::{Times, Tunnel};
 use upstreams::Upstreams;
 
+pub(crate) use said::Said;
+
 pub use options::GatewayOptions;
 pub use url::{UpstreamUrl, UpstreamUrlError};
 
@@ -52,6 +56,8 @@ struct Gateway {
     context: Context,
     options: Arc<GatewayOptions>,
     upstreams: Upstreams,
+    /// Bodies that are kept until they are sent on.
+    bodies: Arc<look::Bodies>,
     /// The rules of which it was said that they decide nothing here, counted from 1.
     said_of: AtomicU64,
     /// Whether it was said that there is no place for what rules defer.
@@ -79,8 +85,14 @@ impl GatewayDoor {
         let upstreams = Upstreams::new(&options, context.engine.telemetry());
         let upstreams = upstreams.map_err(StartError::Gateway)?;
         upstreams.tend(&context.drain);
-        let (said_of, said_no_place) = (AtomicU64::new(0), AtomicBool::new(false));
-        let gateway = Gateway { context, options, upstreams, said_of, said_no_place };
+        let gateway = Gateway {
+            context,
+            options,
+            upstreams,
+            bodies: Arc::default(),
+            said_of: AtomicU64::new(0),
+            said_no_place: AtomicBool::new(false),
+        };
         Ok(GatewayDoor { gateway: Arc::new(gateway), http })
     }
 

@@ -30,6 +30,9 @@ pub struct GatewayOptions {
     pub pause_timeout: Duration,
     /// How long a client may pause within the body of its request.
     pub upload_timeout: Duration,
+    /// Bodies of requests are read up to so many bytes, where rules name fields of them (`body.…`):
+    /// 1 MiB unless set.
+    pub read_body: usize,
     /// How long nothing may be said on a connection that was upgraded.
     pub tunnel_timeout: Duration,
     /// Connections to each upstream that are kept for later.
@@ -59,6 +62,7 @@ impl GatewayOptions {
             answer_timeout: Duration::from_secs(60),
             pause_timeout: Duration::from_secs(60),
             upload_timeout: Duration::from_secs(30),
+            read_body: 1 << 20,
             tunnel_timeout: Duration::from_secs(3600),
             idle_lanes: 512,
             idle_timeout: Duration::from_secs(30),

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use http_body_util::{Either, Full};
 use hyper::body::{Body as _, Incoming};
-use hyper::header::{EXPECT, HeaderValue};
+use hyper::header::{ACCEPT_ENCODING, EXPECT, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::upgrade::OnUpgrade;
 use hyper::{Request, Response, StatusCode, Version};
@@ -15,6 +15,7 @@ use tollgate_tower::passage::{End, Followed, Passage, follow};
 
 use super::defer::Halt;
 use super::forwarded::Known;
+use super::look::{Looked, look};
 use super::tunnel::{self, Tunnel};
 use super::upload::Upload;
 use super::upstreams::{Answer, UpstreamBody, UpstreamError};
@@ -63,28 +64,38 @@ impl Visitor {
             return Err(Box::pin(self.tell_of_deferred(&head.method, id)).await);
         }
         let known = self.peer.know(&head.headers, || self.gateway.trusted_proxies());
-        let decided = match self.turn_behind_others(&head, &body, &known) {
+        let looked = match look(&self.gateway, &head, body).await {
+            Ok(looked) => looked,
+            Err(error) => return Err(answer::not_looked_into(version, &error)),
+        };
+        let decided = match self.turn_behind_others(&head, &known, &looked) {
             Some(turn) => Err(Halt::Deferred(turn)),
-            None => self.decide(&head, &body, &known).await,
+            None => self.decide(&head, &known, &looked).await,
         };
         let (told, passage, aim) = match decided {
             Ok(allowed) => allowed,
             Err(Halt::Refused(refusal)) => {
-                answer::read_small(body, head.headers.contains_key(EXPECT)).await;
+                if let Some(body) = looked.upload.into_rest() {
+                    answer::read_small(body, head.headers.contains_key(EXPECT)).await;
+                }
                 return Err(*refusal);
             }
             Err(Halt::Deferred(turn)) => {
-                return Err(Box::pin(self.defer(&head, body, *turn)).await);
+                return Err(Box::pin(self.defer(&head, looked, *turn)).await);
             }
         };
-        let protocol = tunnel::wanted(&head, !body.is_end_stream());
+        let upload = looked.upload;
+        let protocol = tunnel::wanted(&head, !upload.is_end_stream());
+        if passage.reads_body() {
+            head.headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        }
         hops::renew(&mut head.headers);
         self.peer.introduce(&mut head.headers, known);
         let switch = protocol.map(|protocol| Switch { protocol, client });
         if let Some(switch) = &switch {
             tunnel::announce(&mut head.headers, switch.protocol.clone());
         }
-        self.send((head, aim), Upload::new(body), passage, told, switch)
+        self.send((head, aim), upload, passage, told, switch)
             .await
             .map_err(|error| answer::failed(version, &error))
     }
@@ -94,15 +105,14 @@ impl Visitor {
     async fn decide(
         &self,
         head: &Parts,
-        body: &Incoming,
         known: &Known,
+        looked: &Looked,
     ) -> Result<(Told, Passage, Option<usize>), Halt> {
         let gateway = &self.gateway;
         let engine = &gateway.context.engine;
         let style = gateway.context.config.headers;
-        let arrival =
-            Arrival::new(head).peer(known.client).domain(gateway.options.domain.as_deref());
         let domain = gateway.options.domain.as_deref();
+        let arrival = looked.said.of(Arrival::new(head).peer(known.client).domain(domain));
         let (arrival, decision, aim) = if engine.limiter().counts_by_upstream(domain) {
             let (arrival, decision, aim) = self.aim(arrival).await;
             (arrival, decision, Some(aim))
@@ -115,7 +125,7 @@ impl Visitor {
         }
         let unix_s = clock::unix_s();
         if !decision.allowed {
-            let decision = match self.turn(head, body, decision) {
+            let decision = match self.turn(head, &looked.upload, decision) {
                 Ok(turn) => return Err(Halt::Deferred(turn)),
                 Err(refused) => refused,
             };
@@ -144,6 +154,9 @@ impl Visitor {
             Ok(answer) => answer,
             Err(error) => {
                 tracing::debug!(%error, "an upstream gave no answer");
+                if let UpstreamError::Connect(_) = error {
+                    passage.not_sent();
+                }
                 passage.end(error.end());
                 return Err(error);
             }

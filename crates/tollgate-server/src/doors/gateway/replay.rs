@@ -14,7 +14,7 @@ use tollgate_tower::passage::{End, Followed, Passage, follow};
 use super::forwarded::{Known, Peer};
 use super::upload::Upload;
 use super::upstreams::{Answer as Sent, UpstreamBody, UpstreamError};
-use super::{Gateway, hops};
+use super::{Gateway, Said, hops};
 use crate::deferred::{Answer, Begun, Courier, Delivered, Head};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -31,6 +31,7 @@ struct Arrived {
     parts: Parts,
     peer: Peer,
     known: Known,
+    said: Said,
 }
 
 impl Gateway {
@@ -38,12 +39,13 @@ impl Gateway {
         let parts = head.parts()?;
         let peer = Peer::new(head.peer, head.is_secret);
         let known = peer.know(&parts.headers, || self.trusted_proxies());
-        Some(Arrived { parts, peer, known })
+        Some(Arrived { parts, peer, known, said: head.said.clone() })
     }
 
     fn arrival<'a>(&'a self, arrived: &'a Arrived) -> Arrival<'a> {
         let domain = self.options.domain.as_deref();
-        Arrival::new(&arrived.parts).peer(arrived.known.client).domain(domain)
+        let arrival = Arrival::new(&arrived.parts).peer(arrived.known.client).domain(domain);
+        arrived.said.of(arrival)
     }
 
     async fn receive(&self, sent: Sent, mut passage: Passage) -> Delivered {
@@ -83,7 +85,7 @@ impl Courier for Gateway {
     }
 
     async fn deliver(&self, name: String, begun: Begun, passage: Passage) -> Delivered {
-        let Some(Arrived { mut parts, peer, known }) = self.arrived(&begun.head) else {
+        let Some(Arrived { mut parts, peer, known, .. }) = self.arrived(&begun.head) else {
             return Delivered::Unsent("what was kept of it is no request".to_owned());
         };
         hops::renew(&mut parts.headers);

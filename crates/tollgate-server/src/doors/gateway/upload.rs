@@ -1,5 +1,6 @@
 //! The body of a request on its way to an upstream, and how it is getting on.
 
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -8,6 +9,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 
+use super::look::Room;
 use crate::clock;
 
 /// How an upload is getting on.
@@ -32,6 +34,13 @@ pub(super) struct Progress {
 }
 
 impl Progress {
+    fn new() -> Arc<Progress> {
+        Arc::new(Progress {
+            stage: AtomicU8::new(Stage::WaitsForUpstream as u8),
+            moved_ms: AtomicU64::new(clock::monotonic_ms()),
+        })
+    }
+
     pub(super) fn stage(&self) -> Stage {
         match self.stage.load(Ordering::Relaxed) {
             0 => Stage::WaitsForClient,
@@ -55,11 +64,12 @@ impl Progress {
 /// The body of a request on its way to an upstream.
 #[derive(Debug)]
 pub(super) struct Upload {
+    /// What was read of it before.
+    ahead: VecDeque<Frame<Bytes>>,
     body: Option<Incoming>,
-    /// The whole body, where it was read before.
-    whole: Option<Box<Bytes>>,
-    /// None of a body that is empty, or whole.
+    /// None of a body that is empty.
     progress: Option<Arc<Progress>>,
+    _room: Option<Room>,
 }
 
 impl Upload {
@@ -67,21 +77,35 @@ impl Upload {
         if body.is_end_stream() {
             return Upload::empty();
         }
-        let progress = Progress {
-            stage: AtomicU8::new(Stage::WaitsForUpstream as u8),
-            moved_ms: AtomicU64::new(clock::monotonic_ms()),
-        };
-        Upload { body: Some(body), whole: None, progress: Some(Arc::new(progress)) }
+        let progress = Some(Progress::new());
+        Upload { ahead: VecDeque::new(), body: Some(body), progress, _room: None }
+    }
+
+    /// A body of which some was read before, or all.
+    pub(super) fn of(ahead: VecDeque<Frame<Bytes>>, rest: Option<Incoming>, room: Room) -> Upload {
+        if ahead.is_empty() && rest.is_none() {
+            return Upload::empty();
+        }
+        Upload { ahead, body: rest, progress: Some(Progress::new()), _room: Some(room) }
     }
 
     /// No body at all.
     pub(super) fn empty() -> Upload {
-        Upload { body: None, whole: None, progress: None }
+        Upload { ahead: VecDeque::new(), body: None, progress: None, _room: None }
+    }
+
+    /// What was not read of it.
+    pub(super) fn into_rest(self) -> Option<Incoming> {
+        self.body
     }
 
     /// A body that was read before.
     pub(super) fn whole(body: Bytes) -> Upload {
-        Upload { whole: (!body.is_empty()).then(|| Box::new(body)), ..Upload::empty() }
+        if body.is_empty() {
+            return Upload::empty();
+        }
+        let ahead = VecDeque::from([Frame::data(body)]);
+        Upload { ahead, progress: Some(Progress::new()), ..Upload::empty() }
     }
 
     pub(super) fn progress(&self) -> Option<Arc<Progress>> {
@@ -98,8 +122,13 @@ impl Body for Upload {
         context: &mut Context<'_>,
     ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
         let this = &mut *self;
+        if let (Some(frame), Some(progress)) = (this.ahead.pop_front(), &this.progress) {
+            let is_last = this.ahead.is_empty() && this.body.is_none();
+            progress.moved(if is_last { Stage::Done } else { Stage::WaitsForUpstream });
+            return Poll::Ready(Some(Ok(frame)));
+        }
         let (Some(body), Some(progress)) = (&mut this.body, &this.progress) else {
-            return Poll::Ready(this.whole.take().map(|whole| Ok(Frame::data(*whole))));
+            return Poll::Ready(None);
         };
         let frame = Pin::new(&mut *body).poll_frame(context);
         match &frame {
@@ -116,14 +145,16 @@ impl Body for Upload {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.whole.is_none() && self.body.as_ref().is_none_or(Body::is_end_stream)
+        self.ahead.is_empty() && self.body.as_ref().is_none_or(Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        match (&self.whole, &self.body) {
-            (Some(whole), _) => SizeHint::with_exact(whole.len() as u64),
-            (None, Some(body)) => body.size_hint(),
-            (None, None) => SizeHint::with_exact(0),
+        let mut hint = self.body.as_ref().map_or(SizeHint::with_exact(0), Body::size_hint);
+        let ahead: usize = self.ahead.iter().filter_map(Frame::data_ref).map(Bytes::len).sum();
+        if let Some(upper) = hint.upper() {
+            hint.set_upper(upper + ahead as u64);
         }
+        hint.set_lower(hint.lower() + ahead as u64);
+        hint
     }
 }

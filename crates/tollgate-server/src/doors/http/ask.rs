@@ -10,6 +10,7 @@ use std::fmt;
 use serde::Deserializer;
 use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
+use super::outcome::{self, OutcomeFields};
 use super::values::{Attributes, Key, MOST, Number, Text};
 use crate::engine::Asked;
 use crate::rules_service::problem::Problem;
@@ -28,6 +29,7 @@ pub(super) struct Ask<'a> {
     pub(super) cost: Option<u64>,
     pub(super) amount: Option<u64>,
     pub(super) expire_s: Option<u64>,
+    pub(super) outcome: Option<OutcomeFields>,
     pub(super) requests: Option<Vec<Ask<'a>>>,
     has_attributes: bool,
 }
@@ -45,7 +47,7 @@ impl Fields {
     pub(super) const REFUND: Fields = Fields(&["domain", "attributes", "key", "limit", "amount"]);
     pub(super) const RESERVE: Fields =
         Fields(&["domain", "attributes", "key", "limit", "amount", "expire_s"]);
-    pub(super) const SETTLE: Fields = Fields(&["amount"]);
+    pub(super) const SETTLE: Fields = Fields(&["amount", "outcome"]);
     pub(super) const BATCH: Fields = Fields(&["requests"]);
 }
 
@@ -116,8 +118,13 @@ impl<'de> Visitor<'de> for AskSeed<'_> {
                     .replace(map.next_value_seed(Number { least: 1, most: MOST })?)
                     .is_some(),
                 "amount" => {
-                    let least = u64::from(self.fields.0.len() > 1);
+                    // Only what is spent may be nothing.
+                    let least = u64::from(!self.fields.0.contains(&"outcome"));
                     ask.amount.replace(map.next_value_seed(Number { least, most: MOST })?).is_some()
+                }
+                "outcome" => {
+                    let outcome = outcome::flat(&map.next_value()?).map_err(M::Error::custom)?;
+                    ask.outcome.replace(outcome).is_some()
                 }
                 "expire_s" => {
                     let number = Number { least: 1, most: LONGEST_HOLD_S };

@@ -16,15 +16,13 @@ use super::call::Call;
 use super::render;
 use super::visit::{Reply, json_reply};
 use crate::clock;
-use crate::engine::{Asked, Brought, Engine, HoldId, Outcome};
+use crate::engine::{Asked, Brought, Engine, HoldId, Outcome, Truth, USUAL_HOLD};
 use crate::headers::{self, Answer};
 use crate::rules_service::problem::Problem;
 use crate::server::Context;
 use crate::telemetry::DoorName;
 
 pub(super) const DOOR: DoorName = DoorName::Http;
-/// How long a hold stays open unless the caller says.
-const USUAL_HOLD_S: u64 = 600;
 
 /// Answers a decision call.
 pub(super) async fn answer(
@@ -55,13 +53,22 @@ pub(super) async fn answer(
         Call::Batch => batch::answer(engine, body).await,
         Call::Reserve => reserve(context, query, body).await,
         Call::Settle(id) => {
-            let amount = ask::read(body, Fields::SETTLE)?.amount;
-            let amount = amount.ok_or_else(|| {
-                Problem::bad_request("`amount` is missing: what was spent").about("amount")
-            })?;
-            settle(engine, id, Some(amount)).await
+            let ask = ask::read(body, Fields::SETTLE)?;
+            let truth = match (ask.amount, ask.outcome) {
+                (Some(amount), None) => Truth::Spent(amount),
+                (None, Some(outcome)) => Truth::Outcome(outcome),
+                (Some(_), Some(_)) => {
+                    let detail = "give either `amount` or `outcome`";
+                    return Err(Problem::bad_request(detail).about("outcome"));
+                }
+                (None, None) => {
+                    let detail = "`amount` is missing: what was spent; or an `outcome` for rules";
+                    return Err(Problem::bad_request(detail).about("amount"));
+                }
+            };
+            settle(engine, id, truth).await
         }
-        Call::Cancel(id) => settle(engine, id, None).await,
+        Call::Cancel(id) => settle(engine, id, Truth::Cancelled).await,
         Call::Peek => adjust(engine, body, Fields::LOOK, |_| Change::Peek).await,
         Call::Reset => adjust(engine, body, Fields::LOOK, |_| Change::Reset).await,
         Call::Refund => adjust(engine, body, Fields::REFUND, Change::Refund).await,
@@ -226,12 +233,10 @@ async fn reserve(context: &Context, query: Option<&str>, body: &[u8]) -> Result<
     let engine = &context.engine;
     let wants = Wants::read(query)?;
     let ask = ask::read(body, Fields::RESERVE)?;
-    let amount = ask.amount.ok_or_else(|| {
-        Problem::bad_request("`amount` is missing: how much is held").about("amount")
-    })?;
-    let open = Duration::from_secs(ask.expire_s.unwrap_or(USUAL_HOLD_S));
-    let held = |id: Option<HoldId>, answer: &Answer<'_>| match id {
-        Some(id) => {
+    let amount = ask.amount;
+    let open = ask.expire_s.map(Duration::from_secs);
+    let held = |hold: Option<(HoldId, Duration)>, answer: &Answer<'_>| match hold {
+        Some((id, open)) => {
             let open_ms = open.as_millis() as u64;
             let json = render::hold(&id.to_string(), open_ms, answer);
             json_reply(StatusCode::OK, json)
@@ -242,22 +247,27 @@ async fn reserve(context: &Context, query: Option<&str>, body: &[u8]) -> Result<
         Subject::Rules(asked) => {
             let domain = asked.clone();
             let reserved = engine.reserve(DOOR, asked, amount, open).await;
-            let (decision, id) = reserved.map_err(|error| unavailable(&error))?;
+            let (decision, hold) = reserved.map_err(|error| unavailable(&error))?;
             known_domain(engine, &domain, &decision)?;
-            Ok(held(id, &Answer::of(&decision)))
+            Ok(held(hold, &Answer::of(&decision)))
         }
         Subject::Limit(key, brought) => {
+            // Rules may know what is to be held; a limit does not.
+            let amount = amount.ok_or_else(|| {
+                Problem::bad_request("`amount` is missing: how much is held").about("amount")
+            })?;
             let quota = brought.limit.quota();
+            let open = open.unwrap_or(USUAL_HOLD);
             let reserved = engine.reserve_limit(DOOR, key.as_bytes(), brought, amount, open).await;
             let (verdict, id) = reserved.map_err(|error| unavailable(&error))?;
-            Ok(held(id, &Answer::of_limit(quota, &verdict)))
+            Ok(held(id.map(|id| (id, open)), &Answer::of_limit(quota, &verdict)))
         }
     }
 }
 
-async fn settle(engine: &Engine, id: Option<HoldId>, spent: Option<u64>) -> Result<Reply, Problem> {
+async fn settle(engine: &Engine, id: Option<HoldId>, truth: Truth) -> Result<Reply, Problem> {
     let outcome = match id {
-        Some(id) => engine.settle(id, spent).await.map_err(|error| unavailable(&error))?,
+        Some(id) => engine.settle(id, truth).await.map_err(|error| unavailable(&error))?,
         None => Outcome::Unknown,
     };
     let json = match outcome {
@@ -266,6 +276,10 @@ async fn settle(engine: &Engine, id: Option<HoldId>, spent: Option<u64>) -> Resu
         Outcome::Expired => {
             let detail = "the reservation had expired: what it was charged stays charged";
             return Err(Problem::new(StatusCode::CONFLICT, "expired", detail));
+        }
+        Outcome::WithoutRules => {
+            let detail = "no rules made this reservation: say `amount`, what was spent";
+            return Err(Problem::bad_request(detail).about("outcome"));
         }
         Outcome::Unknown => {
             let what =

@@ -8,6 +8,7 @@ mod batch;
 mod body;
 mod call;
 mod decide;
+mod outcome;
 mod render;
 mod values;
 mod visit;

@@ -76,7 +76,7 @@ pub(super) fn request<'a>(
     if attributes.len() > 2 * ATTRIBUTES {
         return Err(format!("ERR there are more than {ATTRIBUTES} attributes"));
     }
-    let mut request = Request::empty().cost(cost);
+    let mut request = Request::empty().cost(cost).unreported();
     let domain = str::from_utf8(command.get(1)).map_err(|_| not_text("the domain"))?;
     if !domain.is_empty() {
         request = request.domain(domain);

@@ -182,7 +182,23 @@ fn mistakes_are_named() {
             "either",
         ),
         ("/v1/batch", "{}", 400, "bad-request", Some("requests"), "missing"),
-        ("/v1/reserve", "{}", 400, "bad-request", Some("amount"), "missing"),
+        (
+            "/v1/reserve",
+            r#"{"key":"a","limit":"1/s"}"#,
+            400,
+            "bad-request",
+            Some("amount"),
+            "missing",
+        ),
+        ("/v1/reservations/x/settle", "{}", 400, "bad-request", Some("amount"), "missing"),
+        (
+            "/v1/reservations/x/settle",
+            r#"{"outcome":{"status":200}}"#,
+            400,
+            "bad-request",
+            Some("outcome"),
+            "response",
+        ),
         ("/v1/reservations/x/settle", r#"{"amount":1}"#, 404, "not-found", None, "no open"),
     ] {
         let answer = client.post(path, body);

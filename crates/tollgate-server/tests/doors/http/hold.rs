@@ -102,3 +102,53 @@ fn places_are_free_once_a_hold_is_done() {
         assert_eq!(client.send("DELETE", &again, "").status, 200);
     }
 }
+
+const SETTLED: &str = "
+domain: llm
+rules:
+  - name: tokens
+    per: user
+    limit: 10k/h fixed
+    cost:
+      { reserve: body.max_tokens, settle: response.body.usage.total_tokens, expire: 2min }
+  - { name: failures, per: user, limit: 2/h fixed, count: response.status >= 500 }
+";
+
+#[test]
+fn rules_say_what_is_held_and_how_it_is_settled() {
+    let clock = ManualClock::new();
+    let given = clock.clone();
+    let server = start_with(SETTLED, move |config| config.clock = Some((&given).into()));
+    let mut client = Client::connect(server.http());
+    let ask = r#"{"domain":"llm","attributes":{"user":"ann","body.max_tokens":4096}}"#;
+    let reserve = |client: &mut Client| {
+        let answer = client.post("/v1/reserve", ask).json();
+        assert_eq!(answer["expires_in_ms"], 600_000, "the longest of its rules: {answer}");
+        format!("/v1/reservations/{}/settle", answer["id"].as_str().unwrap())
+    };
+    let remaining = |answer: serde_json::Value| {
+        [0, 1].map(|limit| answer["limits"][limit]["remaining"].as_u64().unwrap())
+    };
+    let hold = reserve(&mut client);
+    let outcome =
+        r#"{"outcome":{"response":{"status":200,"body":{"usage":{"total_tokens":812}}}}}"#;
+    assert_eq!(remaining(client.post(&hold, outcome).json()), [9188, 2]);
+    assert_eq!(client.post(&hold, outcome).status, 404, "only once");
+
+    let hold = reserve(&mut client);
+    let failed = r#"{"outcome":{"response":{"status":500,"body":{"error":"x"}}}}"#;
+    assert_eq!(remaining(client.post(&hold, failed).json()), [5092, 1], "no number: it stays");
+
+    let hold = reserve(&mut client);
+    clock.advance(Duration::from_secs(121));
+    assert_eq!(remaining(client.post(&hold, outcome).json()), [996, 1], "too late for tokens");
+
+    let brought = format!(r#"{BROUGHT},"amount":1}}"#);
+    let hold = client.post("/v1/reserve", &brought).json()["id"].as_str().unwrap().to_owned();
+    let hold = format!("/v1/reservations/{hold}/settle");
+    assert_eq!(client.post(&hold, outcome).status, 400, "a limit makes nothing of it");
+    assert_eq!(client.post(&hold, r#"{"amount":1}"#).status, 200, "it was still open");
+    let metrics = client.send("GET", "/metrics", "").body;
+    let series = r#"tollgate_settled_total{domain="llm",rule="tokens",outcome="expired"} 1"#;
+    assert!(metrics.contains(series), "{metrics}");
+}

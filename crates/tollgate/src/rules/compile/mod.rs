@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::address::Trust;
+use super::body_fields;
 use super::compiled::{Compiled, Domain, Plans};
 use super::diagnostic::{Diagnostic, Diagnostics};
 use super::expr::{Expr, Scope};
@@ -43,6 +44,7 @@ pub(crate) fn domain(document: &Document, found: &mut Diagnostics) -> Domain {
         domain: name.into(),
         trust,
         unmatched: document.defaults.unmatched,
+        bodies: body_fields::of_rules(&matches, &rules, &plans),
         matcher: Matcher::new(matches),
         by_name: rules.iter().zip(0..).map(|(rule, number)| (rule.name.clone(), number)).collect(),
         per_upstream: rules.iter().any(|rule| rule.counts_by_upstream()),

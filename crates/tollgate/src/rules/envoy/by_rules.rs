@@ -16,7 +16,7 @@ pub(crate) fn request_of<'a>(
     descriptor: &Descriptor<'a>,
     cost: u64,
 ) -> Request<'a> {
-    let request = Request::empty().domain(domain).cost(cost);
+    let request = Request::empty().domain(domain).cost(cost).unreported();
     descriptor.entries.iter().fold(request, |request, &(key, value)| match key {
         "remote_address" => request.attribute("ip", value),
         "masked_remote_address" => {

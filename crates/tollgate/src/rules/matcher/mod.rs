@@ -173,6 +173,11 @@ impl Matcher {
         routes.find(|route| route.matches(facts.method(), path))
     }
 
+    /// Whether the route of a request is one that a rule is about.
+    pub(crate) fn has_route_for(&self, rule: u32, facts: &Facts<'_>) -> bool {
+        self.matches[rule as usize].routes.is_empty() || self.route_of(rule, facts).is_some()
+    }
+
     /// The route by which a rule matched.
     pub(crate) fn route(&self, hit: Hit) -> Option<&Route> {
         self.matches[hit.rule as usize].routes.get(hit.route? as usize)
