@@ -231,3 +231,23 @@ fn the_strictest_of_several_rules_decides() {
     fixture.down(false);
     assert_eq!(block_on(fixture.limiter.ask(&Fixture::ann())).without_store(), None);
 }
+
+/// A store that fails bans nobody, and nobody is counted as refused meanwhile.
+#[test]
+fn nobody_is_banned_without_the_store() {
+    let fixture = Fixture::new(
+        "rules: [{ name: api, per: user, limit: 4/h fixed, on_error: local, then: ban 1h }]",
+    );
+    fixture.down(true);
+    assert_eq!(fixture.pass(10), 1, "a fourth of 4");
+    assert_eq!(fixture.limiter.banned_keys(), 0);
+    fixture.down(false);
+    assert_eq!(fixture.pass(3), 3, "nobody was banned");
+    let banned = block_on(fixture.limiter.ask(&Fixture::ann()));
+    assert_eq!((banned.reason, banned.starts_ban()), (Reason::Banned, true));
+    fixture.down(true);
+    let unknown = block_on(fixture.limiter.ask(&Fixture::ann()));
+    assert_eq!(unknown.without_store(), Some(OnError::Local), "and no ban is known");
+    fixture.down(false);
+    assert_eq!(block_on(fixture.limiter.ask(&Fixture::ann())).reason, Reason::Banned);
+}

@@ -29,7 +29,7 @@ pub(crate) use self::room::plain_meter;
 use self::seat::Seat;
 use self::table::Table;
 use crate::key::{BucketHasher, Fingerprint, Fingerprinter};
-use crate::store::{Action, Bucket, Call, Check, Store};
+use crate::store::{Action, Bucket, Call, Check, Note, Notes, Store};
 use crate::store_error::StoreError;
 use crate::sync::{AtomicU64, Ordering};
 use crate::{Clock, Key, Limit, Verdicts};
@@ -308,6 +308,13 @@ impl<S: Store> Store for std::sync::Arc<S> {
 
     fn is_shared(&self) -> bool {
         S::is_shared(self)
+    }
+
+    fn note(
+        &self,
+        note: Note<'_>,
+    ) -> impl Future<Output = Result<Option<Notes>, StoreError>> + Send {
+        S::note(self, note)
     }
 }
 
