@@ -25,6 +25,7 @@ mod report;
 mod rules;
 mod scaling;
 mod sections;
+mod shaping;
 mod subjects;
 mod targets;
 mod workload;
@@ -83,6 +84,7 @@ fn run(options: &Options) -> Result<ExitCode, String> {
             head(options);
             layer::run(options);
         }
+        "shaping" => shaping::run(options)?,
         "batch" => {
             head(options);
             batch::run(options);

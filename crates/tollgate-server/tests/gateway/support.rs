@@ -96,6 +96,11 @@ impl Gateway {
         self.metric("tollgate_decision_seconds_count{door=\"gateway\"}")
     }
 
+    /// How many requests were decided, and may still be held back.
+    pub(crate) fn decided(&self) -> usize {
+        self.decisions() + self.waiting()
+    }
+
     /// How many requests stand in line.
     pub(crate) fn waiting(&self) -> usize {
         let text = self.metrics();

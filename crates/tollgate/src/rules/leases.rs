@@ -15,6 +15,7 @@ use tollgate_core::{Span, Time};
 use super::decision::Decision;
 use super::held::Held;
 use super::limiter::RuleLimiter;
+use super::room::return_all;
 use crate::{Store, StoreError};
 
 /// Threads that keep and let go of requests seldom meet in one of so many lists.
@@ -116,6 +117,7 @@ impl<S: Store> RuleLimiter<S> {
     /// Renews the leases of all requests that are [kept](RuleLimiter::keep), once a third of them
     /// is over. Says when to call it again; none if nobody is kept.
     pub async fn renew_due(&self) -> Option<Duration> {
+        return_all(&self.0).await;
         let leases = &self.0.leases;
         let mut is_empty = true;
         for shard in &leases.shards {

@@ -1,6 +1,7 @@
 //! Requests that stand in line, under virtual time.
 
 mod model;
+mod threads;
 mod visitors;
 
 use std::time::Duration;
@@ -238,4 +239,21 @@ fn what_can_never_pass_does_not_wait() {
     let mut visitors = Visitors::new("{ name: r, limit: 3 concurrent, then: queue 5 up to 1s }");
     visitors.comes(1, Request::empty().cost(4));
     assert_eq!(visitors.done[0].2.reason, tollgate::rules::Reason::NeverFits);
+}
+
+#[test]
+fn a_leaky_limit_says_when_its_line_has_room_again() {
+    for limit in ["10/s leaky burst 6", "10/s leaky burst 50", "10/s leaky burst 3"] {
+        let rule = format!("{{ name: r, limit: {limit}, then: delay up to 500ms }}");
+        let mut visitors = Visitors::new(&rule);
+        (1..=20).for_each(|number| visitors.comes(number, Request::empty()));
+        let (_, _, retry) = visitors.refused()[0];
+        visitors.passes(retry - 1);
+        visitors.comes(30, Request::empty());
+        assert_eq!(visitors.refused().last().unwrap().0, 30, "{limit}: a little too early");
+        visitors.passes(1);
+        visitors.comes(31, Request::empty());
+        visitors.passes(1_000);
+        assert_eq!(visitors.let_through().last().unwrap().0, 31, "{limit}: after {retry} ms");
+    }
 }

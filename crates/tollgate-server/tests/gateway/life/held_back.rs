@@ -9,14 +9,14 @@ use crate::support::start;
 #[test]
 fn a_client_sees_the_delay_and_nothing_else() {
     let upstream = Upstream::start();
-    // One at once, the next 300 ms after it, and no more than that.
-    let rules = "rules: [{ name: r, limit: 10/3s leaky burst 2, then: delay up to 300ms }]";
+    // One at once, the next a second after it, and no more than that.
+    let rules = "rules: [{ name: r, limit: 10/10s leaky burst 2, then: delay up to 1s }]";
     let gateway = start(rules, &upstream);
     let mut clients: Vec<_> = (0..3).map(|_| gateway.connect()).collect();
     let mut waited = Duration::ZERO;
     for (n, client) in clients.iter_mut().enumerate() {
         client.write("GET / HTTP/1.1\r\nHost: stub\r\n\r\n");
-        until("it is decided", || gateway.decisions() > n);
+        until("it is decided", || gateway.decided() > n);
     }
     assert_eq!(clients[0].read().unwrap().status(), 200);
     let refused = clients[2].read().unwrap();

@@ -8,8 +8,9 @@ use tollgate_core::Time;
 
 use super::InLine;
 use super::newcomer::{Full, Leave};
-use super::place::{Charge, Fate, Place, return_all};
-use super::spot::{Kind, Spot, Turn, Waiting, is_place};
+use super::place::{Charge, Fate, Place, return_all, return_one};
+use super::retry::accepted_after;
+use super::spot::{Kind, Spot, Turn, Waiting};
 use crate::counters::ready;
 use crate::rules::Request;
 use crate::rules::decide::{Charging, decide};
@@ -52,15 +53,18 @@ impl<S: Store> RuleLimiter<S> {
     /// ```
     pub async fn admit(&self, request: &Request<'_>) -> Decision {
         if self.0.rooms.owes.load(Ordering::Relaxed) > 0 {
-            Box::pin(return_all(&self.0)).await;
+            // One for each that comes keeps up with those who leave, and holds nobody up for long.
+            Box::pin(return_one(&self.0)).await;
         }
-        let began = self.0.clock.now();
         let mut decision = Decision::none();
         decide(&self.0, request, Charging::Real, Turn::Arrives, &mut decision).await;
         match decision.may_wait(request) {
             false => decision,
             // In a box: what is rare must not weigh on every decision.
-            true => Box::pin(wait(&self.0, request, decision, began)).await,
+            true => {
+                let began = self.0.clock.now();
+                Box::pin(wait(&self.0, request, decision, began)).await
+            }
         }
     }
 
@@ -183,17 +187,16 @@ impl<S: Store> Waiting<'_, '_, S> {
             return decision;
         }
         return_all(self.limiter).await;
-        let refused = decision.limits.iter().find(|limit| {
-            limit.enforced && !limit.verdict.allowed && Some(limit.rule) == decision.rule
+        let Some(rules) = &decision.rules else { return decision };
+        let refused = decision.limits.iter().filter(|it| it.enforced && !it.verdict.allowed);
+        let accepted = refused.filter_map(|limit| {
+            let rule = &rules.rules[limit.rule as usize];
+            accepted_after(rule, limit, self.patience(rule))
         });
-        let patience = match (&decision.rules, refused) {
-            (Some(rules), Some(limit)) if !is_place(limit) => {
-                self.patience(&rules.rules[limit.rule as usize])
-            }
-            _ => Duration::ZERO,
-        };
-        // From then on its turn is near enough.
-        decision.retry_after = decision.retry_after.map(|after| after.saturating_sub(patience));
+        // Without a word from a limit it was refused for another reason.
+        if let Some(after) = accepted.max() {
+            decision.retry_after = Some(after.into());
+        }
         decision
     }
 

@@ -4,12 +4,12 @@
 //! Each rule somebody waits for has a room of its own, with a line for each key, and everybody in
 //! it shares its places. There are two ways to stand in line:
 //!
-//! - **with a slot.** A meter that lets a request pass after a while charges it at once and says
+//! - **with a slot.** A rate that lets a request pass after a while charges it at once and says
 //!   when. Those moments are kept in [`slots`], and who goes at which of them is up to the
 //!   [order](order) of the line: a head that wakes late delays nobody but itself.
-//! - **asking again.** Windows, logs and limits on concurrency have no such moments. Who is refused
-//!   stands in line having charged nothing; the first asks again when it makes sense, and nobody
-//!   overtakes it.
+//! - **asking again.** For a place of a limit on concurrency nobody knows when it comes free. Who is
+//!   refused stands in line having charged nothing; the first asks again when something may have
+//!   changed, and nobody overtakes it.
 //!
 //! No task and no thread belongs to this: whoever is first in a line watches the clock for it, and
 //! when it leaves, the next one is woken to do so. A request is in a room for as long as its future
@@ -21,6 +21,7 @@ mod inside;
 mod newcomer;
 mod order;
 mod place;
+mod retry;
 mod slots;
 mod spot;
 #[cfg(test)]
@@ -32,6 +33,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::{Mutex, RwLock};
 
 pub use admit::Waits;
+pub(super) use place::return_all;
 pub(super) use spot::Turn;
 
 use super::compiled::{Compiled, Domain, Rule};

@@ -56,22 +56,26 @@ impl<S: Store> Drop for Charge<'_, S> {
 
 impl Rooms {
     fn give_back_soon(&self, held: Box<Held>) {
-        self.unreturned.lock().push(held);
         self.owes.fetch_add(1, Ordering::Relaxed);
+        self.unreturned.lock().push(held);
     }
 }
 
 /// Gives back what was charged to those who left.
 pub(in crate::rules) async fn return_all<S: Store>(limiter: &Shared<S>) {
-    while limiter.rooms.owes.load(Ordering::Relaxed) > 0 {
-        let Some(held) = limiter.rooms.unreturned.lock().pop() else { return };
-        limiter.rooms.owes.fetch_sub(1, Ordering::Relaxed);
-        // A store that does not answer is the store's to report.
-        let _ = held.give_back(limiter).await;
-        if held.has_places() {
-            limiter.rooms.tell_all();
-        }
+    while return_one(limiter).await {}
+}
+
+/// The same of one of them; whether there was any.
+pub(super) async fn return_one<S: Store>(limiter: &Shared<S>) -> bool {
+    let Some(held) = limiter.rooms.unreturned.lock().pop() else { return false };
+    limiter.rooms.owes.fetch_sub(1, Ordering::Relaxed);
+    // A store that does not answer is the store's to report.
+    let _ = held.give_back(limiter).await;
+    if held.has_places() {
+        limiter.rooms.tell_all();
     }
+    true
 }
 
 /// A place in line. Dropped, it is another's.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate_core::{Retry, Span, Time};
+use tollgate_core::{Span, Time};
 
 use super::newcomer::{Again, Newcomer};
 use super::places_of;
@@ -101,21 +101,12 @@ impl<S: Store> Waiting<'_, '_, S> {
         if decision.reason != Reason::OverLimit {
             return None;
         }
-        let waited = Duration::from(now.since(self.began));
-        let patience =
-            |rule: u32| self.patience(&rules.rules[rule as usize]).saturating_sub(waited);
-        let worth = |limit: &LimitState| {
-            let patience = patience(limit.rule);
-            let in_time = match limit.verdict.retry {
-                Retry::After(span) => Duration::from(span) <= patience,
-                Retry::Now => true,
-                Retry::Never => false,
-            };
-            !patience.is_zero() && (in_time || is_place(limit))
-        };
+        // A rate has given no turn that is near enough: asking again would not change that.
         let mut refused = decision.limits.iter().filter(|it| it.enforced && !it.verdict.allowed);
+        let waited = Duration::from(now.since(self.began));
+        let is_patient = |rule: u32| self.patience(&rules.rules[rule as usize]) > waited;
         let rule = decision.rule?;
-        if !refused.all(worth) || patience(rule).is_zero() {
+        if !refused.all(|limit| is_place(limit) && is_patient(limit.rule)) || !is_patient(rule) {
             return None;
         }
         let newcomer = self.newcomer(rules, rule, decision.key.as_deref()?);
