@@ -7,6 +7,7 @@
 //!
 //! Compare ratios within one run, never times across machines.
 
+mod adaptive;
 mod batch;
 mod cores;
 mod doors;
@@ -83,6 +84,7 @@ fn run(options: &Options) -> Result<ExitCode, String> {
             head(options);
             layer::run(options);
         }
+        "adaptive" => adaptive::run(options),
         "batch" => {
             head(options);
             batch::run(options);
