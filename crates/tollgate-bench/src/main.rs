@@ -7,6 +7,7 @@
 //!
 //! Compare ratios within one run, never times across machines.
 
+mod adaptive;
 mod batch;
 mod cores;
 mod doors;
@@ -85,6 +86,7 @@ fn run(options: &Options) -> Result<ExitCode, String> {
             layer::run(options);
         }
         "shaping" => shaping::run(options)?,
+        "adaptive" => adaptive::run(options),
         "batch" => {
             head(options);
             batch::run(options);

@@ -31,6 +31,7 @@ usage: tollgate-bench [COMMAND] [OPTION …]
   scaling        time per decision from 1 k to 10 M keys
   batch          16 decisions one by one and in one call
   rules          matching and deciding by 10 to 10 000 rules
+  adaptive       limits that adapt, ours beside the published ones, simulated
   layer          what middleware adds to a request of an axum router
   doors [NAME …] servers side by side: resp, http, grpc; and tollgate's load, idle
   gateway [NAME …] the gateway beside nginx, HAProxy, Traefik and Envoy: work, latency, memory

@@ -225,6 +225,22 @@ fn adaptive_limits_learn_for_each_key() {
 }
 
 #[test]
+fn another_controller_takes_over_places_and_level() {
+    let (clock, limiter) = keyed(&["adaptive 2..20 concurrent aimd"]);
+    for _ in 0..3 {
+        let permits = [limiter.acquire("a"), limiter.acquire("a")];
+        clock.advance(Duration::from_millis(1));
+        drop(permits);
+    }
+    let grown = limiter.peek("a").limit;
+    assert!(grown > 2, "{grown}");
+    let _held = limiter.acquire("a").expect("a place");
+    limiter.change([limit("adaptive 2..30 concurrent")], Carry::AsIs);
+    let now = limiter.peek("a");
+    assert_eq!((now.limit, now.remaining), (grown, grown - 1));
+}
+
+#[test]
 fn clones_share_and_limiters_do_not() {
     let store = Arc::new(MemoryStore::new());
     let build = || Limiter::builder().limit(limit("1/h")).store(store.clone()).build_keyed();

@@ -1,5 +1,6 @@
 //! The gateway, through real sockets, in front of an upstream that keeps what it was sent.
 
+mod adapting;
 mod bypass;
 mod clients;
 mod deferred;

@@ -1,5 +1,6 @@
 //! The layer and the polite client, on real servers.
 
+mod adapting;
 mod axum_server;
 mod bypass;
 mod calls;

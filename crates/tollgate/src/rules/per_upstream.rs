@@ -81,3 +81,42 @@ impl Decision {
         rule.is_some_and(Rule::counts_by_upstream)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Limiter;
+    use crate::rules::Door;
+
+    const RULES: &str = "
+rules:
+  - { name: edge, limit: 100/s }
+  - { name: up, per: upstream, limit: 1 concurrent }
+  - { name: pair, per: [upstream, ip], limit: 9 concurrent }
+";
+
+    #[test]
+    fn a_refusal_says_whether_another_upstream_might_help() {
+        let limiter = Limiter::from_rules(RULES.parse().unwrap());
+        let to = |upstream: &'static str| {
+            limiter.decide(&Request::new("GET", "/").attribute(UPSTREAM, upstream))
+        };
+        let one = to("http://a");
+        assert!(one.allowed && !to("http://a").allowed && to("http://a").is_about_upstream());
+        assert!(to("http://b").allowed);
+        assert!(limiter.counts_by_upstream(None) && !limiter.counts_by_upstream(Some("other")));
+        let others: Rules = "rules: [{ name: edge, per: ip, limit: 1/h }]".parse().unwrap();
+        assert!(!others.count_by_upstream(None));
+        let limiter = Limiter::from_rules(others);
+        let ask = || limiter.decide(&Request::new("GET", "/"));
+        assert!(ask().allowed && !ask().allowed && !ask().is_about_upstream());
+    }
+
+    #[test]
+    fn only_who_sends_requests_on_knows_where_to() {
+        let rules: Rules = RULES.parse().unwrap();
+        assert!(rules.unsupported(Door::Gateway).is_empty());
+        assert_eq!(rules.unsupported(Door::Grpc).len(), 2);
+        assert_eq!(rules.places_per_upstream().collect::<Vec<_>>(), [("default", "up")]);
+    }
+}

@@ -73,11 +73,15 @@ impl Health {
     /// Whether it takes this request where another could: who is just back takes few at first, and
     /// its full share only after a while.
     pub(super) fn takes_its_share(&self) -> bool {
+        self.back_ms.load(Ordering::Relaxed) == 0 || self.takes_its_share_at(clock::monotonic_ms())
+    }
+
+    fn takes_its_share_at(&self, now_ms: u64) -> bool {
         let back_ms = self.back_ms.load(Ordering::Relaxed);
         if back_ms == 0 {
             return true;
         }
-        let since_ms = clock::monotonic_ms().saturating_sub(back_ms);
+        let since_ms = now_ms.saturating_sub(back_ms);
         if since_ms >= WARM_UP_MS {
             // Only the first to see it: it may be back anew.
             let order = Ordering::Relaxed;
@@ -168,16 +172,17 @@ mod tests {
     #[test]
     fn who_is_back_takes_few_requests_at_first() {
         let health = Health::new("a".into(), Arc::new(AtomicBool::new(true)));
-        let share = || (0..1_000).filter(|_| health.takes_its_share()).count();
-        assert_eq!((share(), health.notice_return()), (1_000, false));
+        let share = |later_ms| {
+            let now_ms = clock::monotonic_ms() + later_ms;
+            (0..1_000).filter(|_| health.takes_its_share_at(now_ms)).count()
+        };
+        assert_eq!((share(0), health.notice_return()), (1_000, false));
         health.unreachable(&"gone");
         health.answered();
-        assert!(share() < 500 && health.notice_return() && !health.notice_return());
-        health
-            .back_ms
-            .store(clock::monotonic_ms().saturating_sub(WARM_UP_MS).max(1), Ordering::Relaxed);
-        while share() < 1_000 {} // At once, unless this process is that young.
-        assert_eq!(health.back_ms.load(Ordering::Relaxed), 0);
+        assert!(health.notice_return() && !health.notice_return());
+        assert!((350..650).contains(&share(WARM_UP_MS / 2)), "half of it");
+        assert_eq!(share(WARM_UP_MS), 1_000);
+        assert_eq!(share(0), 1_000, "and that is that");
     }
 
     #[test]
