@@ -56,6 +56,9 @@ pub struct LadderBan {
     pub until: Time,
 }
 
+/// A domain and a rule of it.
+type RuleName = (Box<str>, Box<str>);
+/// The same and a key.
 type Name = (Box<str>, Box<str>, Box<str>);
 
 /// The bans this process has given. Empty most of the time.
@@ -63,8 +66,8 @@ type Name = (Box<str>, Box<str>, Box<str>);
 pub(crate) struct Book {
     count: AtomicUsize,
     bans: Mutex<HashMap<Name, (u32, Time)>>,
-    /// How many bans each rule has given, by its domain and name.
-    given: Mutex<BTreeMap<(Box<str>, Box<str>), u64>>,
+    /// How many bans each rule has given.
+    given: Mutex<BTreeMap<RuleName, u64>>,
 }
 
 fn name(domain: &str, rule: &str, key: &str) -> Name {
