@@ -24,8 +24,6 @@ mod place;
 mod retry;
 mod slots;
 mod spot;
-#[cfg(test)]
-mod tests;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -50,7 +48,7 @@ pub(crate) struct Rooms {
     /// How many requests are in any of them.
     inside: AtomicUsize,
     /// What was charged to requests that left while their store could not be told.
-    unreturned: Mutex<Vec<Box<Held>>>,
+    unreturned: Mutex<Vec<Held>>,
     owes: AtomicUsize,
 }
 

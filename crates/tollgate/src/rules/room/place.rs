@@ -57,7 +57,7 @@ impl<S: Store> Drop for Charge<'_, S> {
 impl Rooms {
     fn give_back_soon(&self, held: Box<Held>) {
         self.owes.fetch_add(1, Ordering::Relaxed);
-        self.unreturned.lock().push(held);
+        self.unreturned.lock().push(*held);
     }
 }
 
