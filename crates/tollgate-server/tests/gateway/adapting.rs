@@ -117,7 +117,8 @@ fn who_is_full_leaves_it_to_another() {
         assert_eq!(at("tollgate_concurrency_in_flight"), 1);
     }
     assert_eq!(gateway.decisions(), 3, "each request is one decision, wherever it was tried");
-    (tell_one.send(()).unwrap(), tell_other.send(()).unwrap());
+    tell_one.send(()).unwrap();
+    tell_other.send(()).unwrap();
     assert_eq!([first.read().unwrap().status(), second.read().unwrap().status()], [200, 200]);
 }
 

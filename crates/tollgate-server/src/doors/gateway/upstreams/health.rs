@@ -181,7 +181,7 @@ mod tests {
         health.answered();
         assert!(health.notice_return() && !health.notice_return());
         assert!((350..650).contains(&share(WARM_UP_MS / 2)), "half of it");
-        assert_eq!(share(WARM_UP_MS), 1_000);
+        assert_eq!(share(WARM_UP_MS + 1), 1_000);
         assert_eq!(share(0), 1_000, "and that is that");
     }
 
