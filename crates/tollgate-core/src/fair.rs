@@ -186,6 +186,8 @@ impl Fair {
     }
 
     fn advance(&self, state: &mut FairState, now: Time) {
+        // So much that no share holds more than was ever gained.
+        state.gained = state.gained.max(self.parts(self.burst));
         if now <= state.at {
             return;
         }

@@ -73,6 +73,7 @@ impl FairPlaces {
         let index = self.seat(state, tenant, now);
         let among = (state.seats.len() as u64).saturating_mul(self.nodes);
         let share = (state.limit.unwrap_or(self.limit) / among).max(1);
+        let cost = cost.min(state.limit.unwrap_or(self.limit));
         let seat = &mut state.seats[index];
         let covered = seat.held.saturating_add(cost) <= share;
         seat.held = seat.held.saturating_add(cost);

@@ -1,5 +1,6 @@
 //! From a request to what its limits say: match, and ask the store.
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -92,17 +93,19 @@ pub(crate) async fn decide<S: Store>(
                     return;
                 }
                 if demands.is_fair {
-                    let decided = fair::decide(
-                        limiter,
-                        &installed,
-                        domain,
-                        &mut demands,
-                        now,
-                        charging,
-                        decision,
-                    );
-                    // In a box: what is rare must not weigh on every decision.
-                    if Box::pin(decided).await {
+                    // In a box of its own kind: what is rare must weigh neither on every decision nor
+                    // on the type of its future.
+                    let decided: Pin<Box<dyn Future<Output = bool> + Send + '_>> =
+                        Box::pin(fair::decide(
+                            limiter,
+                            &installed,
+                            domain,
+                            &mut demands,
+                            now,
+                            charging,
+                            decision,
+                        ));
+                    if decided.await {
                         return;
                     }
                     continue;
