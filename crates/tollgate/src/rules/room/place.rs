@@ -45,7 +45,7 @@ impl<'w, S: Store> Charge<'w, S> {
 impl<S: Store> Drop for Charge<'_, S> {
     fn drop(&mut self) {
         let Some(held) = self.held.take() else { return };
-        self.limiter.rooms.give_back_soon(held);
+        self.limiter.rooms.give_back_soon(*held);
         // In memory that is at once; elsewhere it is up to whoever comes next.
         if !self.limiter.store.is_shared() {
             let mut context = Context::from_waker(Waker::noop());
@@ -55,9 +55,9 @@ impl<S: Store> Drop for Charge<'_, S> {
 }
 
 impl Rooms {
-    fn give_back_soon(&self, held: Box<Held>) {
+    fn give_back_soon(&self, held: Held) {
         self.owes.fetch_add(1, Ordering::Relaxed);
-        self.unreturned.lock().push(*held);
+        self.unreturned.lock().push(held);
     }
 }
 
