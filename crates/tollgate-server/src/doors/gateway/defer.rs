@@ -91,26 +91,26 @@ impl Visitor {
         fits.then(|| Box::new(Turn { deferred: deferred.clone(), line, decision: None }))
     }
 
-    /// The turn of a request that was refused; the refusal, if it is one.
+    /// The turn of a request that was refused; none if it stays refused.
     #[cold]
     pub(super) fn turn(
         &self,
         head: &Parts,
         body: &Upload,
-        decision: Decision,
-    ) -> Result<Box<Turn>, Decision> {
-        let Some(line) = decision.defer_line() else { return Err(decision) };
+        decision: &Decision,
+    ) -> Option<Box<Turn>> {
+        let line = decision.defer_line()?;
         let context = &self.gateway.context;
         let Some(deferred) = context.deferred.clone() else {
             self.gateway.say_that_nothing_is_kept();
-            return Err(decision);
+            return None;
         };
         if !can_wait(head, body, deferred.options.body) {
             let telemetry = context.engine.telemetry();
-            telemetry.turned_out(Outcome::Denied, DoorName::Gateway, &decision);
-            return Err(decision);
+            telemetry.turned_out(Outcome::Denied, DoorName::Gateway, decision);
+            return None;
         }
-        Ok(Box::new(Turn { deferred, line, decision: Some(decision) }))
+        Some(Box::new(Turn { deferred, line, decision: Some(decision.clone()) }))
     }
 
     /// Keeps a request, and tells its client so.

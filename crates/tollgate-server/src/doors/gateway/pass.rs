@@ -125,10 +125,9 @@ impl Visitor {
         }
         let unix_s = clock::unix_s();
         if !decision.allowed {
-            let decision = match self.turn(head, &looked.upload, decision) {
-                Ok(turn) => return Err(Halt::Deferred(turn)),
-                Err(refused) => refused,
-            };
+            if let Some(turn) = self.turn(head, &looked.upload, &decision) {
+                return Err(Halt::Deferred(turn));
+            }
             let answer = headers::Answer::of(&decision);
             let refusal = headers::refusal_to(&head.headers, style, &answer, unix_s);
             return Err(Halt::Refused(Box::new(refusal.map(answer::whole))));
