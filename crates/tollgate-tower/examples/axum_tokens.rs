@@ -44,7 +44,7 @@ fn max_tokens(headers: &HeaderMap) -> Option<i64> {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let layer = RateLimitLayer::from_rules(RULES.parse()?)
-        .attribute("max_tokens", |head| max_tokens(&head.headers).map(Into::into));
+        .attribute("max_tokens", |head| max_tokens(&head.headers));
     let app = Router::new().route("/v1/chat", post(chat)).layer(layer);
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;

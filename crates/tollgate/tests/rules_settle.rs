@@ -233,6 +233,13 @@ fn what_cannot_be_read_is_not_cheaper() {
     assert_eq!(left(&fixture, &tokens(1)), 990);
     assert!(!fixture.limiter.decide(&request).allowed, "990 are not everything");
 
+    for doubtful in ["0", "-5", "many", "7.5", "99999999999999999999"] {
+        let fixture = Fixture::new(TOKENS);
+        let request = Request::empty().attribute("org", "acme");
+        decide(&fixture, &request.attribute("body.max_tokens", doubtful));
+        assert!(!fixture.limiter.decide(&tokens(1)).allowed, "{doubtful}");
+    }
+
     let otherwise = TOKENS.replace("body.max_tokens,", "body.max_tokens, else: 200,");
     let fixture = Fixture::new(&otherwise);
     decide(&fixture, &request);

@@ -308,11 +308,15 @@ impl<'d> Builder<'_, 'd, '_, '_> {
         if let Some(number) = number.filter(|number| *number >= least) {
             return Some(number);
         }
-        let is_unknown = |attribute: &&Attribute| self.on.facts.is_unknown(attribute);
+        // What cannot be read, or is there and no number, must not be cheaper than what is.
+        let facts = self.on.facts;
+        let is_doubtful = |attribute: &&Attribute| {
+            facts.is_unknown(attribute)
+                || cost.settle.is_some() && facts.get(attribute, self.on.route).is_some()
+        };
         match cost.otherwise {
             Some(otherwise) => Some(otherwise),
-            // What cannot be read must not be cheaper than what can.
-            None if expr.attributes().iter().any(is_unknown) => None,
+            None if expr.attributes().iter().any(is_doubtful) => None,
             // A cost that cannot be told, or is less than nothing, is that of any request.
             None => Some(1),
         }

@@ -33,7 +33,7 @@ fn wave(addresses: &[SocketAddr], model: &Model, streamed: bool, overrun: bool) 
         let ask = |number: u64| {
             let (max, used) = call(number, overrun);
             let address = addresses[number as usize % addresses.len()];
-            let answer = chat(address, max, used, streamed && number % 2 == 0);
+            let answer = chat(address, max, used, streamed && number.is_multiple_of(2));
             refused.fetch_add(usize::from(answer.status() == 429), Ordering::SeqCst);
             (answer.status() == 200).then_some((max, used))
         };
