@@ -189,18 +189,16 @@ pub(crate) fn find<'d>(
         any_off |= is_off;
         !is_off && rule_of(hit).during.as_ref().is_none_or(|during| during.covers(now))
     });
-    let is_enforced = |hit: &Hit| domain.mode_of(hit.rule, now) == Mode::Enforce;
-    let outright =
-        |then: &dyn Fn(&Hit) -> bool| hits.iter().find(|hit| then(hit)).map(|hit| hit.rule);
     if hits.is_empty() {
         let is_off = any_off || domain.modes.are_all_off(now);
         return if is_off { Matched::SwitchedOff } else { Matched::Nothing };
     }
-    if let Some(rule) = outright(&|hit| rule_of(hit).then == Then::Allow) {
-        return Matched::Allowed { rule };
+    if let Some(hit) = hits.iter().find(|hit| rule_of(hit).then == Then::Allow) {
+        return Matched::Allowed { rule: hit.rule };
     }
-    if let Some(rule) = outright(&|hit| rule_of(hit).limits.is_empty() && is_enforced(hit)) {
-        return Matched::Denied { rule };
+    let is_enforced = |hit: &Hit| domain.mode_of(hit.rule, now) == Mode::Enforce;
+    if let Some(hit) = hits.iter().find(|hit| rule_of(hit).limits.is_empty() && is_enforced(hit)) {
+        return Matched::Denied { rule: hit.rule };
     }
     let mut plan = None;
     for hit in hits.iter().filter(|hit| !rule_of(hit).limits.is_empty()) {
