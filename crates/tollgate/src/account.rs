@@ -6,6 +6,7 @@
 
 mod carry;
 mod leaving;
+mod places;
 mod together;
 
 use smallvec::SmallVec;
@@ -242,37 +243,6 @@ impl<'a> Account<'a> {
             |algorithm, state| algorithm.charge(state, now, cost),
             |places, leases| if cost < 0 {
                 places.release(leases, now, lease);
-            },
-            ()
-        );
-    }
-
-    /// A holder is done after `rtt`; what it held is free again.
-    fn release(&mut self, now: Time, rtt: Span, dropped: bool) {
-        let lease = self.lease;
-        match (self.limit.engine(), &mut self.state) {
-            (Engine::Concurrent(places), State::Leases(leases)) => {
-                places.release(leases, now, lease);
-            }
-            (Engine::Adaptive(range), State::Adaptive(state)) => {
-                let released = state.places(range).release(&mut state.leases, now, lease);
-                if released {
-                    state.learn(range, now, rtt, dropped);
-                }
-            }
-            // What was spent on a rate stays spent.
-            _ => {}
-        }
-    }
-
-    /// A holder is still at work.
-    fn renew(&mut self, now: Time) {
-        let lease = self.lease;
-        each_algorithm!(
-            self,
-            |_algorithm, _state| (),
-            |places, leases| {
-                places.renew(leases, now, lease);
             },
             ()
         );
