@@ -70,6 +70,13 @@ impl Gateway {
         self.tcp(|addresses| addresses.grpc.as_ref())
     }
 
+    /// What an operator is told by the admin API.
+    pub(crate) fn operator_gets(&self, target: &str) -> String {
+        let token = self.server.as_ref().unwrap().admin_token().unwrap().reveal().to_owned();
+        let bearer = format!("Bearer {token}");
+        WebClient::connect(self.http()).get_with(target, &[("authorization", &bearer)]).text()
+    }
+
     /// What the metrics say.
     pub(crate) fn metrics(&self) -> String {
         WebClient::connect(self.http()).get("/metrics").text()
