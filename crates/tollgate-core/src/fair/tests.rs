@@ -50,7 +50,7 @@ fn nine_and_one(shared: &mut Shared, gap: u64, seconds: u64) -> (u64, u64, u64) 
         let at = shared.ms;
         shared.ms += 1;
         for tenant in 0..9 {
-            if (at + tenant * 31) % gap == 0 {
+            if (at + tenant * 31).is_multiple_of(gap) {
                 match shared.ask(1_000 + tenant, 1).0 {
                     true => polite += 1,
                     false => refused += 1,
