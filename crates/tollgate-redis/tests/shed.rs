@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use tollgate::rules::{Decision, RuleLimiter};
-use tollgate::{Limiter, Request, Rules};
+use tollgate::{Limiter, Request, Rules, Store};
 use tollgate_redis::{Options, RedisStore};
 use tollgate_rig::Redis;
 
@@ -78,6 +78,14 @@ async fn tenants_share_fairly_on_every_node() {
     let redis = Redis::start();
     let rules = "rules: [{ name: api, limit: 100/day, on_error: deny, fair: { by: org } }]";
     let nodes = [node(&redis, rules).await, node(&redis, rules).await];
+    // Each promises a half once it knows of the other.
+    let known = async {
+        let mut tick = tokio::time::interval(Duration::from_millis(20));
+        while nodes.iter().any(|node| node.store().nodes() < 2) {
+            tick.tick().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), known).await.expect("they hear of each other");
     let ask = async |node: usize, org: &str| {
         nodes[node].ask(&Request::new("GET", "/").attribute("org", org)).await.allowed
     };

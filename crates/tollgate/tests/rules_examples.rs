@@ -57,6 +57,7 @@ examples! {
     night: "night.yaml",
     openai: "openai.yaml",
     org_team_member: "org-team-member.yaml",
+    overload: "overload.yaml",
     partner: "partner.yaml",
     quota: "quota.yaml",
     shopify: "shopify.yaml",

@@ -17,10 +17,6 @@ fn get(client: &mut WebClient, name: &str, value: &str) -> Message {
     client.get_with("/", &[(name, value)])
 }
 
-fn json(answer: &Message) -> Value {
-    serde_json::from_str(&answer.text()).unwrap()
-}
-
 #[test]
 fn the_least_important_go_first() {
     let upstream = Upstream::start();
@@ -36,7 +32,7 @@ fn the_least_important_go_first() {
     // Six must be there, at one every six minutes.
     let retry: u64 = refused.header("retry-after").unwrap().parse().unwrap();
     assert!((5 * 360 + 1..=6 * 360).contains(&retry), "{retry}");
-    let problem = json(&refused);
+    let problem: Value = serde_json::from_str(&refused.text()).unwrap();
     assert_eq!(problem["code"], "temporary-reduced-capacity", "{problem}");
     assert_eq!(upstream.count(), 10);
     for (priority, count) in [("batch", 6), ("normal", 7), ("critical", 8)] {
@@ -79,6 +75,6 @@ rules:
     assert!((2..=30).contains(&noisy), "{noisy}");
     assert_eq!(upstream.count(), 200 + polite + noisy);
     assert_eq!(fair.metric("tollgate_fair_tenants{domain=\"default\",rule=\"api\"}"), 10);
-    let top = json(&WebClient::connect(fair.http()).get("/v1/top?by=denied&limit=1"));
+    let (_, top) = fair.admin("GET", "/v1/top?by=denied&limit=1");
     assert_eq!(top["keys"][0]["key"], "noisy", "{top}");
 }
