@@ -23,7 +23,7 @@ fn rules(more: &str) -> String {
     )
 }
 
-async fn ask<'r>(node: &RuleLimiter<RedisStore>, priority: &'r str) -> Decision {
+async fn ask(node: &RuleLimiter<RedisStore>, priority: &str) -> Decision {
     node.ask(&Request::new("GET", "/").header("x-priority", priority)).await
 }
 
