@@ -42,6 +42,7 @@ impl Reserve {
     }
 
     /// The part of it that one of so many nodes leaves, each of its part of the limit.
+    #[cfg(feature = "rules")]
     pub(crate) fn shared_by(self, nodes: u64) -> Reserve {
         match self {
             Reserve::Amount(amount) => Reserve::Amount(amount.div_ceil(nodes.max(1))),
