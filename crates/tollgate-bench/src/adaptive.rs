@@ -8,6 +8,9 @@ use simulation::{Score, Steering, hours, score, stories};
 use crate::options::Options;
 use crate::report::Table;
 
+/// Chances that our controller was not tuned on: that was done with the first twenty.
+const FIRST_SEED: u64 = 1001;
+
 /// Prints a table for each story.
 pub(crate) fn run(options: &Options) {
     println!(
@@ -21,7 +24,7 @@ pub(crate) fn run(options: &Options) {
         let heads = ["controller", "whole", "5 s after", "then", "p99", "highest limit", "dropped"];
         let mut table = Table::new(heads);
         let all = Steering::all();
-        let scores = score(&story, &all, 1..options.rounds as u64 + 1);
+        let scores = score(&story, &all, FIRST_SEED..FIRST_SEED + options.rounds as u64);
         for (steering, score) in all.iter().zip(&scores) {
             table.row(row(steering.name(), score));
         }
