@@ -1,7 +1,6 @@
 //! The store.
 
 use std::future::Future;
-use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -106,10 +105,7 @@ impl RedisStore {
 
 impl Store for RedisStore {
     async fn run(&self, call: Call<'_>) -> Result<Verdicts, StoreError> {
-        // In a box of its own kind: it goes many calls deep, and whoever waits for it would have a
-        // future whose type the compiler refuses to look through.
-        let run: Pin<Box<dyn Future<Output = _> + Send + '_>> = Box::pin(self.0.modes.run(call));
-        run.await
+        self.0.modes.run(call).await
     }
 
     fn nodes(&self) -> u64 {
