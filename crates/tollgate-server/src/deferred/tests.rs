@@ -179,8 +179,9 @@ fn nodes_take_over_from_one_that_is_silent() {
         alive.look(&other.lines).await.unwrap();
         assert_eq!(other.next("acme", 0), None, "it is another node's");
         assert!(other.queue.begin(sending, 2_500).await.unwrap().is_none());
+        let mut ticks = tokio::time::interval(Duration::from_millis(10));
         while other.next("acme", 0).is_none() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
+            ticks.tick().await;
             alive.look(&other.lines).await.unwrap();
         }
         assert_eq!(other.queue.begin(sending, 3_000).await.unwrap().unwrap().attempt, 2);

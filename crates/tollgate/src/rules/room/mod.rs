@@ -6,7 +6,7 @@
 //!
 //! - **with a slot.** A rate that lets a request pass after a while charges it at once and says
 //!   when. Those moments are kept in [`slots`], and who goes at which of them is up to the
-//!   [order](order) of the line: a head that wakes late delays nobody but itself.
+//!   [order] of the line: a head that wakes late delays nobody but itself.
 //! - **asking again.** For a place of a limit on concurrency nobody knows when it comes free. Who is
 //!   refused stands in line having charged nothing; the first asks again when something may have
 //!   changed, and nobody overtakes it.
