@@ -1,17 +1,17 @@
 //! Nobody knows how many requests a service bears at once: this limit finds out.
 //!
 //! The stub has 12 workers that take 20 ms for a request; what finds none idle queues. The limit
-//! may be anything from 2 to 50, and the clients would always send more. It doubles until a
-//! queue shows in the latency, then comes down to where all workers are busy and nobody queues
-//! for longer than one turn. A minute of virtual time; prints where the limit is:
+//! may be anything from 2 to 50, and the clients would always send more. It grows until a
+//! queue shows in the latency, and stays where all workers are busy and nobody queues for longer
+//! than one turn. A minute of virtual time; prints where the limit is:
 //!
 //! ```text
-//! after  1 s:  2 at a time, 20 ms each
-//! after  3 s:  8 at a time, 20 ms each
-//! after  5 s: 32 at a time, 60 ms each
-//! after 10 s: 23 at a time, 40 ms each
-//! after 20 s: 20 at a time, 40 ms each
-//! after 60 s: 21 at a time, 40 ms each
+//! after  1 s: 19 at a time, 40 ms each
+//! after  3 s: 19 at a time, 40 ms each
+//! after  5 s: 19 at a time, 40 ms each
+//! after 10 s: 19 at a time, 40 ms each
+//! after 20 s: 19 at a time, 40 ms each
+//! after 60 s: 19 at a time, 40 ms each
 //! ```
 
 use std::time::Duration;

@@ -106,6 +106,7 @@ impl Flow {
             state.look_at = state.look_at.max(now + DOUBTED);
         }
         state.heard_at = now;
+        let in_flight = state.beside(now, sample.in_flight);
         let looks = match state.part {
             Part::Looking { before } if !state.drained => {
                 return self.drain(state, now, sample.in_flight, before);
@@ -115,7 +116,7 @@ impl Flow {
         if now < state.settles {
             return; // It began under another limit.
         }
-        state.seen.add(&sample);
+        state.seen.add(&Sample { in_flight, ..sample });
         let (seen, measured) = (state.seen, now.since(state.settles));
         let (enough, least) = match looks {
             true => (SURE, Span::ZERO),

@@ -39,6 +39,9 @@ pub struct FlowState {
     pub(super) began: Time,
     pub(super) settles: Time,
     pub(super) heard_at: Time,
+    /// When the first of those ended that end together, and how many were in flight by then.
+    together_since: Time,
+    together: u64,
     pub(super) careful_until: Time,
     /// When it looked at the service without a queue, and when it will again.
     pub(super) looked_at: Time,
@@ -109,6 +112,8 @@ impl FlowState {
             began: Time::EPOCH,
             settles: Time::EPOCH,
             heard_at: Time::EPOCH,
+            together_since: Time::EPOCH,
+            together: 0,
             careful_until: Time::EPOCH,
             looked_at: Time::EPOCH,
             look_at: Time::EPOCH,
@@ -123,6 +128,17 @@ impl FlowState {
     /// Latency without a queue, as far as known.
     pub fn unloaded(&self) -> Option<Span> {
         Some(self.base).filter(|base| !base.is_zero())
+    }
+
+    /// How many were in flight while a request was, given how many are at its end. Of those that end
+    /// together, as from a service that works in batches, the last would seem to have been alone.
+    pub(super) fn beside(&mut self, now: Time, in_flight: u64) -> u64 {
+        let moment = Span::from_nanos(self.base.as_nanos() / 8);
+        if now.since(self.together_since) > moment {
+            (self.together_since, self.together) = (now, 0);
+        }
+        self.together = self.together.max(in_flight);
+        self.together
     }
 
     /// Sees afresh, once those that began under another limit are through.
