@@ -7,6 +7,8 @@ use crate::{Span, Time};
 const LONGEST: Span = Span::from_secs(3600);
 /// The most in flight that are told from more.
 const MOST: u64 = 1 << 40;
+/// Of so few the limit grows beyond, even if they always end together.
+const FEW: u64 = 4;
 /// The longest a step's effect is waited for.
 pub(super) const SLOWEST: Span = Span::from_secs(2);
 
@@ -133,12 +135,12 @@ impl FlowState {
     /// How many were in flight while a request was, given how many are at its end. Of those that end
     /// together, as from a service that works in batches, the last would seem to have been alone.
     pub(super) fn beside(&mut self, now: Time, in_flight: u64) -> u64 {
-        let moment = Span::from_nanos(self.base.as_nanos() / 8);
+        let moment = Span::from_nanos(self.base.as_nanos() / 16);
         if now.since(self.together_since) > moment {
             (self.together_since, self.together) = (now, 0);
         }
         self.together = self.together.max(in_flight);
-        self.together
+        if self.limit > FEW { self.together } else { in_flight }
     }
 
     /// Sees afresh, once those that began under another limit are through.

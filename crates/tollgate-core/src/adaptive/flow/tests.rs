@@ -61,3 +61,18 @@ fn a_quiet_service_keeps_its_level() {
     }
     assert_eq!((state.limit(), state.unloaded()), (40, Some(Span::from_millis(20))));
 }
+
+/// A service that works in batches: the last of each would seem to have been alone.
+#[test]
+fn those_that_end_together_were_in_flight_together() {
+    let flow = Flow::new(1, 500).unwrap();
+    let mut state = flow.start();
+    for round in 0..500 {
+        let batch = state.limit();
+        let rtt = Span::from_millis(10 * batch.div_ceil(24));
+        for left in (1..=batch).rev() {
+            flow.update(&mut state, at(20 * round), Sample::ok(rtt, left));
+        }
+    }
+    assert!((24..=48).contains(&state.limit()), "{state:?}");
+}
