@@ -49,6 +49,9 @@ pub(crate) trait Courier: Send + Sync + 'static {
     /// What a request was charged and may hold while it is on its way. Dropped, it never went.
     type Leave: Send + 'static;
 
+    /// Whether any rule defers.
+    fn defers(&self) -> bool;
+
     /// What the limiter would say; nothing is charged.
     fn preview(&self, head: &Head) -> impl Future<Output = Option<Decision>> + Send;
 
@@ -79,7 +82,10 @@ pub(crate) async fn replay<C: Courier>(
     let (deferred, drain) = (deferred.clone(), drain.clone());
     if let Queue::Shared(shared) = &deferred.queue {
         let (shared, deferred, drain) = (shared.clone(), deferred.clone(), drain.clone());
-        tokio::spawn(async move { shared.share(&deferred.lines, &drain).await });
+        let courier = courier.clone();
+        tokio::spawn(async move {
+            shared.share(&deferred.lines, &drain, || courier.defers()).await;
+        });
     }
     tokio::spawn(async move {
         let mut begun = begun;

@@ -25,6 +25,8 @@ use crate::unguessable::Unguessable;
 
 /// How often nodes look for something to send.
 const LOOK: Duration = Duration::from_millis(100);
+/// The same where no rule defers: there may be something left of rules that did.
+const LOOK_FOR_REST: Duration = Duration::from_secs(5);
 /// How many requests a node takes at a time.
 const BATCH: &str = "256";
 /// How many a node holds for itself; others may be quicker.
@@ -187,8 +189,9 @@ impl InRedis {
         self.call(&[b"sweep", before.as_bytes()]).await.map(drop)
     }
 
-    /// Looks for something to send until the server closes; then others may have the rest.
-    pub(super) async fn share(&self, lines: &Lines, drain: &Drain) {
+    /// Looks for something to send until the server closes; then others may have the rest. Seldom,
+    /// while no rule `defers`.
+    pub(super) async fn share(&self, lines: &Lines, drain: &Drain, defers: impl Fn() -> bool) {
         let every = (self.0.options.take_over / 3).max(LOOK);
         let mut beaten_ms = 0;
         loop {
@@ -202,8 +205,9 @@ impl InRedis {
             };
             let looked: Result<()> = looked.await;
             self.say(&looked);
+            let is_idle = lines.here() == 0 && !defers();
             tokio::select! {
-                () = tokio::time::sleep(LOOK) => {}
+                () = tokio::time::sleep(if is_idle { LOOK_FOR_REST } else { LOOK }) => {}
                 () = drain.closing() => break,
             }
         }

@@ -66,6 +66,10 @@ impl Gateway {
 impl Courier for Gateway {
     type Leave = Passage;
 
+    fn defers(&self) -> bool {
+        self.context.engine.limiter().rules().defer()
+    }
+
     async fn preview(&self, head: &Head) -> Option<Decision> {
         let arrived = self.arrived(head)?;
         let arrival = self.arrival(&arrived);
