@@ -52,6 +52,7 @@ fn what_is_known_when_a_client_leaves_is_settled() {
     let gateway = start(&rules, &model.upstream);
     let mut client = begin(gateway.address(), 40);
     client.read_head().unwrap();
+    client.read_bytes(67).unwrap();
     drop(client);
     until("it is noticed", || settled(&gateway, "tokens", "refunded") == 1);
     assert_eq!(left(&gateway), 94, "one event of 67 bytes");
