@@ -49,6 +49,7 @@ mod sqlite;
 mod store;
 mod telemetry;
 mod unguessable;
+mod worker;
 
 pub use config::Config;
 pub use server::{Addresses, SAMPLE_RULES, Server, StartError};

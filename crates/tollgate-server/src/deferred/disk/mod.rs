@@ -9,10 +9,8 @@ mod schema;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::Receiver;
 
-use parking_lot::Mutex;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
@@ -20,6 +18,7 @@ use super::item::{Entry, Head, ItemId, NewItem, Summary, Waiting, Wanted};
 use super::options::DeferOptions;
 use super::queue::{Back, Begun, End, QueueError, Result, Which};
 use crate::clock;
+use crate::worker::{Undone, Worker};
 use change::{Bounds, Change, Changed, Kept, Unchanged};
 
 /// Jobs that may wait for the thread; more are told to come back.
@@ -31,14 +30,7 @@ const MOST_ATTEMPTS: usize = 10_000;
 
 /// A way to the thread that has the database. Clones lead to the same one.
 #[derive(Clone, Debug)]
-pub(crate) struct Disk(Arc<Thread>);
-
-#[derive(Debug)]
-struct Thread {
-    /// Empty once the thread is told to end.
-    jobs: Mutex<Option<SyncSender<Job>>>,
-    handle: Mutex<Option<JoinHandle<()>>>,
-}
+pub(crate) struct Disk(Arc<Worker<Job>>);
 
 enum Job {
     Change(Change, oneshot::Sender<Result<Changed>>),
@@ -86,14 +78,10 @@ impl Disk {
     fn start(connection: Connection, bounds: Bounds) -> Result<(Disk, Found), String> {
         let found = look(&connection, &bounds).map_err(|error| error.to_string())?;
         let kept = change::kept(&connection).map_err(|error| error.to_string())?;
-        let (jobs, waiting) = mpsc::sync_channel(JOBS);
         let mut keeper = Keeper { connection, bounds, kept };
-        let handle = thread::Builder::new()
-            .name("tollgate-deferred".into())
-            .spawn(move || keeper.work(&waiting))
-            .map_err(|error| error.to_string())?;
-        let thread = Thread { jobs: Mutex::new(Some(jobs)), handle: Mutex::new(Some(handle)) };
-        Ok((Disk(Arc::new(thread)), found))
+        let work = move |waiting: Receiver<Job>| keeper.work(&waiting);
+        let thread = Worker::start("tollgate-deferred", JOBS, work);
+        Ok((Disk(Arc::new(thread.map_err(|error| error.to_string())?)), found))
     }
 
     /// Lets go of the database, whoever still has a way to it. Blocks the thread.
@@ -103,12 +91,12 @@ impl Disk {
 
     async fn send<T>(&self, job: Job, answer: oneshot::Receiver<Result<T>>) -> Result<T> {
         let gone = || QueueError::Trouble("the server is going down".into());
-        match self.0.jobs.lock().as_ref().ok_or_else(gone)?.try_send(job) {
+        match self.0.send(job) {
             Ok(()) => {}
-            Err(TrySendError::Full(_)) => {
+            Err(Undone::Full) => {
                 return Err(QueueError::Trouble("the disk cannot keep up".into()));
             }
-            Err(TrySendError::Disconnected(_)) => return Err(gone()),
+            Err(Undone::Gone) => return Err(gone()),
         }
         answer.await.unwrap_or_else(|_| Err(gone()))
     }
@@ -293,22 +281,6 @@ fn trouble(error: &rusqlite::Error) -> QueueError {
 
 fn unexpected(changed: &Changed) -> QueueError {
     QueueError::Trouble(format!("the database answered {changed:?}"))
-}
-
-impl Thread {
-    /// Has it finish what waits, and waits for that.
-    fn end(&self) {
-        self.jobs.lock().take();
-        if let Some(handle) = self.handle.lock().take() {
-            let _ = handle.join();
-        }
-    }
-}
-
-impl Drop for Thread {
-    fn drop(&mut self) {
-        self.end();
-    }
 }
 
 #[cfg(test)]

@@ -11,8 +11,8 @@ pub(super) use schema::{revision, set_revision};
 use std::fs::{File, TryLockError};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{self, SyncSender, TrySendError};
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::Receiver;
+use std::thread;
 
 use bytes::Bytes;
 use rusqlite::Connection;
@@ -23,6 +23,7 @@ use super::ServiceError;
 use super::checker::Checker;
 use super::problem::{Problem, Result};
 use crate::bundle::{Bundle, RulesFile};
+use crate::worker::{Undone, Worker};
 
 /// Requests that may wait for the thread; more are told to come back.
 const QUEUE: usize = 256;
@@ -32,15 +33,8 @@ type Job = Box<dyn FnOnce(&mut Keeper) + Send>;
 /// A way to the thread that has the database. Clones lead to the same one.
 #[derive(Clone, Debug)]
 pub(super) struct Db {
-    thread: Arc<Thread>,
+    thread: Arc<Worker<Job>>,
     published: watch::Receiver<Arc<Published>>,
-}
-
-#[derive(Debug)]
-struct Thread {
-    /// Empty once the thread is told to end.
-    jobs: parking_lot::Mutex<Option<SyncSender<Job>>>,
-    handle: parking_lot::Mutex<Option<JoinHandle<()>>>,
 }
 
 /// What limiters fetch: the last revision, ready to be sent.
@@ -94,13 +88,10 @@ impl Db {
             publisher: Publisher { sender, install: None },
             _lock: lock,
         };
-        let (jobs, waiting) = mpsc::sync_channel::<Job>(QUEUE);
-        let body = move || waiting.iter().for_each(|job| job(&mut keeper));
-        let handle = thread::Builder::new().name("tollgate-rules-db".into()).spawn(body);
-        let handle = handle.map_err(|error| wrong(error.to_string()))?;
-        let jobs = parking_lot::Mutex::new(Some(jobs));
-        let handle = parking_lot::Mutex::new(Some(handle));
-        Ok(Db { thread: Arc::new(Thread { jobs, handle }), published })
+        let work = move |waiting: Receiver<Job>| waiting.iter().for_each(|job| job(&mut keeper));
+        let thread = Worker::start("tollgate-rules-db", QUEUE, work);
+        let thread = thread.map_err(|error| wrong(error.to_string()))?;
+        Ok(Db { thread: Arc::new(thread), published })
     }
 
     /// Lets go of the database, whoever still has a way to it.
@@ -137,10 +128,10 @@ impl Db {
     ) -> Result<oneshot::Receiver<Result<T>>> {
         let (sender, answer) = oneshot::channel();
         let job: Job = Box::new(move |keeper| drop(sender.send(job(keeper))));
-        match self.thread.jobs.lock().as_ref().ok_or_else(gone)?.try_send(job) {
+        match self.thread.send(job) {
             Ok(()) => Ok(answer),
-            Err(TrySendError::Full(_)) => Err(Problem::busy("too many requests are waiting")),
-            Err(TrySendError::Disconnected(_)) => Err(gone()),
+            Err(Undone::Full) => Err(Problem::busy("too many requests are waiting")),
+            Err(Undone::Gone) => Err(gone()),
         }
     }
 }
@@ -148,22 +139,6 @@ impl Db {
 /// The thread has ended: only while the service stops, or after a panic.
 fn gone() -> Problem {
     Problem::busy("the rules service is stopping")
-}
-
-impl Thread {
-    /// Has it finish what waits, and waits for that.
-    fn end(&self) {
-        self.jobs.lock().take();
-        if let Some(handle) = self.handle.lock().take() {
-            let _ = handle.join();
-        }
-    }
-}
-
-impl Drop for Thread {
-    fn drop(&mut self) {
-        self.end();
-    }
 }
 
 fn lock(folder: &Path) -> Result<File, ServiceError> {

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tollgate::rules::{BanData, LadderBan};
 
-use super::ending::{Ending, moment, now, rest_ms};
+use super::ending::{Ending, end_of, moment, now, rest_ms};
 use super::{Context, answer, elements, request};
 use crate::rules_service::change;
 use crate::rules_service::db::elements::Stored;
@@ -65,11 +65,6 @@ pub(super) struct Named {
     key: String,
 }
 
-/// The end of a ban, as it is kept.
-fn end_of(what: &BanData) -> Option<Timestamp> {
-    what.until.as_ref()?.parse().ok()
-}
-
 fn by_hand(stored: &Stored<BanData>, now: Timestamp) -> Value {
     let Stored { id, what, at, who, revision } = stored;
     let mut body = json!(what);
@@ -78,7 +73,7 @@ fn by_hand(stored: &Stored<BanData>, now: Timestamp) -> Value {
     body["at"] = json!(at);
     body["who"] = json!(who);
     body["revision"] = json!(revision);
-    body["rest_ms"] = rest_ms(end_of(what), now);
+    body["rest_ms"] = rest_ms(end_of(&what.until), now);
     body
 }
 
@@ -109,7 +104,7 @@ pub(super) async fn list(
 ) -> Result<Response> {
     let now = now(&context);
     let mut stored = elements::all::<BanData>(&context).await?;
-    stored.retain(|stored| end_of(&stored.what).is_none_or(|end| end > now));
+    stored.retain(|stored| end_of(&stored.what.until).is_none_or(|end| end > now));
     let hand = stored.iter().map(|stored| by_hand(stored, now));
     let ladder = of_ladders(&context).await?;
     let mut bans: Vec<Value> = hand.chain(ladder.iter().map(|ban| by_ladder(ban, now))).collect();
@@ -154,7 +149,7 @@ pub(super) async fn add(
     let until = Ending { lasts, until }.at(now)?.map(|end| end.to_string());
     let what = BanData { domain, rule, key, until: until.clone(), reason };
     let request = request(caller, &changing);
-    let is_over = move |what: &BanData| end_of(what).is_some_and(|end| end <= now);
+    let is_over = move |what: &BanData| end_of(&what.until).is_some_and(|end| end <= now);
     let banned =
         context.db.call(move |keeper| change::replace_element(keeper, &request, &what, is_over));
     Ok(elements::added(&banned.await?, json!({ "until": until })))
@@ -183,7 +178,7 @@ pub(super) async fn lift(
     let stored = elements::all::<BanData>(&context).await?;
     let still = stored.iter().filter(|stored| {
         let what = &stored.what;
-        let is_over = end_of(what).is_some_and(|end| end <= now);
+        let is_over = end_of(&what.until).is_some_and(|end| end <= now);
         let same_domain = what.domain.as_ref().zip(domain.as_ref()).is_none_or(|(a, b)| a == b);
         what.rule == *rule && what.key == *key && same_domain && !is_over
     });

@@ -29,6 +29,11 @@ pub(super) fn moment(time: tollgate::Time) -> Timestamp {
     Timestamp::from_nanosecond(i128::from(time.as_nanos())).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
+/// The end of something that is kept; none if it lasts for good.
+pub(super) fn end_of(until: &Option<String>) -> Option<Timestamp> {
+    until.as_ref()?.parse().ok()
+}
+
 /// What is left until a moment, in milliseconds, rounded up; null if there is none.
 pub(super) fn rest_ms(end: Option<Timestamp>, now: Timestamp) -> Value {
     match end {

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tollgate::rules::ModeData;
 
-use super::ending::{Ending, now, rest_ms};
+use super::ending::{Ending, end_of, now, rest_ms};
 use super::{Context, answer, elements, request};
 use crate::rules_service::change;
 use crate::rules_service::db::elements::Stored;
@@ -31,11 +31,6 @@ pub(super) struct ModeRequest {
     reason: Option<String>,
 }
 
-/// The end of a mode, as it is kept.
-fn end_of(what: &ModeData) -> Option<Timestamp> {
-    what.until.as_ref()?.parse().ok()
-}
-
 fn body(stored: &Stored<ModeData>, now: Timestamp) -> Value {
     let Stored { id, what, at, who, revision } = stored;
     let mut body = json!(what);
@@ -43,7 +38,7 @@ fn body(stored: &Stored<ModeData>, now: Timestamp) -> Value {
     body["at"] = json!(at);
     body["who"] = json!(who);
     body["revision"] = json!(revision);
-    body["rest_ms"] = rest_ms(end_of(what), now);
+    body["rest_ms"] = rest_ms(end_of(&what.until), now);
     body
 }
 
@@ -51,7 +46,7 @@ fn body(stored: &Stored<ModeData>, now: Timestamp) -> Value {
 pub(super) async fn list(State(context): State<Context>) -> Result<Response> {
     let now = now(&context);
     let mut all = elements::all::<ModeData>(&context).await?;
-    all.retain(|stored| end_of(&stored.what).is_none_or(|end| end > now));
+    all.retain(|stored| end_of(&stored.what.until).is_none_or(|end| end > now));
     let modes: Vec<Value> = all.iter().map(|stored| body(stored, now)).collect();
     Ok(answer(StatusCode::OK, None, &json!({ "modes": modes })))
 }
@@ -79,7 +74,7 @@ pub(super) async fn set(
     let (domain, rule) = (what.domain.clone(), what.rule.clone());
     let is_replaced = move |known: &ModeData| {
         let is_same = known.rule == rule && known.domain == domain;
-        is_same || end_of(known).is_some_and(|end| end <= now)
+        is_same || end_of(&known.until).is_some_and(|end| end <= now)
     };
     let set = context
         .db
