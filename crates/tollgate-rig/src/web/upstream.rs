@@ -4,6 +4,7 @@ use std::io::{self, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 
 use super::Message;
 
@@ -25,6 +26,8 @@ type Answer = dyn Fn(&Message, &mut TcpStream) -> Next + Send + Sync;
 pub struct Upstream {
     address: SocketAddr,
     inside: Arc<Inside>,
+    /// Who takes connections.
+    listening: Option<JoinHandle<()>>,
 }
 
 struct Inside {
@@ -79,7 +82,7 @@ impl Upstream {
             streams: Mutex::default(),
         });
         let shared = inside.clone();
-        std::thread::spawn(move || {
+        let listening = std::thread::spawn(move || {
             for stream in listener.incoming() {
                 if shared.is_over.load(Ordering::SeqCst) {
                     return;
@@ -89,7 +92,7 @@ impl Upstream {
                 std::thread::spawn(move || shared.serve(stream));
             }
         });
-        Upstream { address, inside }
+        Upstream { address, inside, listening: Some(listening) }
     }
 
     /// Where it listens.
@@ -139,8 +142,12 @@ impl Upstream {
 impl Drop for Upstream {
     fn drop(&mut self) {
         self.inside.is_over.store(true, Ordering::SeqCst);
-        // Wakes who waits for connections, so that the port is free again.
-        let _ = TcpStream::connect(self.address);
+        // Wakes who waits for connections, and waits for the end: a connection that was taken and
+        // never served would be an answer that broke off, not an upstream that is gone.
+        let woken = TcpStream::connect(self.address).is_ok();
+        if let Some(listening) = self.listening.take().filter(|_| woken) {
+            let _ = listening.join();
+        }
         self.cut();
     }
 }
@@ -155,6 +162,11 @@ impl Inside {
         let _ = stream.set_nodelay(true);
         let (Ok(reading), Ok(kept)) = (stream.try_clone(), stream.try_clone()) else { return };
         self.streams.lock().expect("no test panics here").push(kept);
+        if self.is_over.load(Ordering::SeqCst) {
+            // Too late to be cut with the others.
+            let _ = stream.shutdown(Shutdown::Both);
+            return;
+        }
         let mut reading = BufReader::new(Taped { stream: reading, number, inside: self });
         while let Ok(Some(mut request)) = Message::read_head(&mut reading) {
             let holds_back =
