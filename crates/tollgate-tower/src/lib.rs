@@ -74,6 +74,8 @@ mod grpc;
 pub mod headers;
 pub mod json;
 mod layer;
+#[cfg(doctest)]
+mod pages;
 pub mod passage;
 mod peer;
 mod refused;
