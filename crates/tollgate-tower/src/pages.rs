@@ -14,6 +14,7 @@ pages! {
     Adaptive: "over-the-limit/adaptive.md",
     Ban: "over-the-limit/ban.md",
     Count: "over-the-limit/count.md",
+    Dedupe: "over-the-limit/dedupe.md",
     Defer: "over-the-limit/defer.md",
     Fair: "over-the-limit/fair.md",
     Modes: "over-the-limit/modes.md",

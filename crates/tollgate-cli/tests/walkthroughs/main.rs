@@ -32,8 +32,14 @@ macro_rules! pages {
             let tested = ["README.md".to_owned()].into_iter();
             let tested = tested.chain([$(format!("{}.md", stringify!($name))),*]);
             assert_eq!(pages, tested.collect::<Vec<_>>());
+            // Their programs are doctests, which are listed elsewhere.
+            let doctests = root().join("crates/tollgate-tower/src/pages.rs");
+            let doctests = std::fs::read_to_string(doctests).unwrap();
+            for page in [$(stringify!($name)),*] {
+                assert!(doctests.contains(&format!("/{page}.md\"")), "no doctests of {page}");
+            }
         }
     };
 }
 
-pages! { adaptive ban count defer fair modes queue settle shed }
+pages! { adaptive ban count dedupe defer fair modes queue settle shed }
