@@ -1,10 +1,10 @@
-//! The pages of `docs/over-the-limit`, followed to the letter; and rules anywhere in the
+//! The pages of `docs/over-the-limit`, followed to the letter; and rules and links anywhere in the
 //! documentation, which must be right.
 
+mod everywhere;
 mod page;
 mod printed;
 mod reader;
-mod rules;
 
 use page::{Page, Step, root};
 

@@ -1,10 +1,16 @@
-//! Rules in any page of the documentation are right, and keep the promises written beside them.
+//! In any page of the documentation, rules are right and keep the promises written beside them, and
+//! links lead somewhere.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tollgate::Rules;
 
 use crate::page::{Page, root};
+
+/// Every page, from the root of the repository.
+fn documentation() -> impl Iterator<Item = String> {
+    ["README.md", "ARCHITECTURE.md"].map(String::from).into_iter().chain(pages("docs"))
+}
 
 /// Every page below a folder, from the root of the repository.
 fn pages(folder: &str) -> Vec<String> {
@@ -24,7 +30,7 @@ fn pages(folder: &str) -> Vec<String> {
 #[test]
 fn rules_in_the_documentation_are_right() {
     let mut read = 0;
-    for name in ["README.md".to_owned()].into_iter().chain(pages("docs")) {
+    for name in documentation() {
         let page = Page::open(&name);
         // Other programs are configured in YAML as well.
         let blocks = page.of("yaml").filter(|block| block.text.contains("rules:"));
@@ -42,4 +48,25 @@ fn rules_in_the_documentation_are_right() {
         }
     }
     assert!(read >= 12, "{read} blocks are too few: are they not found any more?");
+}
+
+#[test]
+fn links_within_the_repository_lead_somewhere() {
+    let mut followed = 0;
+    for name in documentation() {
+        let text = std::fs::read_to_string(root().join(&name)).unwrap();
+        let links = text.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
+        for (link, _) in links.filter(|(link, _)| !link.contains("://")) {
+            let file = link.split_once('#').map_or(link, |(file, _)| file);
+            let target = if file.is_empty() { root().join(&name) } else { beside(&name, file) };
+            assert!(target.exists(), "{name}: {link} leads nowhere");
+            followed += 1;
+        }
+    }
+    assert!(followed >= 20, "{followed} links are too few: are they not found any more?");
+}
+
+/// A path as a page writes it.
+fn beside(page: &str, path: &str) -> PathBuf {
+    root().join(page).parent().unwrap().join(path)
 }
