@@ -158,6 +158,24 @@ impl Book {
 impl<S: Store> RuleLimiter<S> {
     /// The bans that ladders have given and that are not over, those that end first at first: of
     /// all nodes where they share a store, at most 10,000.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Request};
+    ///
+    /// # futures_lite(async {
+    /// let rules = "rules: [{ name: api, per: user, limit: 1/h, then: 'ban [2h, 1day]' }]";
+    /// let limiter = Limiter::from_rules(rules.parse().unwrap());
+    /// for _ in 0..2 {
+    ///     limiter.decide(&Request::empty().attribute("user", "ann"));
+    /// }
+    /// let bans = limiter.bans().await.unwrap();
+    /// assert_eq!((&*bans[0].rule, &*bans[0].key, bans[0].rung), ("api", "ann", 1));
+    /// # });
+    /// # fn futures_lite(future: impl Future<Output = ()>) {
+    /// #     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    /// #     assert!(std::pin::pin!(future).poll(&mut context).is_ready());
+    /// # }
+    /// ```
     pub async fn bans(&self) -> Result<Vec<LadderBan>, StoreError> {
         let now = self.0.clock.now();
         let mut bans = match self.0.store.note(Note::All).await? {

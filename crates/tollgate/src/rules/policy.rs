@@ -156,7 +156,30 @@ impl Default for Then {
     }
 }
 
-/// Whether a rule's refusals count.
+/// Whether a rule's refusals count. [`ModeData`](super::ModeData) changes it while running.
+///
+/// ```
+/// use tollgate::{Limiter, Request};
+///
+/// let limiter = Limiter::from_rules("
+/// rules:
+///   - { name: asleep, route: /asleep, per: user, limit: 1/h, mode: off }
+///   - { name: watched, route: /watched, per: user, limit: 1/h, mode: shadow }
+///   - { name: tried, route: /tried, per: user, limit: 1/h, mode: enforce 10% }
+/// ".parse()?);
+/// let second = |path, user| {
+///     let request = Request::new("GET", path).attribute("user", user);
+///     assert!(limiter.decide(&request).allowed);
+///     limiter.decide(&request)
+/// };
+/// let asleep = second("/asleep", 0);
+/// assert!(asleep.allowed && !asleep.shadow_denied());
+/// let watched = second("/watched", 0);
+/// assert!(watched.allowed && watched.shadow_denied());
+/// let refused = (0..1_000).filter(|user| !second("/tried", *user).allowed).count();
+/// assert!((50..150).contains(&refused)); // about a hundred
+/// # Ok::<(), tollgate::rules::Diagnostics>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
     /// They do.
