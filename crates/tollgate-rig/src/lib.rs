@@ -33,6 +33,7 @@ mod web;
 
 pub use cluster::Cluster;
 pub use flavour::Flavour;
+pub use ports::Port;
 pub use proxy::Proxy;
 pub use redis::Redis;
 pub use resp::{Client, Reply};
