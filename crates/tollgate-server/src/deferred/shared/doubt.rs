@@ -28,7 +28,7 @@ const MOST: usize = 10_000;
 pub(super) struct Unheard(Mutex<VecDeque<ItemId>>);
 
 impl Unheard {
-    fn note(&self, id: ItemId) {
+    pub(super) fn note(&self, id: ItemId) {
         let mut ids = self.0.lock();
         if ids.len() == MOST {
             ids.pop_front();

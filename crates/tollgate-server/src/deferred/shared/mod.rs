@@ -306,3 +306,6 @@ impl InRedis {
 fn trouble(error: &StoreError) -> QueueError {
     QueueError::Trouble(format!("the shared store: {error}"))
 }
+
+#[cfg(test)]
+mod tests;
