@@ -1,7 +1,6 @@
 //! Deciding a request and waiting until it may go on.
 
 use std::pin::pin;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tollgate_core::Time;
@@ -16,6 +15,7 @@ use crate::rules::Request;
 use crate::rules::decide::{Charging, decide};
 use crate::rules::decision::{Decision, Reason};
 use crate::rules::limiter::{RuleLimiter, Shared};
+use crate::sync::Ordering;
 use crate::{MemoryStore, Store};
 
 /// A request that may go on later: it was given a turn, or may ask again. Dropped, it has left, and

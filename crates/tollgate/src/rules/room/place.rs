@@ -3,7 +3,6 @@
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker, ready};
 
 use tollgate_core::{Span, Time};
@@ -16,6 +15,7 @@ use crate::clock::Sleep;
 use crate::rules::decision::Decision;
 use crate::rules::held::Held;
 use crate::rules::limiter::Shared;
+use crate::sync::Ordering;
 
 /// Somebody else may free something at a shared store: asks again after at least half of this.
 const OFTEN: Span = Span::from_millis(50);
