@@ -2,6 +2,7 @@
 
 mod model;
 mod threads;
+mod upstreams;
 mod visitors;
 
 use std::time::Duration;

@@ -55,6 +55,13 @@ impl<S: Store> Drop for Charge<'_, S> {
 }
 
 impl Rooms {
+    /// Whether anything is to be given back. One for each that comes keeps up with those who leave,
+    /// and holds nobody up for long.
+    #[inline]
+    pub(super) fn owe(&self) -> bool {
+        self.owes.load(Ordering::Relaxed) > 0
+    }
+
     fn give_back_soon(&self, held: Held) {
         self.owes.fetch_add(1, Ordering::Relaxed);
         self.unreturned.lock().push(held);

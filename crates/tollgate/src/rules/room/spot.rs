@@ -26,18 +26,61 @@ pub(crate) enum Turn {
     Asked,
     /// It arrives and would stand in line: not past those who do already.
     Arrives,
+    /// The same, if its upstream is free: otherwise it goes to another one.
+    ArrivesIfFree,
     /// It stood in line for so long.
     Waited(Duration),
 }
 
 impl Turn {
-    /// How long it has waited.
-    pub(crate) fn waited(self) -> Duration {
+    /// Whether it is not to overtake those who stand in line.
+    #[inline]
+    pub(crate) fn is_behind_others(self) -> bool {
+        matches!(self, Turn::Arrives | Turn::ArrivesIfFree)
+    }
+
+    /// For how long it may still be held back by a rule that has so much patience.
+    #[inline]
+    pub(crate) fn patience_left(self, rule: &Rule, patience: Duration) -> Duration {
         match self {
-            Turn::Waited(waited) => waited,
-            Turn::Asked | Turn::Arrives => Duration::ZERO,
+            Turn::Asked | Turn::Arrives => patience,
+            Turn::ArrivesIfFree if rule.counts_by_upstream() => Duration::ZERO,
+            Turn::ArrivesIfFree => patience,
+            Turn::Waited(waited) => patience.saturating_sub(waited),
         }
     }
+
+    /// Whether a refusal is the last word: not if it is to ask about another upstream, or stands in
+    /// line.
+    pub(crate) fn is_last_word(
+        self,
+        decision: &Decision,
+        rules: &Compiled,
+        patience: Duration,
+    ) -> bool {
+        let waited = match self {
+            Turn::Asked => return true,
+            Turn::ArrivesIfFree if decision.is_about_upstream() => return false,
+            Turn::Arrives | Turn::ArrivesIfFree => Duration::ZERO,
+            Turn::Waited(waited) => waited,
+        };
+        !stands_in_line(decision, rules, patience, waited)
+    }
+}
+
+/// Whether a request that was refused so waits for a place. A rate has given no turn that is near
+/// enough: asking again would not change that.
+fn stands_in_line(
+    decision: &Decision,
+    rules: &Compiled,
+    patience: Duration,
+    waited: Duration,
+) -> bool {
+    let is_patient = |rule: u32| rules.rules[rule as usize].then.patience().max(patience) > waited;
+    let mut refused = decision.limits.iter().filter(|it| it.enforced && !it.verdict.allowed);
+    decision.reason == Reason::OverLimit
+        && decision.rule.is_some_and(is_patient)
+        && refused.all(|limit| is_place(limit) && is_patient(limit.rule))
 }
 
 /// A place to stand.
@@ -98,17 +141,11 @@ impl<S: Store> Waiting<'_, '_, S> {
     }
 
     fn line(&self, rules: &Arc<Compiled>, decision: &Decision, now: Time) -> Option<Spot> {
-        if decision.reason != Reason::OverLimit {
+        let waited = now.since(self.began).into();
+        if !stands_in_line(decision, rules, self.request.patience, waited) {
             return None;
         }
-        // A rate has given no turn that is near enough: asking again would not change that.
-        let mut refused = decision.limits.iter().filter(|it| it.enforced && !it.verdict.allowed);
-        let waited = Duration::from(now.since(self.began));
-        let is_patient = |rule: u32| self.patience(&rules.rules[rule as usize]) > waited;
         let rule = decision.rule?;
-        if !refused.all(|limit| is_place(limit) && is_patient(limit.rule)) || !is_patient(rule) {
-            return None;
-        }
         let newcomer = self.newcomer(rules, rule, decision.key.as_deref()?);
         let passes_at = decision.retry_after.map(|span| now + span.into());
         let kind = Kind::Line(Again { at: passes_at, passes_at });
