@@ -150,7 +150,7 @@ impl<'d> Demands<'d> {
             LineKind::Once => (Span::ZERO, Consistency::Strict),
             _ => {
                 let patience = rule.then.patience().max(self.patience);
-                (self.turn.patience_left(rule, patience).into(), rule.consistency)
+                (self.turn.patience_left(rule, line, patience.into()), rule.consistency)
             }
         };
         let key = Key::Bytes(&self.keys[line.key.clone()]);

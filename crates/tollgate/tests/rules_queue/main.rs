@@ -1,5 +1,6 @@
 //! Requests that stand in line, under virtual time.
 
+mod asked;
 mod model;
 mod threads;
 mod upstreams;

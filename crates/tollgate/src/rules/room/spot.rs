@@ -3,21 +3,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate_core::{Span, Time};
+use tollgate_core::{Meter, Span, Time};
 
 use super::newcomer::{Again, Newcomer};
 use super::places_of;
 use crate::Store;
 use crate::limit::{AlgorithmName, Engine};
 use crate::rules::Request;
-use crate::rules::compiled::{Compiled, Rule};
+use crate::rules::compiled::{Bound, Compiled, Rule};
 use crate::rules::decision::{Decision, LimitState, Reason};
-use crate::rules::demand::write_part;
+use crate::rules::demand::{Line, write_part};
 use crate::rules::expr::On;
 use crate::rules::facts::Facts;
 use crate::rules::held::HeldLine;
 use crate::rules::key::{KeyBytes, KeyWriter};
 use crate::rules::limiter::Shared;
+use crate::rules::policy::{Queue, Then};
 
 /// On what occasion a request is decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,12 +42,13 @@ impl Turn {
 
     /// For how long it may still be held back by a rule that has so much patience.
     #[inline]
-    pub(crate) fn patience_left(self, rule: &Rule, patience: Duration) -> Duration {
-        match self {
-            Turn::Asked | Turn::Arrives => patience,
-            Turn::ArrivesIfFree if rule.counts_by_upstream() => Duration::ZERO,
-            Turn::ArrivesIfFree => patience,
-            Turn::Waited(waited) => patience.saturating_sub(waited),
+    pub(crate) fn patience_left(self, rule: &Rule, line: &Line<'_>, patience: Span) -> Span {
+        match (self, &rule.then) {
+            (Turn::Asked, Then::Queue(queue)) => patience.min(longest_line(queue, line)),
+            (Turn::Asked | Turn::Arrives, _) => patience,
+            (Turn::ArrivesIfFree, _) if rule.counts_by_upstream() => Span::ZERO,
+            (Turn::ArrivesIfFree, _) => patience,
+            (Turn::Waited(waited), _) => patience - waited.into(),
         }
     }
 
@@ -66,6 +68,17 @@ impl Turn {
         };
         !stands_in_line(decision, rules, patience, waited)
     }
+}
+
+/// How long the last of a full line would have to wait, where time tells how many stand in it: who
+/// is told to wait stands in no room, but its turn is taken.
+#[cold]
+fn longest_line(queue: &Queue, line: &Line<'_>) -> Span {
+    let meter = steady(line.bound).filter(|_| line.cost == 1);
+    meter.map_or(Span::MAX, |meter| {
+        let (nanos, part) = meter.time_of(queue.places);
+        Span::from_nanos(nanos.saturating_add(u64::from(part > 0)))
+    })
 }
 
 /// Whether a request that was refused so waits for a place. A rate has given no turn that is near
@@ -199,8 +212,11 @@ pub(super) fn is_place(limit: &LimitState) -> bool {
 
 /// How long a cost takes to come back, where that does not depend on when.
 fn takes(line: &HeldLine) -> Option<Span> {
-    let Engine::Meter(meter) = line.bound.limit.engine() else { return None };
+    steady(&line.bound).map(|meter| Span::from_nanos(meter.time_of(line.cost).0))
+}
+
+fn steady(bound: &Bound) -> Option<&Meter> {
+    let Engine::Meter(meter) = bound.limit.engine() else { return None };
     let parts = meter.parts();
-    let is_steady = parts.interval.is_none() && !parts.pays_later;
-    is_steady.then(|| Span::from_nanos(meter.time_of(line.cost).0))
+    (parts.interval.is_none() && !parts.pays_later).then_some(meter)
 }
