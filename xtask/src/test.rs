@@ -73,8 +73,6 @@ fn doctests() -> Result<Count> {
 /// A build of its own: `--cfg shuttle` swaps the atomics and locks of the library.
 fn interleavings() -> Result<Count> {
     let shuttle = &mut sh::cargo(&["test", "--package", "tollgate", "--test", "shuttle"]);
-    // Without rules: they take no locks, and their dependencies take long to build.
-    shuttle.arg("--no-default-features");
     shuttle.args(["--target-dir", "target/shuttle"]).env("RUSTFLAGS", "--cfg shuttle");
     let (ok, text) = sh::tee(shuttle, Stream::Stdout)?;
     counted("cargo test --test shuttle", ok, libtest_count(&text))

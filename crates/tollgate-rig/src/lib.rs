@@ -41,4 +41,4 @@ pub use sentinels::Sentinels;
 pub use setup::Setup;
 pub use tls::Certificates;
 pub use wait::until;
-pub use web::{Message, Next, Upstream, WebClient};
+pub use web::{Message, Next, Upstream, WebClient, Workers};

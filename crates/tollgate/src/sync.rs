@@ -5,8 +5,12 @@
 
 #[cfg(not(shuttle))]
 mod imp {
+    #[cfg(feature = "rules")]
+    pub(crate) use parking_lot::RwLock;
     pub(crate) use parking_lot::{Mutex, MutexGuard};
     pub(crate) use std::hint::spin_loop;
+    #[cfg(feature = "rules")]
+    pub(crate) use std::sync::atomic::AtomicUsize;
     pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
     pub(crate) use std::thread::yield_now;
 
@@ -20,6 +24,8 @@ mod imp {
 #[cfg(shuttle)]
 mod imp {
     pub(crate) use shuttle::hint::spin_loop;
+    #[cfg(feature = "rules")]
+    pub(crate) use shuttle::sync::atomic::AtomicUsize;
     pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicU64, Ordering};
     pub(crate) use shuttle::thread::yield_now;
 
@@ -39,6 +45,22 @@ mod imp {
 
         pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
             self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        }
+    }
+
+    /// The same of its lock for many readers.
+    #[cfg(feature = "rules")]
+    #[derive(Debug, Default)]
+    pub(crate) struct RwLock<T>(shuttle::sync::RwLock<T>);
+
+    #[cfg(feature = "rules")]
+    impl<T> RwLock<T> {
+        pub(crate) fn read(&self) -> shuttle::sync::RwLockReadGuard<'_, T> {
+            self.0.read().unwrap_or_else(|poisoned| poisoned.into_inner())
+        }
+
+        pub(crate) fn write(&self) -> shuttle::sync::RwLockWriteGuard<'_, T> {
+            self.0.write().unwrap_or_else(|poisoned| poisoned.into_inner())
         }
     }
 }

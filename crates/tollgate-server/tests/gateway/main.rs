@@ -1,6 +1,7 @@
 //! The gateway, through real sockets, in front of an upstream that keeps what it was sent.
 
 mod adapting;
+mod aiming;
 mod bypass;
 mod clients;
 mod deferred;
@@ -8,6 +9,7 @@ mod ending;
 mod failing;
 mod frames;
 mod life;
+mod neighbour;
 mod nginx;
 mod passing;
 #[path = "../doors/support/programs.rs"]

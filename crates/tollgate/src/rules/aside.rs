@@ -5,7 +5,7 @@ use tollgate_core::{Span, Verdict};
 
 use super::decide::{Asked, Charging};
 use super::decision::Decision;
-use super::demand::LineKind;
+use super::demand::{Demands, LineKind};
 use super::limiter::Shared;
 use crate::store::{Action, Store};
 
@@ -48,9 +48,11 @@ impl<S: Store> Asked<'_, '_, S> {
         }
     }
 
-    /// A request was refused: that may have consequences.
+    /// A request was refused: that may have consequences, once for each request.
     pub(super) async fn refused(&self, limiter: &Shared<S>, decision: &mut Decision) {
-        if self.charging == Charging::Real {
+        let Demands { turn, patience, .. } = *self.demands;
+        let is_last_word = turn.is_last_word(decision, &self.domain.compiled, patience);
+        if self.charging == Charging::Real && is_last_word {
             self.climb(limiter, decision).await;
         }
     }

@@ -62,7 +62,7 @@ pub(crate) async fn decide<S: Store>(
             let facts = Facts::new(request, &rules.trust);
             demand::find(domain, &facts, now, &mut demands)
         };
-        demands.waited = turn.waited();
+        demands.turn = turn;
         let (allowed, reason, code, rule) = match matched {
             Matched::Nothing => match rules.unmatched {
                 Unmatched::Allow => (true, Reason::Unmatched, 200, None),
@@ -85,7 +85,7 @@ pub(crate) async fn decide<S: Store>(
                     *decision = refused;
                     return;
                 }
-                if turn == Turn::Arrives
+                if turn.is_behind_others()
                     && limiter.rooms.are_in_use()
                     && let Some(refused) = limiter.rooms.gate(domain, &demands)
                 {

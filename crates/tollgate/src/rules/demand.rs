@@ -16,6 +16,7 @@ use super::ladder;
 use super::matcher::Hit;
 use super::policy::{Mode, Priority, Then};
 use super::request::Follow;
+use super::room::Turn;
 use crate::{Check, Consistency, Former, Key, Reserve};
 use build::{Added, Builder};
 
@@ -114,8 +115,8 @@ pub(crate) struct Demands<'d> {
     pub(crate) patience: Duration,
     /// Who asks for its outcome.
     pub(crate) follow: Follow,
-    /// How long it was held back already.
-    pub(crate) waited: Duration,
+    /// On what occasion it asks.
+    pub(crate) turn: Turn,
 }
 
 impl<'d> Demands<'d> {
@@ -129,7 +130,7 @@ impl<'d> Demands<'d> {
             is_fair: false,
             patience: Duration::ZERO,
             follow: Follow::ByRules,
-            waited: Duration::ZERO,
+            turn: Turn::Asked,
         }
     }
 
@@ -149,7 +150,7 @@ impl<'d> Demands<'d> {
             LineKind::Once => (Span::ZERO, Consistency::Strict),
             _ => {
                 let patience = rule.then.patience().max(self.patience);
-                (patience.saturating_sub(self.waited).into(), rule.consistency)
+                (self.turn.patience_left(rule, line, patience.into()), rule.consistency)
             }
         };
         let key = Key::Bytes(&self.keys[line.key.clone()]);

@@ -84,7 +84,7 @@ impl<S: Store> Asked<'_, '_, S> {
             is_fair: false,
             patience: self.demands.patience,
             follow: self.demands.follow,
-            waited: self.demands.waited,
+            turn: self.demands.turn,
         };
         let asked = Asked {
             store: &local.store,

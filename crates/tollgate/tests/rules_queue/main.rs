@@ -1,7 +1,9 @@
 //! Requests that stand in line, under virtual time.
 
+mod asked;
 mod model;
 mod threads;
+mod upstreams;
 mod visitors;
 
 use std::time::Duration;

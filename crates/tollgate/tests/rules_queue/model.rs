@@ -10,10 +10,10 @@ use crate::visitors::Visitors;
 const USERS: [&str; 3] = ["ann", "bob", "cid"];
 
 /// Numbers that are the same every time.
-struct Dice(u64);
+pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
-    fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;

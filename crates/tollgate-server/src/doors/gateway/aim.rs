@@ -27,13 +27,11 @@ impl Visitor {
             }
             let aimed = arrival.clone().attribute(UPSTREAM, upstreams.name(number));
             // Nobody stands in line for one upstream while another has room.
-            let is_last = !upstreams.has_another(&tried);
-            let decision = match is_last {
-                true => engine.limiter().admit(&aimed.request()).await,
-                false => engine.limiter().ask(&aimed.request()).await,
+            let decision = match upstreams.has_another(&tried) {
+                true => engine.limiter().admit_if_free(&aimed.request()).await,
+                false => Some(engine.limiter().admit(&aimed.request()).await),
             };
-            let is_full = !decision.allowed && decision.is_about_upstream();
-            if !is_full || is_last {
+            if let Some(decision) = decision {
                 let took = engine.clock().now().since(before) - Span::from(decision.wait);
                 engine.tell(DoorName::Gateway, &decision, 1, took);
                 return (aimed, decision, number);

@@ -1,5 +1,7 @@
 //! The decision calls and what they answer.
 
+use std::time::Duration;
+
 use serde_json::json;
 use tollgate::testing::ManualClock;
 
@@ -46,9 +48,9 @@ fn the_sixth_login_is_refused() {
             }],
         })
     );
-    clock.advance(std::time::Duration::from_millis(retry - 1));
+    clock.advance(Duration::from_millis(retry - 1));
     assert_eq!(client.post("/v1/check", LOGIN).json()["retry_after_ms"], 1, "rounded up, never 0");
-    clock.advance(std::time::Duration::from_millis(1));
+    clock.advance(Duration::from_millis(1));
     assert_eq!(client.post("/v1/check", LOGIN).json()["allowed"], true);
 }
 
@@ -87,6 +89,22 @@ fn who_must_wait_is_told_how_long() {
     let waits: Vec<_> =
         (0..4).map(|_| client.post("/v1/check", search).json()["wait_ms"].clone()).collect();
     assert_eq!(json!(waits), json!([null, null, 500, 1000]));
+}
+
+#[test]
+fn no_more_are_told_to_wait_than_a_line_has_places() {
+    let rule = "{ name: even, limit: 5/s leaky burst 1, then: queue 3 up to 2s }";
+    let (server, clock) = still(&format!("domain: shop\nrules: [{rule}]"));
+    let mut client = Client::connect(server.http());
+    let mut ask = || {
+        let answer = client.post("/v1/check", r#"{"domain":"shop"}"#).json();
+        (answer["allowed"] == true, answer["wait_ms"].as_u64().unwrap_or(0))
+    };
+    let said = [(); 5].map(|()| ask());
+    assert_eq!(said, [(true, 0), (true, 200), (true, 400), (true, 600), (false, 0)]);
+    // Who was told to wait stands in line no longer once its time has come.
+    clock.advance(Duration::from_millis(200));
+    assert_eq!([ask(), ask()], [(true, 600), (false, 0)]);
 }
 
 #[test]

@@ -102,6 +102,23 @@ fn costs_and_waits_are_told() {
 }
 
 #[test]
+fn no_more_are_told_to_wait_than_a_line_has_places() {
+    let rule = "{ name: even, limit: 5/s leaky burst 1, then: queue 1 up to 2s }";
+    let clock = ManualClock::new();
+    let server = start_with(&format!("domain: shop\nrules: [{rule}]"), |config| {
+        config.clock = Some((&clock).into());
+    });
+    let mut client = Client::connect(server.resp());
+    let mut waits = || {
+        let answer = client.ask(&["TG.CHECK", "shop"]);
+        (answer.field("allowed").clone(), answer.field("wait_ms").clone())
+    };
+    let said = [(); 3].map(|()| waits());
+    let told = |allowed, wait| (Reply::Int(allowed), Reply::Int(wait));
+    assert_eq!(said, [told(1, 0), told(1, 200), told(0, 0)]);
+}
+
+#[test]
 fn what_is_wrong_is_said_in_one_line() {
     let server = start(RULES);
     let mut client = Client::connect(server.resp());

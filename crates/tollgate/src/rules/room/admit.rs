@@ -1,7 +1,6 @@
 //! Deciding a request and waiting until it may go on.
 
 use std::pin::pin;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tollgate_core::Time;
@@ -52,8 +51,7 @@ impl<S: Store> RuleLimiter<S> {
     /// # }));
     /// ```
     pub async fn admit(&self, request: &Request<'_>) -> Decision {
-        if self.0.rooms.owes.load(Ordering::Relaxed) > 0 {
-            // One for each that comes keeps up with those who leave, and holds nobody up for long.
+        if self.0.rooms.owe() {
             Box::pin(return_one(&self.0)).await;
         }
         let mut decision = Decision::none();
@@ -64,6 +62,44 @@ impl<S: Store> RuleLimiter<S> {
             true => {
                 let began = self.0.clock.now();
                 Box::pin(wait(&self.0, request, decision, began)).await
+            }
+        }
+    }
+
+    /// [`admit`](RuleLimiter::admit) for who may choose among upstreams: none if it is only the
+    /// upstream of this request that is full, or that others stand in line for. Nothing is charged
+    /// then, nobody waits, and it is no refusal yet: the next upstream is to be asked about, and the
+    /// last one by [`admit`](RuleLimiter::admit).
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Request};
+    ///
+    /// # let block_on = |future: std::pin::Pin<Box<dyn Future<Output = ()>>>| {
+    /// #     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    /// #     let mut future = future;
+    /// #     assert!(future.as_mut().poll(&mut context).is_ready());
+    /// # };
+    /// # block_on(Box::pin(async {
+    /// let rules = "rules: [{ name: up, per: upstream, limit: 1 concurrent, then: queue 9 up to 1s }]";
+    /// let limiter = Limiter::from_rules(rules.parse().unwrap());
+    /// let to = |upstream: &'static str| Request::new("GET", "/").attribute("upstream", upstream);
+    /// assert!(limiter.admit_if_free(&to("http://a")).await.is_some_and(|it| it.allowed));
+    /// assert!(limiter.admit_if_free(&to("http://a")).await.is_none());
+    /// assert!(limiter.admit(&to("http://b")).await.allowed);
+    /// # }));
+    /// ```
+    pub async fn admit_if_free(&self, request: &Request<'_>) -> Option<Decision> {
+        if self.0.rooms.owe() {
+            Box::pin(return_one(&self.0)).await;
+        }
+        let mut decision = Decision::none();
+        decide(&self.0, request, Charging::Real, Turn::ArrivesIfFree, &mut decision).await;
+        match decision.may_wait(request) {
+            _ if !decision.allowed && decision.is_about_upstream() => None,
+            false => Some(decision),
+            true => {
+                let began = self.0.clock.now();
+                Some(Box::pin(wait(&self.0, request, decision, began)).await)
             }
         }
     }

@@ -26,9 +26,6 @@ mod slots;
 mod spot;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use parking_lot::{Mutex, RwLock};
 
 pub use admit::Waits;
 pub(super) use place::return_all;
@@ -39,6 +36,7 @@ use super::decision::{Decision, Reason};
 use super::demand::Demands;
 use super::held::{Held, HeldLine};
 use super::policy::Then;
+use crate::sync::{AtomicUsize, Mutex, Ordering, RwLock};
 use inside::{Inside, Wakes};
 
 /// All rooms that somebody is in.

@@ -3,7 +3,6 @@
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker, ready};
 
 use tollgate_core::{Span, Time};
@@ -16,6 +15,7 @@ use crate::clock::Sleep;
 use crate::rules::decision::Decision;
 use crate::rules::held::Held;
 use crate::rules::limiter::Shared;
+use crate::sync::Ordering;
 
 /// Somebody else may free something at a shared store: asks again after at least half of this.
 const OFTEN: Span = Span::from_millis(50);
@@ -55,6 +55,13 @@ impl<S: Store> Drop for Charge<'_, S> {
 }
 
 impl Rooms {
+    /// Whether anything is to be given back. One for each that comes keeps up with those who leave,
+    /// and holds nobody up for long.
+    #[inline]
+    pub(super) fn owe(&self) -> bool {
+        self.owes.load(Ordering::Relaxed) > 0
+    }
+
     fn give_back_soon(&self, held: Held) {
         self.owes.fetch_add(1, Ordering::Relaxed);
         self.unreturned.lock().push(held);

@@ -3,21 +3,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate_core::{Span, Time};
+use tollgate_core::{Meter, Span, Time};
 
 use super::newcomer::{Again, Newcomer};
 use super::places_of;
 use crate::Store;
 use crate::limit::{AlgorithmName, Engine};
 use crate::rules::Request;
-use crate::rules::compiled::{Compiled, Rule};
+use crate::rules::compiled::{Bound, Compiled, Rule};
 use crate::rules::decision::{Decision, LimitState, Reason};
-use crate::rules::demand::write_part;
+use crate::rules::demand::{Line, write_part};
 use crate::rules::expr::On;
 use crate::rules::facts::Facts;
 use crate::rules::held::HeldLine;
 use crate::rules::key::{KeyBytes, KeyWriter};
 use crate::rules::limiter::Shared;
+use crate::rules::policy::{Queue, Then};
 
 /// On what occasion a request is decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,18 +27,73 @@ pub(crate) enum Turn {
     Asked,
     /// It arrives and would stand in line: not past those who do already.
     Arrives,
+    /// The same, if its upstream is free: otherwise it goes to another one.
+    ArrivesIfFree,
     /// It stood in line for so long.
     Waited(Duration),
 }
 
 impl Turn {
-    /// How long it has waited.
-    pub(crate) fn waited(self) -> Duration {
-        match self {
-            Turn::Waited(waited) => waited,
-            Turn::Asked | Turn::Arrives => Duration::ZERO,
+    /// Whether it is not to overtake those who stand in line.
+    #[inline]
+    pub(crate) fn is_behind_others(self) -> bool {
+        matches!(self, Turn::Arrives | Turn::ArrivesIfFree)
+    }
+
+    /// For how long it may still be held back by a rule that has so much patience.
+    #[inline]
+    pub(crate) fn patience_left(self, rule: &Rule, line: &Line<'_>, patience: Span) -> Span {
+        match (self, &rule.then) {
+            (Turn::Asked, Then::Queue(queue)) => patience.min(longest_line(queue, line)),
+            (Turn::Asked | Turn::Arrives, _) => patience,
+            (Turn::ArrivesIfFree, _) if rule.counts_by_upstream() => Span::ZERO,
+            (Turn::ArrivesIfFree, _) => patience,
+            (Turn::Waited(waited), _) => patience - waited.into(),
         }
     }
+
+    /// Whether a refusal is the last word: not if it is to ask about another upstream, or stands in
+    /// line.
+    pub(crate) fn is_last_word(
+        self,
+        decision: &Decision,
+        rules: &Compiled,
+        patience: Duration,
+    ) -> bool {
+        let waited = match self {
+            Turn::Asked => return true,
+            Turn::ArrivesIfFree if decision.is_about_upstream() => return false,
+            Turn::Arrives | Turn::ArrivesIfFree => Duration::ZERO,
+            Turn::Waited(waited) => waited,
+        };
+        !stands_in_line(decision, rules, patience, waited)
+    }
+}
+
+/// How long the last of a full line would have to wait, where time tells how many stand in it: who
+/// is told to wait stands in no room, but its turn is taken.
+#[cold]
+fn longest_line(queue: &Queue, line: &Line<'_>) -> Span {
+    let meter = steady(line.bound).filter(|_| line.cost == 1);
+    meter.map_or(Span::MAX, |meter| {
+        let (nanos, part) = meter.time_of(queue.places);
+        Span::from_nanos(nanos.saturating_add(u64::from(part > 0)))
+    })
+}
+
+/// Whether a request that was refused so waits for a place. A rate has given no turn that is near
+/// enough: asking again would not change that.
+fn stands_in_line(
+    decision: &Decision,
+    rules: &Compiled,
+    patience: Duration,
+    waited: Duration,
+) -> bool {
+    let is_patient = |rule: u32| rules.rules[rule as usize].then.patience().max(patience) > waited;
+    let mut refused = decision.limits.iter().filter(|it| it.enforced && !it.verdict.allowed);
+    decision.reason == Reason::OverLimit
+        && decision.rule.is_some_and(is_patient)
+        && refused.all(|limit| is_place(limit) && is_patient(limit.rule))
 }
 
 /// A place to stand.
@@ -98,17 +154,11 @@ impl<S: Store> Waiting<'_, '_, S> {
     }
 
     fn line(&self, rules: &Arc<Compiled>, decision: &Decision, now: Time) -> Option<Spot> {
-        if decision.reason != Reason::OverLimit {
+        let waited = now.since(self.began).into();
+        if !stands_in_line(decision, rules, self.request.patience, waited) {
             return None;
         }
-        // A rate has given no turn that is near enough: asking again would not change that.
-        let mut refused = decision.limits.iter().filter(|it| it.enforced && !it.verdict.allowed);
-        let waited = Duration::from(now.since(self.began));
-        let is_patient = |rule: u32| self.patience(&rules.rules[rule as usize]) > waited;
         let rule = decision.rule?;
-        if !refused.all(|limit| is_place(limit) && is_patient(limit.rule)) || !is_patient(rule) {
-            return None;
-        }
         let newcomer = self.newcomer(rules, rule, decision.key.as_deref()?);
         let passes_at = decision.retry_after.map(|span| now + span.into());
         let kind = Kind::Line(Again { at: passes_at, passes_at });
@@ -162,8 +212,11 @@ pub(super) fn is_place(limit: &LimitState) -> bool {
 
 /// How long a cost takes to come back, where that does not depend on when.
 fn takes(line: &HeldLine) -> Option<Span> {
-    let Engine::Meter(meter) = line.bound.limit.engine() else { return None };
+    steady(&line.bound).map(|meter| Span::from_nanos(meter.time_of(line.cost).0))
+}
+
+fn steady(bound: &Bound) -> Option<&Meter> {
+    let Engine::Meter(meter) = bound.limit.engine() else { return None };
     let parts = meter.parts();
-    let is_steady = parts.interval.is_none() && !parts.pays_later;
-    is_steady.then(|| Span::from_nanos(meter.time_of(line.cost).0))
+    (parts.interval.is_none() && !parts.pays_later).then_some(meter)
 }

@@ -1,33 +1,15 @@
-//! Interleavings no stress test would meet, walked through by a model checker.
-//!
-//! `RUSTFLAGS="--cfg shuttle" cargo test -p tollgate --test shuttle`. The table then begins with
-//! two lines, so that a handful of keys makes it split lines and chain overflow lines.
-#![cfg(shuttle)]
+//! Threads that charge, change, sweep and give back what limiters and the memory store count.
 
-mod support;
-
-use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::sync::Arc;
-use shuttle::{Config, Runner, thread};
-use support::{block_on, limit};
 use tollgate::testing::ManualClock;
 use tollgate::{
     Action, Bucket, Call, Carry, Check, KeyedLimiter, Limiter, MemoryStore, Settled, Store,
 };
 
-const RUNS: usize = 800;
-const BUCKET: Bucket = Bucket::new(1);
+use crate::support::{block_on, limit};
+use crate::{explore, on_threads};
 
-/// Runs `test` under many schedules, the same ones every time.
-fn explore(test: impl Fn() + Send + Sync + Copy + 'static) {
-    let config = || {
-        let mut config = Config::new();
-        config.stack_size = 1 << 18; // Without optimisation, frames are large.
-        config
-    };
-    Runner::new(RandomScheduler::new_from_seed(7, RUNS), config()).run(test);
-    Runner::new(PctScheduler::new_from_seed(7, 3, RUNS), config()).run(test);
-}
+const BUCKET: Bucket = Bucket::new(1);
 
 fn keyed(texts: &[&str]) -> KeyedLimiter {
     let limits = texts.iter().map(|text| limit(text));
@@ -37,17 +19,6 @@ fn keyed(texts: &[&str]) -> KeyedLimiter {
 /// Takes one if there is one.
 fn spend(limiter: &KeyedLimiter, key: u64) {
     let _ = limiter.check(key);
-}
-
-/// Runs `work` on so many threads; adds up what they return.
-fn on_threads(count: u64, work: impl Fn(u64) -> u64 + Send + Sync + 'static) -> u64 {
-    let work = Arc::new(work);
-    let spawn = |n| {
-        let work = work.clone();
-        thread::spawn(move || work(n))
-    };
-    let threads: Vec<_> = (0..count).map(spawn).collect();
-    threads.into_iter().map(|thread| thread.join().expect("no panic")).sum()
 }
 
 #[test]
