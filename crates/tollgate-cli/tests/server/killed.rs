@@ -8,8 +8,8 @@
 //! short or long, and however many kills are in it:
 //!
 //! - **Replays** decided within it are at most `BURST + RATE * window`. A bucket that had seen them all
-//!   would hold no less than one that starts full and is charged for those of the last `BURST / RATE`
-//!   seconds: what was taken earlier has come back, or was taken by these.
+//!   would hold no less than one that starts full and is charged for those of at least the last
+//!   `BURST / RATE` seconds: what was taken before has come back meanwhile.
 //! - **All requests** decided within it are at most that and those that passed directly in a life that
 //!   was over before the last decision: these, and nothing else, a kill makes the limit forget. Within
 //!   one life there are none: `BURST + RATE * window` for all.
@@ -19,7 +19,6 @@ use std::collections::{HashMap, HashSet};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -33,8 +32,8 @@ use crate::support::folder;
 
 const KILLS: usize = 50;
 const RATE: f64 = 20.0;
-const BURST: f64 = 20.0;
-const RULES: &str = "rules: [{ name: job, route: POST /job, limit: 20/s burst 20, then: defer }]";
+const BURST: f64 = 10.0;
+const RULES: &str = "rules: [{ name: job, route: POST /job, limit: 20/s burst 10, then: defer }]";
 
 fn now_ms() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as i64
@@ -113,28 +112,26 @@ struct Posted {
     status: Option<u16>,
 }
 
-/// Posts until it has had enough, or is told that it is over. Says when something is accepted.
-fn client(
-    life: usize,
-    address: String,
-    is_over: Arc<AtomicBool>,
-) -> (JoinHandle<Vec<Posted>>, Receiver<()>) {
+/// Posts many at once, so that they are over the limit on a busy machine as well. Says when something
+/// is accepted.
+fn post_all(life: usize, address: String) -> (JoinHandle<Vec<Posted>>, Receiver<()>) {
     let (accepted, told) = channel();
-    let posting = std::thread::spawn(move || {
-        let wanted = if life == 0 { 40 } else { 9 };
-        let mut posted = Vec::new();
-        for number in 0..wanted {
-            if is_over.load(Ordering::Relaxed) {
-                break;
-            }
-            let (name, sent_ms) = (format!("{life}.{number}"), now_ms());
-            let status = post(&address, &name);
-            if status == Some(202) {
-                let _ = accepted.send(());
-            }
-            posted.push(Posted { name, sent_ms, status });
+    let one = move |number: usize, accepted: &Sender<()>| {
+        let (name, sent_ms) = (format!("{life}.{number}"), now_ms());
+        let status = post(&address, &name);
+        if status == Some(202) {
+            let _ = accepted.send(());
         }
-        posted
+        Posted { name, sent_ms, status }
+    };
+    let posting = std::thread::spawn(move || {
+        std::thread::scope(|scope| {
+            let numbers = 0..if life == 0 { 60 } else { 5 };
+            let (one, accepted) = (&one, &accepted);
+            let posts = numbers.map(|number| scope.spawn(move || one(number, accepted)));
+            let posts: Vec<_> = posts.collect();
+            posts.into_iter().map(|post| post.join().unwrap()).collect()
+        })
     });
     (posting, told)
 }
@@ -206,22 +203,25 @@ fn killed_fifty_times_it_delivers_everything_it_accepted_at_no_more_than_the_rat
     for life in 0..KILLS {
         let began_ms = now_ms();
         let mut server = start();
-        let is_over = Arc::new(AtomicBool::new(false));
-        let (posting, accepted) = client(life, server.at("gateway").to_owned(), is_over.clone());
-        match Moment::any(&mut random) {
+        let (posting, accepted) = post_all(life, server.at("gateway").to_owned());
+        let moment = match life {
+            // Some wait from now on.
+            0 => Moment::Accepted(10),
+            _ => Moment::any(&mut random),
+        };
+        match moment {
             Moment::After(time) => std::thread::park_timeout(time),
-            // Fewer, if the client has had enough.
+            // Fewer, if no more are accepted.
             Moment::Accepted(count) => drop(accepted.iter().take(count).count()),
             Moment::OnItsWay => {
                 let (trap, sprung) = channel();
                 *upside.trap.lock().unwrap() = Some(trap);
-                trapped += usize::from(sprung.recv_timeout(Duration::from_secs(2)).is_ok());
+                trapped += usize::from(sprung.recv_timeout(Duration::from_secs(1)).is_ok());
             }
         }
         server.child.kill().unwrap();
         server.child.wait().unwrap();
         *upside.trap.lock().unwrap() = None;
-        is_over.store(true, Ordering::Relaxed);
         posted.extend(posting.join().unwrap());
         lives.push(Life { began_ms, ended_ms: now_ms() });
     }
@@ -284,6 +284,6 @@ fn killed_fifty_times_it_delivers_everything_it_accepted_at_no_more_than_the_rat
         seen.len() - seen.iter().map(|(id, _)| id).collect::<HashSet<_>>().len(),
         BURST + RATE,
     );
-    assert!(accepted.len() > KILLS, "too few to tell: {}", accepted.len());
+    assert!(accepted.len() > KILLS / 2, "too few to tell: {}", accepted.len());
     assert!(trapped > 0, "never killed while a replay was on its way");
 }
