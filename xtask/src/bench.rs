@@ -30,7 +30,7 @@ pub(crate) fn run(args: &[&str]) -> Result {
     // Built apart, so that what follows on the terminal is the benchmark and nothing else; and one
     // apart from the other, because together they would share features that neither has alone.
     sh::run(sh::cargo(&["build"]).args(PROFILE).args(BENCH))?;
-    if doors || gateway || args.first() == Some(&"shaping") {
+    if doors || gateway || matches!(args.first(), Some(&("shaping" | "neighbour"))) {
         sh::run(sh::cargo(&["build"]).args(PROFILE).args(SERVER))?;
     }
     let mut bench = sh::cargo(&["run", "--quiet"]);

@@ -35,6 +35,7 @@ usage: cargo xtask <command>
   bench doors [name]    the server beside its peers: resp, http, grpc, load, idle
   bench gateway [name]  the gateway beside nginx, HAProxy, Envoy and Traefik: work, latency, memory
   bench shaping         how evenly requests leave a queue
+  bench neighbour       what polite clients see of a noisy one
   bench redis           shared counters in Redis beside bare scripts and other limiters
   components            install what tests run against: Redis, Envoy, nginx, clients of other languages
   faults [name]         what the Redis store does when real servers misbehave, in figures

@@ -19,7 +19,9 @@ mod instructions;
 mod layer;
 mod measure;
 mod memory;
+mod neighbour;
 mod options;
+mod our_gateway;
 mod places;
 mod process;
 mod report;
@@ -86,6 +88,7 @@ fn run(options: &Options) -> Result<ExitCode, String> {
             layer::run(options);
         }
         "shaping" => shaping::run(options)?,
+        "neighbour" => neighbour::run(options)?,
         "adaptive" => adaptive::run(options),
         "batch" => {
             head(options);

@@ -36,13 +36,14 @@ usage: tollgate-bench [COMMAND] [OPTION …]
   doors [NAME …] servers side by side: resp, http, grpc; and tollgate's load, idle
   gateway [NAME …] the gateway beside nginx, HAProxy, Traefik and Envoy: work, latency, memory
   shaping        how evenly requests leave a queue, of the library and of the gateway
+  neighbour      what polite clients of the gateway see of a noisy one, with fair shares and without
   redis          shared counters in Redis beside bare scripts, redis-cell and other limiters
   instructions   instructions per decision (valgrind), compared with instructions.txt
 
   --keys N       keys in a table (1000000)
   --rounds N     interleaved rounds (5)
   --decisions N  decisions per thread and round (1000000)
-  --seconds N    doors, gateway, shaping, redis: how long a server is loaded each time (2)
+  --seconds N    how long a server is loaded each time (2)
   --idle N       doors idle: connections that say nothing (50000)
   --quick        a tenth of the keys, decisions and connections, a second, 3 rounds: shows that it
                  runs, no more

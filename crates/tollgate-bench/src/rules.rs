@@ -5,6 +5,7 @@
 //! pattern. Every request of the main traffic matches one rule of each kind, whatever the number
 //! of rules; of the other traffic none matches, so that only matching is left to measure.
 
+mod fair;
 mod workload;
 
 use std::collections::HashMap;
@@ -66,6 +67,7 @@ pub(crate) fn run(options: &Options) {
         table.row([what, format!("{measured:.3}"), format!("{most:.2}"), verdict.to_owned()]);
     }
     table.print();
+    fair::run(options);
 }
 
 fn measure(rules: usize, options: &Options) -> Figures {

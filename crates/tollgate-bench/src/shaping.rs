@@ -3,7 +3,6 @@
 //! More ask than may go, so that somebody always waits and a request leaves every millisecond. What
 //! is measured is how far from a millisecond two of them are apart.
 
-use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -13,11 +12,11 @@ use std::time::Duration;
 
 use tollgate::{Clock, Limiter, Request, Time};
 
+use crate::cores;
 use crate::options::Options;
-use crate::process::Process;
+use crate::our_gateway::{FILES, OurGateway};
 use crate::report::{self, Table};
 use crate::targets::{self, Target};
-use crate::{cores, places};
 
 const RULES: &str =
     "rules: [{ name: even, limit: 1k/s leaky burst 1, then: queue 200 up to 1s }]\n";
@@ -28,7 +27,6 @@ const CLIENTS: usize = 32;
 const FIRST: usize = 100;
 /// Ninety-nine in a hundred are at most so far from even.
 const MOST_US: f64 = 2_000.0;
-const FILES: u64 = 4_096;
 
 /// Measures both and prints what there is to say.
 pub(crate) fn run(options: &Options) -> Result<(), String> {
@@ -90,10 +88,11 @@ fn library(count: usize) -> Result<Vec<Time>, String> {
         }
         let mut times = Vec::with_capacity(count);
         while times.len() < count {
-            times.extend(leaves.try_iter());
             // Whoever waits for the clock is woken by it: this only looks now and then.
             limiter.admit(&Request::empty()).await;
             times.push(limiter.clock().now());
+            // All that went before its own turn, the last one included: none may look missing.
+            times.extend(leaves.try_iter());
         }
         times.sort_unstable();
         Ok(times)
@@ -105,22 +104,8 @@ fn gateway(count: usize) -> Result<Vec<Time>, String> {
     cores::settle_in(FILES)?;
     let (arrived, arrivals) = channel();
     let upstream = upstream(arrived).map_err(failed)?;
-    let folder = tempfile::tempdir().map_err(failed)?;
-    std::fs::write(folder.path().join("rules.yaml"), RULES).map_err(failed)?;
-    let free = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
-    let address = free.map_err(failed)?;
-    let program = std::env::current_exe().map_err(failed)?.with_file_name("tollgate");
-    if places::version(&program, "--version").is_none() {
-        return Err("tollgate is missing: run `cargo xtask bench shaping`, which builds it".into());
-    }
-    let line = format!(
-        "gateway --to http://{upstream} --listen {address} --http 127.0.0.1:0 --rules rules.yaml \
-         --data data --threads 1"
-    );
-    let words = line.split_whitespace().map(OsString::from);
-    let words = [OsString::from(program)].into_iter().chain(words).collect();
-    let mut server = Process::start("tollgate", folder, words, FILES)?;
-    server.await_address(address)?;
+    let server = OurGateway::start("shaping", RULES, upstream)?;
+    let address = server.address;
     for _ in 0..CLIENTS {
         // Ends when the gateway does.
         thread::spawn(move || ask(address));

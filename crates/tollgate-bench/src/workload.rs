@@ -117,7 +117,7 @@ fn sequences<K: Key>(decisions: usize, index: impl Fn(u64) -> usize) -> Sequence
 }
 
 /// SplitMix64: a number that looks random for each `n`, the same in every run.
-fn scatter(n: u64) -> u64 {
+pub(crate) fn scatter(n: u64) -> u64 {
     let mut z = n.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

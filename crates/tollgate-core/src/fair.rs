@@ -17,12 +17,14 @@
 //! several share a limit, each promises its part of it.
 
 mod places;
+mod sum;
 
 use alloc::vec::Vec;
 
 use crate::{Span, Time};
 
 pub use places::{FairPlaces, PlacesState};
+use sum::{Counted, Sum};
 
 /// So many have a share of their own.
 pub const MAX_SHARES: usize = 1024;
@@ -69,6 +71,7 @@ pub struct FairState {
     at: Time,
     /// When to look for those who have left.
     sweep_at: Time,
+    sum: Sum,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -79,6 +82,7 @@ struct Share {
     /// Of the latest request.
     cost: u64,
     asked: Time,
+    counted: Counted,
 }
 
 /// What a request is to leave, and what was taken from its share.
@@ -115,16 +119,19 @@ impl Fair {
         self.sweep(state, now);
         let (index, is_new) = self.seat(state, tenant);
         let cost = cost.min(self.burst);
-        let share = &mut state.shares[index];
-        (share.cost, share.asked) = (cost, now);
-        let (held, price) = (self.held(state, index), self.parts(cost));
+        let most = self.most_of(state.shares.len(), cost);
+        let held = (state.gained - state.shares[index].since).min(most);
+        let price = self.parts(cost);
         let covered = held >= price;
         let (taken, others) = match covered {
             true => (price, 0),
-            false => (held, self.promised(state) - held),
+            false => (held, self.promised_beside(state, index)),
         };
-        let share = &mut state.shares[index];
-        share.since = state.gained - (held - taken);
+        let since = state.gained - (held - taken);
+        self.change(state, index, |share| {
+            (share.since, share.cost, share.asked) = (since, cost, now);
+        });
+        let share = &state.shares[index];
         let reserve = others.saturating_mul(self.nodes.into()).div_ceil(self.period.into());
         let reserve = u64::try_from(reserve).unwrap_or(u64::MAX);
         Claim { reserve, covered, tenant: share.tenant, taken, is_new }
@@ -133,8 +140,9 @@ impl Fair {
     /// The limit refused it: its share has back what was taken.
     pub fn refused(&self, state: &mut FairState, claim: &Claim) {
         if let Ok(index) = state.find(claim.tenant) {
-            let share = &mut state.shares[index];
-            share.since = share.since.saturating_sub(claim.taken);
+            self.change(state, index, |share| {
+                share.since = share.since.saturating_sub(claim.taken);
+            });
         }
     }
 
@@ -145,11 +153,13 @@ impl Fair {
         }
         self.advance(state, now);
         let Ok(index) = state.find(claim.tenant) else { return };
-        let held = self.held(state, index);
+        let share = &state.shares[index];
+        let most = self.most_of(state.shares.len(), share.cost);
+        let held = (state.gained - share.since).min(most);
         let left = self.parts(remaining) / u128::from(self.nodes);
-        let spare = left.saturating_sub(self.promised(state) - held);
-        let held = spare.max(held).min(self.most(state, index));
-        state.shares[index].since = state.gained - held;
+        let spare = left.saturating_sub(self.promised_beside(state, index));
+        let since = state.gained - spare.max(held).min(most);
+        self.change(state, index, |share| share.since = since);
     }
 
     /// How many have a share.
@@ -165,24 +175,6 @@ impl Fair {
     fn most_of(&self, shares: usize, cost: u64) -> u128 {
         let part = self.parts(self.burst) / (shares.max(1) as u128 * u128::from(self.nodes));
         part.max(self.parts(cost))
-    }
-
-    fn most(&self, state: &FairState, index: usize) -> u128 {
-        self.most_of(state.shares.len(), state.shares[index].cost)
-    }
-
-    fn held(&self, state: &FairState, index: usize) -> u128 {
-        (state.gained - state.shares[index].since).min(self.most(state, index))
-    }
-
-    /// What all shares hold together.
-    fn promised(&self, state: &FairState) -> u128 {
-        let part = self.most_of(state.shares.len(), 0);
-        let held = state
-            .shares
-            .iter()
-            .map(|share| (state.gained - share.since).min(part.max(self.parts(share.cost))));
-        held.sum()
     }
 
     fn advance(&self, state: &mut FairState, now: Time) {
@@ -209,6 +201,7 @@ impl Fair {
             // Nobody holds more than before only because there is room for more now.
             self.cut(state, state.shares.len());
             state.shares.retain(|share| share.asked + self.idle > now);
+            state.sum.forget();
         }
     }
 
@@ -225,8 +218,10 @@ impl Fair {
             },
         };
         self.cut(state, state.shares.len() + 1);
-        let share = Share { tenant, since: state.gained, cost: 0, asked: state.at };
+        let (since, asked) = (state.gained, state.at);
+        let share = Share { tenant, since, cost: 0, asked, counted: Counted::NOT };
         state.shares.insert(place, share);
+        state.sum.forget();
         (place, true)
     }
 

@@ -19,7 +19,10 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Clone)]
 pub struct Desk {
     strict: Arc<Strict>,
+    /// What stands between the braces of all keys.
+    tag: Vec<u8>,
     key: Vec<u8>,
+    guard: Vec<u8>,
 }
 
 /// What a call answered.
@@ -39,17 +42,22 @@ impl Desk {
     pub(crate) fn new(strict: Arc<Strict>, domain: &str) -> Desk {
         // Braces would make another tag.
         let domain = domain.replace(['{', '}'], "_");
-        let key = format!("{}:{{deferred:{domain}}}", strict.prefix()).into_bytes();
-        Desk { strict, key }
+        let tag = format!("deferred:{domain}");
+        let key = format!("{}:{{{tag}}}", strict.prefix());
+        // Neither this key nor the other one ever exists. While a cluster moves their slot it will
+        // not work on two keys that are not there, so that nobody sees half of what is kept.
+        let guard = format!("{key}:guard").into_bytes();
+        Desk { strict, tag: tag.into_bytes(), key: key.into_bytes(), guard }
     }
 
     /// Does one thing: its name, and what it is about. All of it is done, or nothing is.
     pub async fn call(&self, words: &[&[u8]]) -> Result<DeskReply, StoreError> {
         let (mut keys, mut all) = (Words::default(), Words::default());
         keys.push(&self.key);
+        keys.push(&self.guard);
         words.iter().for_each(|word| all.push(word));
         let fleet = self.strict.fleet();
-        let place = fleet.place(&self.key);
+        let place = fleet.place(&self.tag);
         let value = fleet.run_within(PATIENCE, place, Script::deferred(), &keys, &all).await?;
         Ok(DeskReply::of(value))
     }

@@ -33,6 +33,7 @@ mod web;
 
 pub use cluster::Cluster;
 pub use flavour::Flavour;
+pub use ports::Port;
 pub use proxy::Proxy;
 pub use redis::Redis;
 pub use resp::{Client, Reply};
@@ -40,4 +41,4 @@ pub use sentinels::Sentinels;
 pub use setup::Setup;
 pub use tls::Certificates;
 pub use wait::until;
-pub use web::{Message, Next, Upstream, WebClient};
+pub use web::{Message, Next, Upstream, WebClient, Workers};

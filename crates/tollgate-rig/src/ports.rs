@@ -17,20 +17,38 @@ const COUNT: u16 = 10_000;
 /// Nodes of a cluster speak to each other at a port that is this much higher.
 const BUS: u16 = 10_000;
 
-/// A port, and the claim on it.
+/// A port of loopback, and the claim on it.
+///
+/// ```
+/// use tollgate_rig::Port;
+///
+/// let port = Port::free();
+/// assert!(std::net::TcpListener::bind(("127.0.0.1", port.number())).is_ok());
+/// ```
 #[derive(Debug)]
-pub(crate) struct Port {
+pub struct Port {
     pub(crate) number: u16,
     _claim: UnixListener,
 }
 
 impl Port {
     /// One that is free, and whose bus port is free as well.
-    pub(crate) fn free() -> Port {
+    ///
+    /// # Panics
+    ///
+    /// If none is.
+    #[must_use]
+    pub fn free() -> Port {
         let start = RandomState::new().hash_one(0) % u64::from(COUNT);
         let start = u16::try_from(start).expect("it is below COUNT");
         let ports = (0..COUNT).map(|i| FIRST + (start + i) % COUNT);
         ports.into_iter().find_map(Port::claim).expect("no port is free")
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn number(&self) -> u16 {
+        self.number
     }
 
     fn claim(number: u16) -> Option<Port> {

@@ -50,8 +50,8 @@
 //! wait, for its turn or for a store, is boxed. A request that was let through is followed to the
 //! end of its answer ([`passage`]) if a rule wants to know how it went: places of limits on
 //! concurrency are given back, and outcomes counted, also when the client leaves or the service
-//! fails. Who leaves while being held back keeps nothing but its place in line, which is spent:
-//! coming back is not a way to the front.
+//! fails. Who leaves while being held back has left the line: its place is free, what it was charged
+//! goes back.
 //!
 //! # The other direction
 //!
@@ -74,6 +74,8 @@ mod grpc;
 pub mod headers;
 pub mod json;
 mod layer;
+#[cfg(doctest)]
+mod pages;
 pub mod passage;
 mod peer;
 mod refused;

@@ -6,6 +6,7 @@ mod deferred;
 mod deploy;
 mod drain;
 mod gateway;
+mod killed;
 mod ladders;
 mod process;
 mod settings;

@@ -44,6 +44,9 @@ pub struct PlacesState {
     /// As it was last said; none before.
     limit: Option<u64>,
     sweep_at: Time,
+    /// What is kept for all of them together, of shares that are so large; none if they were not
+    /// counted since something changed for all.
+    kept: Option<(u64, u64)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +56,13 @@ struct Seat {
     /// The most it held lately.
     peak: u64,
     asked: Time,
+}
+
+impl Seat {
+    /// How many of a share are kept free for it.
+    fn kept(&self, share: u64) -> u64 {
+        self.peak.saturating_add(1).min(share).saturating_sub(self.held)
+    }
 }
 
 impl FairPlaces {
@@ -74,22 +84,25 @@ impl FairPlaces {
         let among = (state.seats.len() as u64).saturating_mul(self.nodes);
         let share = (state.limit.unwrap_or(self.limit) / among).max(1);
         let cost = cost.min(state.limit.unwrap_or(self.limit));
-        let seat = &mut state.seats[index];
-        let covered = seat.held.saturating_add(cost) <= share;
-        seat.held = seat.held.saturating_add(cost);
-        (seat.peak, seat.asked) = (seat.peak.max(seat.held), now);
-        let tenant = seat.tenant;
-        let kept = |seat: &Seat| seat.peak.saturating_add(1).min(share).saturating_sub(seat.held);
-        let others = state.seats.iter().filter(|seat| seat.tenant != tenant && !covered);
-        let reserve = others.map(kept).fold(0, u64::saturating_add).saturating_mul(self.nodes);
-        Claim { reserve, covered, tenant, taken: cost.into(), is_new: false }
+        let seat = state.seats[index];
+        let held = seat.held.saturating_add(cost);
+        let covered = held <= share;
+        let others = match covered {
+            true => 0,
+            false => state.kept(share) - seat.kept(share),
+        };
+        state.change(index, |seat| {
+            (seat.held, seat.peak, seat.asked) = (held, seat.peak.max(held), now);
+        });
+        let reserve = others.saturating_mul(self.nodes);
+        Claim { reserve, covered, tenant: seat.tenant, taken: cost.into(), is_new: false }
     }
 
     /// A holder is done, or was refused.
     pub fn released(&self, state: &mut PlacesState, claim: &Claim) {
         if let Ok(index) = state.find(claim.tenant) {
-            let seat = &mut state.seats[index];
-            seat.held = seat.held.saturating_sub(u64::try_from(claim.taken).unwrap_or(u64::MAX));
+            let taken = u64::try_from(claim.taken).unwrap_or(u64::MAX);
+            state.change(index, |seat| seat.held = seat.held.saturating_sub(taken));
         }
     }
 
@@ -113,6 +126,7 @@ impl FairPlaces {
         for seat in &mut state.seats {
             seat.peak = seat.held.max(seat.peak - seat.peak.div_ceil(4));
         }
+        state.kept = None;
     }
 
     fn seat(&self, state: &mut PlacesState, tenant: u64, now: Time) -> usize {
@@ -127,12 +141,78 @@ impl FairPlaces {
             },
         };
         state.seats.insert(place, Seat { tenant, held: 0, peak: 0, asked: now });
+        state.kept = None;
         place
     }
 }
 
 impl PlacesState {
+    /// What is kept for everybody, of shares that are so large.
+    fn kept(&mut self, share: u64) -> u64 {
+        match self.kept {
+            Some((of, kept)) if of == share => kept,
+            _ => {
+                let kept = self.seats.iter().map(|seat| seat.kept(share)).sum();
+                self.kept = Some((share, kept));
+                kept
+            }
+        }
+    }
+
+    /// Changes a seat, and what is known of all of them.
+    fn change(&mut self, index: usize, change: impl FnOnce(&mut Seat)) {
+        let seat = &mut self.seats[index];
+        let Some((share, kept)) = &mut self.kept else { return change(seat) };
+        *kept -= seat.kept(*share);
+        change(seat);
+        *kept += seat.kept(*share);
+    }
+
     fn find(&self, tenant: u64) -> Result<usize, usize> {
         self.seats.binary_search_by_key(&tenant, |seat| seat.tenant)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// What must be left is what is kept for each of the others, whoever came, left or was
+        /// forgotten, and however the limit moved.
+        #[test]
+        fn what_is_kept_for_all_is_the_sum_of_what_is_kept_for_each(
+            steps in prop::collection::vec((0_u64..24, 1_u64..4, 0_u64..40, 0_u8..8), 1..400),
+        ) {
+            let mut state = PlacesState::default();
+            let mut now = Time::EPOCH;
+            let mut claims = Vec::new();
+            for (tenant, cost, wait, what) in steps {
+                // Now and then long enough for some to be forgotten.
+                let wait = if wait == 39 { 6_000 } else { wait * 10 };
+                now = now + Span::from_millis(wait);
+                let fair = FairPlaces::new(30, Span::from_secs(1)).among(1 + u64::from(what == 7));
+                match what {
+                    0..=1 => {
+                        if let Some(claim) = claims.pop() {
+                            fair.released(&mut state, &claim);
+                        }
+                    }
+                    2 => fair.passed(&mut state, 20 + cost * 10),
+                    _ => {
+                        let claim = fair.ask(&mut state, now, 1_000 + tenant, cost);
+                        claims.insert(claims.len() / 2, claim);
+                        let among = state.seats.len() as u64 * fair.nodes;
+                        let share = (state.limit.unwrap_or(30) / among).max(1);
+                        let others = state.seats.iter().filter(|seat| seat.tenant != claim.tenant);
+                        let plain: u64 = others.map(|seat| seat.kept(share)).sum();
+                        let expected = if claim.covered { 0 } else { plain * fair.nodes };
+                        prop_assert_eq!(claim.reserve, expected);
+                    }
+                }
+            }
+        }
     }
 }

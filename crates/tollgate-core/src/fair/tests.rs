@@ -40,6 +40,16 @@ impl Shared {
     }
 }
 
+fn held(fair: &Fair, state: &FairState, index: usize) -> u128 {
+    let share = &state.shares[index];
+    (state.gained - share.since).min(fair.most_of(state.shares.len(), share.cost))
+}
+
+/// What all shares hold together, by looking at each of them.
+fn plain_sum(fair: &Fair, state: &FairState) -> u128 {
+    (0..state.shares.len()).map(|index| held(fair, state, index)).sum()
+}
+
 const GREEDY: u64 = 77_000;
 
 /// Nine ask every `gap` milliseconds, one every millisecond: who passed how often, and the
@@ -134,6 +144,49 @@ fn a_hundred_thousand_tenants_have_only_so_many_shares() {
 }
 
 proptest! {
+    /// What a borrower must leave is what each of the others holds, whoever came, left, was refused or
+    /// filled up meanwhile, and however many nodes and shares there are.
+    #[test]
+    fn the_sum_of_all_shares_is_what_each_of_them_holds(
+        rate in 1_u64..300,
+        burst in 1_u64..300,
+        tenants in prop::sample::select(vec![3_u64, 40, 3_000]),
+        steps in prop::collection::vec((any::<u64>(), 0_u64..60, 0_u64..9, 0_u8..16), 1..500),
+    ) {
+        let mut state = FairState::default();
+        let mut now = Time::EPOCH;
+        let mut claims = Vec::new();
+        for (tenant, wait, cost, what) in steps {
+            // Now and then long enough for shares to fill up, or for all to be forgotten.
+            let wait = match wait {
+                59 => 12_000,
+                50..59 => 900,
+                wait => wait / 4,
+            };
+            now = now + Span::from_millis(wait);
+            let nodes = if what == 15 { 3 } else { 1 };
+            let fair = Fair::new(rate, Span::from_secs(1), burst).among(nodes);
+            match (what, claims.len()) {
+                (0..=2, 1..) => {
+                    let claim: Claim = claims.swap_remove(tenant as usize % claims.len());
+                    fair.refused(&mut state, &claim);
+                }
+                (3..=4, 1..) => {
+                    let claim = claims.swap_remove(tenant as usize % claims.len());
+                    fair.passed(&mut state, now, &claim, cost * 20);
+                }
+                _ => {
+                    let claim = fair.ask(&mut state, now, 1_000 + tenant % tenants, cost);
+                    let index = state.find(claim.tenant).unwrap();
+                    let others = plain_sum(&fair, &state) - held(&fair, &state, index);
+                    let reserve = (others * u128::from(nodes)).div_ceil(fair.period.into());
+                    prop_assert_eq!(u128::from(claim.reserve), if claim.covered { 0 } else { reserve });
+                    claims.push(claim);
+                }
+            }
+        }
+    }
+
     /// What a share covers is there, as long as no share had to be stretched; and what is taken from
     /// a share for nothing comes back.
     #[test]
@@ -153,7 +206,7 @@ proptest! {
                 break;
             }
             prop_assert!(passed || !covered, "{covered} {passed}");
-            let promised = shared.fair.promised(&shared.shares);
+            let promised = plain_sum(&shared.fair, &shared.shares);
             let mut probe = shared.state;
             // A part of a token is not told apart by the meter's whole tokens.
             let whole = (promised / u128::from(shared.fair.period)) as i64;

@@ -7,6 +7,7 @@
 //! clairvoyant has of those, on the same arrivals. Every story happens several times, each time
 //! with other chances, and the median is told.
 
+mod held_out;
 mod random;
 mod run;
 mod score;
@@ -16,9 +17,10 @@ mod stories;
 mod told;
 mod world;
 
+pub(crate) use held_out::held_out;
 use run::run;
 pub(crate) use score::{Score, hours, score};
 pub(crate) use steering::Steering;
 pub(crate) use stories::stories;
 use told::Told;
-use world::Scenario;
+pub(crate) use world::Scenario;

@@ -1,5 +1,7 @@
 //! Random numbers from a seed: the same on every run.
 
+use super::world::{Spread, World};
+
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -23,5 +25,31 @@ impl Random {
     /// Exponentially distributed, with this mean.
     pub(crate) fn exponential(&mut self, mean: f64) -> f64 {
         -mean * (1.0 - self.share()).ln()
+    }
+
+    /// Normally distributed around 0, with a deviation of 1.
+    fn normal(&mut self) -> f64 {
+        let (radius, turn) = (self.exponential(2.0).sqrt(), self.share());
+        radius * (std::f64::consts::TAU * turn).cos()
+    }
+
+    /// How much work a request is, and how much more its kind is than the mean of all, in
+    /// milliseconds.
+    pub(crate) fn work_ms(&mut self, world: &World) -> (f64, f64) {
+        let mean = world.service_ms;
+        match world.spread {
+            Spread::Narrow => (mean * self.narrow(), 0.0),
+            Spread::Wide => (mean * self.exponential(1.0), 0.0),
+            Spread::Heavy => (mean * (self.normal() - 0.5).exp(), 0.0),
+            Spread::Kinds { short_ms, long_ms, long_share } => {
+                let kind_ms = if self.share() < long_share { long_ms } else { short_ms };
+                (kind_ms * self.narrow(), kind_ms - mean)
+            }
+        }
+    }
+
+    /// Around 1: half of it fixed, the other half exponentially distributed.
+    fn narrow(&mut self) -> f64 {
+        0.5 + 0.5 * self.exponential(1.0)
     }
 }

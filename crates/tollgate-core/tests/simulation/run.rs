@@ -14,7 +14,8 @@ use super::world::{Order, Scenario, World};
 
 /// How quickly a service drops what it does not take, on top of the delay.
 const DROP_NS: u64 = 1_000_000;
-/// An answer is good if it took at most so many times what it takes unloaded, on average.
+/// An answer is good if it took at most so many times what it takes unloaded, on average. Where
+/// there are two kinds, each may wait as long as the other.
 const PATIENCE: f64 = 4.0;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -116,15 +117,14 @@ impl Run<'_> {
     /// A request is refused by the limit, or goes on.
     fn ask(&mut self, world: &World, now_ns: u64) -> bool {
         // Chance is asked alike whatever the limit does.
-        let spread = self.random.exponential(1.0);
+        let (work_ms, beyond_ms) = self.random.work_ms(world);
         let fails = self.random.share() < world.fails;
         if self.in_flight >= self.steering.limit(world) {
             return false;
         }
         self.in_flight += 1;
-        let spread = if self.scenario.wild { spread } else { 0.5 + 0.5 * spread };
-        let work_ns = (world.service_ms * spread * 1e6) as u64;
-        let job = Job { began_ns: now_ns, work_ns };
+        let (work_ns, beyond_ns) = ((work_ms * 1e6) as u64, (beyond_ms * 1e6) as i64);
+        let job = Job { began_ns: now_ns, work_ns, beyond_ns };
         if fails || !self.service.take(world, now_ns, job) {
             let at = now_ns + DROP_NS + delay_ns(world);
             self.later(at, Event::Dropped(job));
@@ -138,7 +138,7 @@ impl Run<'_> {
         match self.scenario.order {
             Order::Fifo => {
                 while let Some(job) = self.service.begin(world) {
-                    let at = now_ns + job.work_ns;
+                    let at = world.done_ns(now_ns, job.work_ns);
                     self.later(at, Event::Free);
                     self.later(at + delay_ns(world), Event::Answered(job));
                 }
@@ -161,7 +161,8 @@ impl Run<'_> {
         self.in_flight -= 1;
         self.steering.hear(Time::from_nanos(1_000_000_000 + now_ns), sample);
         self.told.highest = self.told.highest.max(self.steering.limit(world));
-        let in_time = took_ns as f64 <= world.unloaded_ms() * 1e6 * PATIENCE;
+        let may_ns = world.unloaded_ms() * 1e6 * PATIENCE + job.beyond_ns as f64;
+        let in_time = took_ns as f64 <= may_ns;
         self.told.ended(now_ns, took_ns, dropped, in_time);
         if self.scenario.crowd.is_some() {
             self.comes_back(now_ns);

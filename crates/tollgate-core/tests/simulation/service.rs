@@ -10,6 +10,8 @@ pub(crate) struct Job {
     pub(crate) began_ns: u64,
     /// How much work it is.
     pub(crate) work_ns: u64,
+    /// How much more one of its kind is than the mean of all.
+    pub(crate) beyond_ns: i64,
 }
 
 /// What a service has to do.

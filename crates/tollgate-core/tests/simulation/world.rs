@@ -17,7 +17,27 @@ pub(crate) struct World {
     pub(crate) rate: f64,
     /// So many times as much in the first tenth of every five seconds.
     pub(crate) burst: f64,
+    /// How much the work of requests differs.
+    pub(crate) spread: Spread,
+    /// How long it stands still at the end of every ten seconds.
+    pub(crate) pause_ms: f64,
 }
+
+/// How much the work of requests differs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Spread {
+    /// Half of it is the same for all, the other half exponentially distributed.
+    Narrow,
+    /// Exponentially distributed.
+    Wide,
+    /// Lognormally distributed, with a sigma of 1: one in thirty is four times the mean.
+    Heavy,
+    /// Two kinds, each spread narrowly.
+    Kinds { short_ms: f64, long_ms: f64, long_share: f64 },
+}
+
+/// How often a service stands still that does.
+const PAUSES_EVERY_NS: u64 = 10_000_000_000;
 
 impl World {
     /// A service of 8 × 20 ms, asked for half as much again as it bears.
@@ -30,6 +50,28 @@ impl World {
             fails: 0.0,
             rate: 600.0,
             burst: 1.0,
+            spread: Spread::Narrow,
+            pause_ms: 0.0,
+        }
+    }
+
+    /// The same, with two kinds of requests.
+    pub(crate) const fn kinds(self, short_ms: f64, long_ms: f64, long_share: f64) -> World {
+        let service_ms = short_ms + (long_ms - short_ms) * long_share;
+        World { service_ms, spread: Spread::Kinds { short_ms, long_ms, long_share }, ..self }
+    }
+
+    /// When work that is begun now is done.
+    pub(crate) fn done_ns(&self, now_ns: u64, work_ns: u64) -> u64 {
+        let pause_ns = (self.pause_ms * 1e6) as u64;
+        let (mut at_ns, mut left_ns) = (now_ns, work_ns);
+        loop {
+            let next_ns = (at_ns / PAUSES_EVERY_NS + 1) * PAUSES_EVERY_NS;
+            let works_ns = (next_ns - pause_ns).saturating_sub(at_ns);
+            if left_ns <= works_ns {
+                return at_ns + left_ns;
+            }
+            (at_ns, left_ns) = (next_ns, left_ns - works_ns);
         }
     }
 
@@ -78,8 +120,6 @@ pub(crate) enum Order {
 pub(crate) struct Scenario {
     pub(crate) name: &'static str,
     pub(crate) order: Order,
-    /// Whether service times are spread as widely as chance makes them, or half as much.
-    pub(crate) wild: bool,
     pub(crate) crowd: Option<Crowd>,
     /// Until which second the world is like what, and whether it gets there slowly.
     pub(crate) chapters: Vec<(f64, World, Pace)>,
@@ -94,7 +134,7 @@ pub(crate) enum Pace {
 
 impl Scenario {
     pub(crate) fn new(name: &'static str) -> Scenario {
-        Scenario { name, order: Order::Fifo, wild: false, crowd: None, chapters: Vec::new() }
+        Scenario { name, order: Order::Fifo, crowd: None, chapters: Vec::new() }
     }
 
     /// From now on, for so many seconds.

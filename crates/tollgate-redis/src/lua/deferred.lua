@@ -23,6 +23,30 @@ local function deferred_enter(base, id, line)
   return entry
 end
 
+-- A request waits that was on its way.
+local function deferred_again(base, id, line, failures)
+  redis.call('HSET', deferred_item(base, id), 'state', 'queued')
+  redis.call('SREM', base .. ':sending', id)
+  if failures == '0' then deferred_fresh(base, line, 1) end
+end
+
+-- What is to be known of entries that a node is to send.
+local function deferred_waiting(base, entries, taken, on_the_way)
+  local stream = base .. ':stream'
+  for _, entry in ipairs(entries) do
+    local id = entry[2] and entry[2][2]
+    local known = id and redis.call('HMGET', deferred_item(base, id), 'line', 'added', 'due', 'failures', 'state')
+    if not known or not known[1] then
+      redis.call('XACK', stream, DEFERRED_GROUP, entry[1])
+      redis.call('XDEL', stream, entry[1])
+    elseif not on_the_way[id] then
+      if known[5] == 'sending' then deferred_again(base, id, known[1], known[4]) end
+      taken[#taken + 1] = { entry[1], id, known[1], known[2], known[3], known[4] }
+    end
+  end
+  return taken
+end
+
 -- The entries that a node has to send.
 local function deferred_own(base, node)
   local pending = redis.pcall('XPENDING', base .. ':stream', DEFERRED_GROUP, '-', '+', '100000', node)
@@ -59,7 +83,8 @@ end
 local function deferred_end(base, id, state, why, status, kind, answer, now, keep)
   local item = deferred_item(base, id)
   local known = redis.call('HMGET', item, 'state', 'failures', 'line', 'entry', 'bytes')
-  if not known[1] then return 0 end
+  -- Told twice, it ends once.
+  if not known[1] or known[1] == 'done' or known[1] == 'cancelled' then return 0 end
   if known[1] == 'queued' and known[2] == '0' then deferred_fresh(base, known[3], -1) end
   redis.call('SREM', base .. ':sending', id)
   redis.call('ZREM', base .. ':failed', id)
@@ -83,6 +108,9 @@ local deferred_calls = {}
 
 -- id, line, head, body, now, how many there may be, how many bytes
 function deferred_calls.add(base, id, line, head, body, now, most, most_bytes)
+  -- Asked again, because nobody heard the answer; or too late.
+  local known = redis.call('HMGET', deferred_item(base, id), 'state', 'entry')
+  if known[1] then return known[2] and { 'kept', known[2] } or { 'full', 'it was taken back' } end
   local kept = redis.call('HMGET', base .. ':kept', 'count', 'bytes')
   local bytes = #head + #body
   if tonumber(kept[1] or 0) >= tonumber(most) then
@@ -102,34 +130,21 @@ end
 function deferred_calls.take(base, node, most, silent)
   local stream, taken = base .. ':stream', {}
   redis.pcall('XGROUP', 'CREATE', stream, DEFERRED_GROUP, '0', 'MKSTREAM')
-  local function note(entries)
-    for _, entry in ipairs(entries) do
-      local id = entry[2] and entry[2][2]
-      local known = id and redis.call('HMGET', deferred_item(base, id), 'line', 'added', 'due', 'failures', 'state')
-      if not known or not known[1] then
-        redis.call('XACK', stream, DEFERRED_GROUP, entry[1])
-        redis.call('XDEL', stream, entry[1])
-      else
-        if known[5] == 'sending' then
-          redis.call('HSET', deferred_item(base, id), 'state', 'queued')
-          redis.call('SREM', base .. ':sending', id)
-          if known[4] == '0' then deferred_fresh(base, known[1], 1) end
-        end
-        taken[#taken + 1] = { entry[1], id, known[1], known[2], known[3], known[4] }
-      end
-    end
-  end
-  note(redis.call('XAUTOCLAIM', stream, DEFERRED_GROUP, node, silent, '0-0', 'COUNT', most)[2])
+  local silent_ones = redis.call('XAUTOCLAIM', stream, DEFERRED_GROUP, node, silent, '0-0', 'COUNT', most)
+  deferred_waiting(base, silent_ones[2], taken, {})
   local new = redis.call('XREADGROUP', 'GROUP', DEFERRED_GROUP, node, 'COUNT', most, 'STREAMS', stream, '>')
-  if new and new[1] then note(new[1][2]) end
+  if new and new[1] then deferred_waiting(base, new[1][2], taken, {}) end
   return taken
 end
 
--- node: says that it is there, and hears which entries are its own
-function deferred_calls.beat(base, node)
-  local own = deferred_own(base, node)
-  deferred_claim(base, node, own, 0)
-  return own
+-- node, the ids of what it is sending: says that it is there, and hears of all else that it is to
+-- send, also if it never heard that it took it, or began to send it
+function deferred_calls.beat(base, node, ...)
+  local stream, on_the_way = base .. ':stream', {}
+  for _, id in ipairs({ ... }) do on_the_way[id] = true end
+  deferred_claim(base, node, deferred_own(base, node), 0)
+  local own = redis.pcall('XREADGROUP', 'GROUP', DEFERRED_GROUP, node, 'COUNT', '100000', 'STREAMS', stream, '0')
+  return deferred_waiting(base, own and not own.err and own[1] and own[1][2] or {}, {}, on_the_way)
 end
 
 -- node: others may have what it did not send
@@ -174,6 +189,22 @@ function deferred_calls.cancel(base, id, now, keep)
   local state = redis.call('HGET', deferred_item(base, id), 'state')
   if state ~= 'queued' and state ~= 'failed' then return 0 end
   return deferred_end(base, id, 'cancelled', '', '', '', '', now, keep)
+end
+
+-- id, now, how long that is remembered: whoever sent it was told that it was not kept. What is still
+-- on its way here will not be kept either. Whether it was not sent.
+function deferred_calls.withdraw(base, id, now, keep)
+  local item = deferred_item(base, id)
+  local known = redis.call('HMGET', item, 'state', 'attempts')
+  if not known[1] then
+    redis.call('HSET', item, 'state', 'cancelled')
+    redis.call('PEXPIRE', item, keep)
+  elseif known[1] == 'queued' and known[2] == '0' then
+    deferred_end(base, id, 'cancelled', 'its client was told that it was not kept', '', '', '', now, keep)
+  elseif known[1] ~= 'cancelled' then
+    return 0
+  end
+  return 1
 end
 
 -- an id or nothing, what the line must begin with, now

@@ -4,7 +4,9 @@
 mod client;
 mod message;
 mod upstream;
+mod workers;
 
 pub use client::WebClient;
 pub use message::Message;
 pub use upstream::{Next, Upstream};
+pub use workers::Workers;

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hyper::header::{HeaderName, HeaderValue};
+use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Uri};
 use serde::{Deserialize, Serialize};
@@ -76,22 +76,27 @@ pub(crate) struct Head {
     pub(crate) is_secret: bool,
     /// What its body said to rules.
     pub(crate) said: Said,
+    /// What came after the body, written as the headers are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    trailers: Vec<(String, String)>,
 }
 
 impl Head {
     pub(crate) fn new(parts: &Parts, peer: Option<IpAddr>, is_secret: bool, said: Said) -> Head {
-        let text = |value: &HeaderValue| -> String {
-            value.as_bytes().iter().copied().map(char::from).collect()
-        };
-        let headers = parts.headers.iter();
         Head {
             method: parts.method.to_string(),
             target: parts.uri.to_string(),
-            headers: headers.map(|(name, it)| (name.to_string(), text(it))).collect(),
+            headers: written(&parts.headers),
             peer,
             is_secret,
             said,
+            trailers: Vec::new(),
         }
+    }
+
+    /// The same with what came after the body.
+    pub(crate) fn trailed_by(self, trailers: &HeaderMap) -> Head {
+        Head { trailers: written(trailers), ..self }
     }
 
     /// What is kept of it.
@@ -105,13 +110,31 @@ impl Head {
         let mut parts = Request::new(()).into_parts().0;
         parts.method = Method::from_bytes(self.method.as_bytes()).ok()?;
         parts.uri = Uri::try_from(&self.target).ok()?;
-        for (name, value) in &self.headers {
-            let bytes: Vec<u8> = value.chars().map(u8::try_from).collect::<Result<_, _>>().ok()?;
-            let value = HeaderValue::from_bytes(&bytes).ok()?;
-            parts.headers.append(HeaderName::from_bytes(name.as_bytes()).ok()?, value);
-        }
+        parts.headers = read(&self.headers)?;
         Some(parts)
     }
+
+    /// What came after the body; none if what was kept is none.
+    pub(crate) fn trailers(&self) -> Option<HeaderMap> {
+        read(&self.trailers)
+    }
+}
+
+fn written(headers: &HeaderMap) -> Vec<(String, String)> {
+    let text = |value: &HeaderValue| -> String {
+        value.as_bytes().iter().copied().map(char::from).collect()
+    };
+    headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect()
+}
+
+fn read(written: &[(String, String)]) -> Option<HeaderMap> {
+    let mut headers = HeaderMap::with_capacity(written.len());
+    for (name, value) in written {
+        let bytes: Vec<u8> = value.chars().map(u8::try_from).collect::<Result<_, _>>().ok()?;
+        let value = HeaderValue::from_bytes(&bytes).ok()?;
+        headers.append(HeaderName::from_bytes(name.as_bytes()).ok()?, value);
+    }
+    Some(headers)
 }
 
 /// A request that is to be kept.
@@ -244,8 +267,12 @@ mod tests {
             .header("x-bytes", HeaderValue::from_bytes(b"caf\xe9 \xff").unwrap());
         let parts = request.body(()).unwrap().into_parts().0;
         let head = Head::new(&parts, Some([192, 0, 2, 1].into()), true, Said::default());
+        let early: Head = serde_json::from_str(&head.text()).unwrap();
+        assert!(early.trailers().unwrap().is_empty(), "as they were kept before there were any");
+        let head = head.trailed_by(&parts.headers);
         let read: Head = serde_json::from_str(&head.text()).unwrap();
         assert_eq!(read, head);
+        assert_eq!(read.trailers().unwrap(), parts.headers);
         let again = read.parts().unwrap();
         assert_eq!(
             (again.method, again.uri, again.headers),

@@ -122,7 +122,8 @@ async fn charge_again<C: Courier>(courier: &C, attempts: Vec<(i64, Head)>) {
     for (at_ms, head) in attempts {
         let age = Duration::from_millis(u64::try_from(now_ms - at_ms).unwrap_or(0));
         let Some(would) = courier.preview(&head).await else { continue };
-        if age < forgotten_after(&would) {
+        // Times are cut to milliseconds: who is as old as that may be a little younger.
+        if age <= forgotten_after(&would) {
             // The leave ends at once: nothing is on its way.
             drop(courier.ask(&head).await);
         }

@@ -21,16 +21,16 @@ struct Kept {
     lines: Lines,
 }
 
-fn options() -> DeferOptions {
+pub(super) fn options() -> DeferOptions {
     let take_over = Duration::from_millis(50);
     DeferOptions { count: 4, bytes: 10_000, take_over, ..DeferOptions::default() }
 }
 
-fn line(key: &str) -> Arc<DeferLine> {
+pub(super) fn line(key: &str) -> Arc<DeferLine> {
     Arc::new(DeferLine { domain: "shop".into(), rule: "report".into(), key: key.into() })
 }
 
-fn item(key: &str, body: &str, added_ms: i64) -> NewItem {
+pub(super) fn item(key: &str, body: &str, added_ms: i64) -> NewItem {
     let parts = hyper::Request::post("/report").header("x-org", key).body(()).unwrap();
     let head = Head::new(&parts.into_parts().0, None, false, Default::default());
     let body = Bytes::copy_from_slice(body.as_bytes());
@@ -135,7 +135,7 @@ async fn suite(kept: &Kept) {
     assert_eq!((done, cancelled), (0, 0), "they are forgotten");
 }
 
-fn run(test: impl Future<Output = ()>) {
+pub(super) fn run(test: impl Future<Output = ()>) {
     tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(test);
 }
 

@@ -9,6 +9,7 @@ mod ending;
 mod failing;
 mod frames;
 mod life;
+mod neighbour;
 mod nginx;
 mod passing;
 #[path = "../doors/support/programs.rs"]

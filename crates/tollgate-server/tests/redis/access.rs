@@ -1,17 +1,48 @@
 //! The user that `docs/redis.md` describes may do what is needed, and nothing else.
 
-use tollgate_rig::{Client, Flavour, Reply, Setup};
-use tollgate_server::config::RedisOptions;
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::Duration;
 
-use crate::support::{PATIENT, start_with};
+use tollgate_rig::{Client, Flavour, Next, Redis, Reply, Setup, Upstream, until};
+use tollgate_server::config::{GatewayOptions, RedisOptions};
+use tollgate_server::net::Bind;
+
+use crate::support::{PATIENT, Running, start_as, start_with};
+
+const DOCS: &str = include_str!("../../../../docs/redis.md");
 
 /// The line of the docs that makes the user.
 fn documented(flavour: Flavour) -> &'static str {
-    let docs = include_str!("../../../../docs/redis.md");
     let wanted = if flavour == Flavour::Redis62 { " +evalsha " } else { " +fcall " };
-    let mut lines = docs.lines();
+    let mut lines = DOCS.lines();
     let line = lines.find(|line| line.starts_with("user tollgate ") && line.contains(wanted));
     line.expect("the docs say which rights are needed")
+}
+
+/// What gateways need besides.
+fn documented_for_gateways() -> &'static str {
+    let mut lines = DOCS.lines();
+    lines.find(|line| line.starts_with("+hget ")).expect("the docs say what gateways need")
+}
+
+/// A server with that user, and how the user finds it.
+fn server_of(flavour: Flavour, more: &str) -> (Redis, RedisOptions) {
+    let line = documented(flavour).replace(">password", ">s3cret");
+    let users = format!("user default on nopass ~* &* +@all\n{line} {more}\n");
+    let redis = Setup::new(flavour).users(users).start();
+    let url = redis.url().replace("redis://", "redis://tollgate:s3cret@");
+    let options: RedisOptions = url.parse().unwrap();
+    (redis, options.timeout(PATIENT).unwrap())
+}
+
+/// What the user was refused. Servers that know how to be told a name, and may not be, go on without.
+fn refused(redis: &Redis) -> Vec<String> {
+    let log = redis.command(&["ACL", "LOG"]).unwrap();
+    let objects = log.list().iter().map(object);
+    objects.filter(|what| !what.starts_with("client")).collect()
 }
 
 /// What an entry of the log of refusals is about.
@@ -29,12 +60,8 @@ rules:
   - { name: guard, when: user == 'eve', per: user, limit: 1/h, then: ban 1h }
 ";
     for flavour in Flavour::ALL {
-        let line = documented(flavour).replace(">password", ">s3cret");
-        let users = format!("user default on nopass ~* &* +@all\n{line}\n");
-        let redis = Setup::new(flavour).users(users).start();
-        let url = redis.url().replace("redis://", "redis://tollgate:s3cret@");
-        let options: RedisOptions = url.parse().unwrap();
-        let server = start_with(rules, options.timeout(PATIENT).unwrap());
+        let (redis, options) = server_of(flavour, "");
+        let server = start_with(rules, options);
         let mut http = server.http();
         for turn in 0..5 {
             let body = serde_json::json!({ "attributes": { "user": "ann", "device": "phone" } });
@@ -47,10 +74,7 @@ rules:
         assert_eq!(http.check("eve")["allowed"], true, "{flavour:?}");
         assert_eq!(http.check("eve")["reason"], "banned", "{flavour:?}");
         assert_eq!(server.store_state(), "well");
-        // Servers that know how to be told a name, and may not be, go on without.
-        let log = redis.command(&["ACL", "LOG"]).unwrap();
-        let refused: Vec<_> = log.list().iter().map(object).collect();
-        assert!(refused.iter().all(|what| what.starts_with("client")), "{flavour:?}: {refused:?}");
+        assert_eq!(refused(&redis), [""; 0], "{flavour:?}");
 
         let mut user = Client::connect(redis.port()).unwrap();
         user.command(&["AUTH", "tollgate", "s3cret"]).unwrap();
@@ -69,4 +93,93 @@ rules:
             );
         }
     }
+}
+
+/// A gateway whose upstream answers deferred requests with a status of the test's own.
+fn gateway(options: RedisOptions, status: &Arc<AtomicU16>) -> (Running, Upstream) {
+    let status = status.clone();
+    let upstream = Upstream::answering(move |request, stream| {
+        let is_deferred = request.header("tollgate-deferred").is_some();
+        let status = if is_deferred { status.load(Ordering::SeqCst) } else { 200 };
+        let _ = write!(stream, "HTTP/1.1 {status} X\r\ncontent-length: 0\r\n\r\n");
+        Next::Keep
+    });
+    let rules = "
+rules:
+  - { name: quick, route: POST /quick, limit: 20/s burst 1, then: defer }
+  - { name: slow, route: POST /slow, limit: 1/h, then: defer }
+";
+    let server = start_as(rules, options, |config| {
+        let mut gateway = GatewayOptions::to(vec![upstream.url().parse().unwrap()]);
+        gateway.listen = Bind::plain("127.0.0.1:0".parse().unwrap());
+        gateway.defer.attempts = 2;
+        gateway.defer.backoff = Duration::from_millis(20);
+        gateway.defer.take_over = Duration::from_millis(300);
+        config.gateway = Some(gateway);
+    });
+    (server, upstream)
+}
+
+/// Posts until one is deferred; its id.
+fn deferred(server: &Running, target: &str) -> String {
+    let mut client = server.web();
+    loop {
+        let answer = client.send("POST", target, &[], "");
+        if let Some(place) = answer.header("location") {
+            return place.rsplit('/').next().unwrap().to_owned();
+        }
+        assert_eq!(answer.status(), 200, "{}", answer.text());
+    }
+}
+
+#[test]
+fn the_documented_rights_of_gateways_are_enough_for_deferred_requests() {
+    for flavour in Flavour::ALL {
+        let (redis, options) = server_of(flavour, documented_for_gateways());
+        let status = Arc::new(AtomicU16::new(200));
+        let (server, _upstream) = gateway(options, &status);
+        let until_state = |id: &str, wanted: &str| {
+            until(wanted, || {
+                let (code, told) = server.admin("GET", &format!("/v1/deferred/{id}"));
+                assert_eq!(code, 200, "{flavour:?}: {told}, refused {:?}", refused(&redis));
+                told["state"] == wanted
+            });
+        };
+        until_state(&deferred(&server, "/quick"), "done");
+        // A dead letter, sent again.
+        status.store(503, Ordering::SeqCst);
+        let dead = deferred(&server, "/quick");
+        until_state(&dead, "failed");
+        status.store(200, Ordering::SeqCst);
+        assert_eq!(server.admin("POST", "/v1/deferred/replay?rule=quick").0, 200);
+        until_state(&dead, "done");
+        let waiting = deferred(&server, "/slow");
+        let (code, listed) = server.admin("GET", "/v1/deferred?state=queued");
+        let listed = listed["deferred"].as_array().unwrap();
+        assert_eq!((code, listed.len(), &listed[0]["id"]), (200, 1, &waiting.as_str().into()));
+        assert_eq!(server.admin("DELETE", &format!("/v1/deferred/{waiting}")).0, 200);
+        until_state(&waiting, "cancelled");
+        assert!(server.metric("tollgate_deferred{state=\"done\"}") >= 2.0);
+        drop(server);
+        assert_eq!(refused(&redis), [""; 0], "{flavour:?}");
+    }
+}
+
+#[test]
+fn the_documented_rights_of_gateways_are_those_that_are_used() {
+    let lua = include_str!("../../../tollgate-redis/src/lua/deferred.lua");
+    let quoted = lua.split(['\'', '"']).skip(1).step_by(2);
+    let is_command =
+        |word: &&str| word.len() > 2 && word.chars().all(|letter| letter.is_ascii_uppercase());
+    let after_call = |word: &&str| {
+        [format!("call('{word}'"), format!("{{ '{word}', base")].iter().any(|it| lua.contains(it))
+    };
+    let used: BTreeSet<String> =
+        quoted.filter(is_command).filter(after_call).map(str::to_lowercase).collect();
+    let rights = |line: &str| -> BTreeSet<String> {
+        line.split(' ').filter_map(|right| right.strip_prefix('+')).map(str::to_owned).collect()
+    };
+    let plain = rights(documented(Flavour::Redis7));
+    let needed: BTreeSet<String> = used.difference(&plain).cloned().collect();
+    assert_eq!(rights(documented_for_gateways()), needed);
 }

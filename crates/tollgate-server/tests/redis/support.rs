@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
-use tollgate_rig::Client;
+use tollgate_rig::{Client, WebClient};
 use tollgate_server::config::{RedisOptions, StoreChoice};
 use tollgate_server::net::{Address, Bind};
 use tollgate_server::sources::Origin;
@@ -28,6 +28,15 @@ pub(crate) fn start(rules: &str, url: &str, timeout: Duration) -> Running {
 }
 
 pub(crate) fn start_with(rules: &str, options: RedisOptions) -> Running {
+    start_as(rules, options, |_| {})
+}
+
+/// The same, set up otherwise.
+pub(crate) fn start_as(
+    rules: &str,
+    options: RedisOptions,
+    set_up: impl FnOnce(&mut Config),
+) -> Running {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("rules.yaml");
     std::fs::write(&path, rules).unwrap();
@@ -37,6 +46,7 @@ pub(crate) fn start_with(rules: &str, options: RedisOptions) -> Running {
     config.rules = Some(Origin::path(&path));
     config.drain.notice = Duration::ZERO;
     config.store = StoreChoice::Redis(options);
+    set_up(&mut config);
     let runtime = Runtime::new().unwrap();
     let server = runtime.block_on(Server::start(config)).unwrap();
     Running { server, _runtime: runtime, _folder: folder }
@@ -49,6 +59,19 @@ impl Running {
 
     pub(crate) fn resp(&self) -> Client {
         Client::connect(tcp(self.server.addresses().resp.as_ref()).port()).unwrap()
+    }
+
+    /// A client of the gateway, if it was given one.
+    pub(crate) fn web(&self) -> WebClient {
+        WebClient::connect(tcp(self.server.addresses().gateway.as_ref()))
+    }
+
+    /// Asks the admin API; the status and what it says.
+    pub(crate) fn admin(&self, method: &str, path: &str) -> (u16, Value) {
+        let bearer = format!("Bearer {}", self.server.admin_token().unwrap().reveal());
+        let mut client = WebClient::connect(tcp(self.server.addresses().http.as_ref()));
+        let answer = client.send(method, path, &[("authorization", &bearer)], "");
+        (answer.status(), serde_json::from_slice(&answer.body).unwrap_or_default())
     }
 
     /// How many of so many requests of a user pass.

@@ -22,6 +22,8 @@
 //! # Ok::<(), tollgate::rules::Diagnostics>(())
 //! ```
 //!
+//! What happens over a limit is up to the rule: [`Then`] has an example of each action.
+//!
 //! The language is described in `docs/rules.md`. A text goes through three steps, each of which
 //! reports everything it finds wrong with the place it stands at:
 //!

@@ -6,6 +6,35 @@ use std::time::Duration;
 use crate::Reserve;
 
 /// What happens to a request that a rule does not let pass as it is.
+///
+/// ```
+/// use tollgate::rules::{Priority, Reason};
+/// use tollgate::{Limiter, Request};
+///
+/// let limiter = Limiter::from_rules(r#"
+/// rules:
+///   - { name: health, route: /health, then: allow }
+///   - { name: pay, route: /pay, limit: 1/h, then: deny 402 }
+///   - { name: job, route: /job, limit: 1/h leaky burst 1, then: queue 9 up to 1day }
+///   - { name: login, route: /login, limit: 1/h, then: 'ban [2h, 1day]' }
+///   - { name: report, route: /report, limit: 2/h, priority: batch, then: shed }
+/// "#.parse()?);
+/// let second = |path| {
+///     assert!(limiter.decide(&Request::new("POST", path)).allowed);
+///     limiter.decide(&Request::new("POST", path))
+/// };
+/// assert!(second("/health").allowed);
+/// assert_eq!(second("/pay").code, 402);
+/// let job = second("/job"); // `RuleLimiter::admit` would come back when it is its turn
+/// assert!(job.allowed && job.wait.as_secs() > 3590);
+/// let login = second("/login");
+/// assert_eq!((login.reason, login.retry_after.unwrap().as_secs()), (Reason::Banned, 7200));
+/// let report = second("/report"); // what is left is for those who matter more
+/// assert_eq!((report.code, report.shed()), (503, Some(Priority::Batch)));
+/// # Ok::<(), tollgate::rules::Diagnostics>(())
+/// ```
+///
+/// `defer` is the gateway's: elsewhere such requests are refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Then {

@@ -4,14 +4,18 @@
 //! How durable it is, is up to whoever runs Redis: an append-only file that is flushed at every
 //! write keeps what was answered 202, also if the machine loses power.
 
+mod doubt;
 mod read;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
+use tokio::sync::RwLock;
+use tollgate::StoreError;
 use tollgate::rules::DeferLine;
 use tollgate_redis::{Desk, DeskReply};
 
@@ -42,6 +46,12 @@ struct Inside {
     /// This process among those that share the work.
     node: String,
     options: DeferOptions,
+    /// What this node is sending.
+    on_the_way: Mutex<HashSet<ItemId>>,
+    /// Closed while this node compares what it has to send with what the store says.
+    beginning: RwLock<()>,
+    /// Requests of which nobody knows whether they were kept.
+    unheard: doubt::Unheard,
     /// Whether it was said that the store is in trouble.
     said: AtomicBool,
 }
@@ -49,13 +59,19 @@ struct Inside {
 impl InRedis {
     pub(crate) fn new(desk: Desk, options: &DeferOptions) -> Result<InRedis, String> {
         let node = Unguessable::new().map_err(|error| error.to_string())?.to_string();
-        let said = AtomicBool::new(false);
-        Ok(InRedis(Arc::new(Inside { desk, node, options: options.clone(), said })))
+        Ok(InRedis(Arc::new(Inside {
+            desk,
+            node,
+            options: options.clone(),
+            on_the_way: Mutex::default(),
+            beginning: RwLock::default(),
+            unheard: doubt::Unheard::default(),
+            said: AtomicBool::new(false),
+        })))
     }
 
     async fn call(&self, words: &[&[u8]]) -> Result<DeskReply> {
-        let reply = self.0.desk.call(words).await;
-        reply.map_err(|error| QueueError::Trouble(format!("the shared store: {error}")))
+        self.0.desk.call(words).await.map_err(|error| trouble(&error))
     }
 
     fn keep_ms(&self) -> String {
@@ -65,18 +81,17 @@ impl InRedis {
     pub(super) async fn add(&self, item: NewItem) -> Result<u64> {
         let NewItem { id, line, head, body, added_ms } = item;
         let DeferOptions { count, bytes, .. } = &self.0.options;
-        let reply = self
-            .call(&[
-                b"add",
-                id.to_string().as_bytes(),
-                read::line_text(&line).as_bytes(),
-                head.text().as_bytes(),
-                &body,
-                added_ms.to_string().as_bytes(),
-                count.to_string().as_bytes(),
-                bytes.to_string().as_bytes(),
-            ])
-            .await?;
+        let words: [&[u8]; 8] = [
+            b"add",
+            &id.to_string().into_bytes(),
+            &read::line_text(&line).into_bytes(),
+            &head.text().into_bytes(),
+            &body,
+            &added_ms.to_string().into_bytes(),
+            &count.to_string().into_bytes(),
+            &bytes.to_string().into_bytes(),
+        ];
+        let reply = self.call_until_heard(id, &words).await?;
         let [how, what] = read::texts(reply)?;
         match how.as_str() {
             "kept" => read::seq(&what),
@@ -92,6 +107,16 @@ impl InRedis {
     }
 
     pub(super) async fn begin(&self, id: ItemId, now_ms: i64) -> Result<Option<Begun>> {
+        let _open = self.0.beginning.read().await;
+        self.0.on_the_way.lock().insert(id);
+        let begun = self.begin_one(id, now_ms).await;
+        if !matches!(begun, Ok(Some(_))) {
+            self.0.on_the_way.lock().remove(&id);
+        }
+        begun
+    }
+
+    async fn begin_one(&self, id: ItemId, now_ms: i64) -> Result<Option<Begun>> {
         let (id, now) = (id.to_string(), now_ms.to_string());
         let words = [b"begin", id.as_bytes(), now.as_bytes(), self.0.node.as_bytes()];
         match self.call(&words).await? {
@@ -117,7 +142,9 @@ impl InRedis {
             unsent,
             &now_ms.to_string().into_bytes(),
         ];
-        self.call(&words).await.map(drop)
+        self.call(&words).await?;
+        self.0.on_the_way.lock().remove(&id);
+        Ok(())
     }
 
     pub(super) async fn end(&self, id: ItemId, end: End, now_ms: i64) -> Result<()> {
@@ -137,7 +164,9 @@ impl InRedis {
             &now_ms.to_string().into_bytes(),
             &self.keep_ms().into_bytes(),
         ];
-        self.call(&words).await.map(drop)
+        self.call(&words).await?;
+        self.0.on_the_way.lock().remove(&id);
+        Ok(())
     }
 
     pub(super) async fn cancel(&self, id: ItemId, now_ms: i64) -> Result<bool> {
@@ -197,6 +226,7 @@ impl InRedis {
         loop {
             let looked = async {
                 self.look(lines).await?;
+                self.take_back().await?;
                 if clock::monotonic_ms().saturating_sub(beaten_ms) >= every.as_millis() as u64 {
                     self.beat(lines).await?;
                     beaten_ms = clock::monotonic_ms();
@@ -217,6 +247,8 @@ impl InRedis {
     pub(super) async fn leave(&self) {
         let left = self.call(&[b"leave", self.0.node.as_bytes()]).await.map(drop);
         self.say(&left);
+        let taken_back = self.take_back().await;
+        self.say(&taken_back);
     }
 
     /// Takes what nobody else has, and hears of the lines there are.
@@ -236,17 +268,25 @@ impl InRedis {
         Ok(())
     }
 
-    /// Says that this node is there, and lets go of what others have taken over meanwhile.
+    /// Says that this node is there, lets go of what others have taken over meanwhile, and learns
+    /// of what it was given without hearing of it.
     pub(super) async fn beat(&self, lines: &Lines) -> Result<()> {
+        // What begins meanwhile would be taken for what was begun unheard.
+        let _closed = self.0.beginning.write().await;
         let before: Vec<Waiting> = lines.everybody();
-        let DeskReply::List(own) = self.call(&[b"beat", self.0.node.as_bytes()]).await? else {
+        let on_the_way: Vec<String> =
+            self.0.on_the_way.lock().iter().map(ItemId::to_string).collect();
+        let mut words: Vec<&[u8]> = vec![b"beat", self.0.node.as_bytes()];
+        words.extend(on_the_way.iter().map(String::as_bytes));
+        let DeskReply::List(own) = self.call(&words).await? else {
             return Err(read::strange());
         };
-        let own: std::collections::HashSet<u64> =
-            own.into_iter().map(read::own).collect::<Result<_>>()?;
-        for lost in before.into_iter().filter(|waiting| !own.contains(&waiting.seq)) {
+        let own: Vec<Waiting> = own.into_iter().map(read::waiting).collect::<Result<_>>()?;
+        let seqs: HashSet<u64> = own.iter().map(|waiting| waiting.seq).collect();
+        for lost in before.into_iter().filter(|waiting| !seqs.contains(&waiting.seq)) {
             lines.leave(lost.id);
         }
+        own.into_iter().for_each(|waiting| lines.join(waiting));
         Ok(())
     }
 
@@ -262,3 +302,10 @@ impl InRedis {
         }
     }
 }
+
+fn trouble(error: &StoreError) -> QueueError {
+    QueueError::Trouble(format!("the shared store: {error}"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -63,10 +63,6 @@ pub(super) fn seq(entry: &str) -> Result<u64> {
     Ok(ms << 20 | then.min((1 << 20) - 1))
 }
 
-pub(super) fn own(reply: DeskReply) -> Result<u64> {
-    seq(&text(reply)?)
-}
-
 pub(super) fn waiting(reply: DeskReply) -> Result<Waiting> {
     let [entry, id, of, added, due, failures] = texts(reply)?;
     Ok(Waiting {

@@ -8,7 +8,8 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::Body as _;
 use hyper::header::{
-    ALLOW, CACHE_CONTROL, CONTENT_TYPE, EXPECT, HeaderValue, LOCATION, RETRY_AFTER, UPGRADE,
+    ALLOW, CACHE_CONTROL, CONTENT_TYPE, EXPECT, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER,
+    UPGRADE,
 };
 use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
@@ -146,8 +147,8 @@ impl Visitor {
             return Err(Box::new(unkept(&QueueError::Full("too many are being read".into()))));
         };
         let pause = self.gateway.options.upload_timeout;
-        let body = match read(body, most, pause).await {
-            Ok(body) => body,
+        let (body, trailers) = match read(body, most, pause).await {
+            Ok(read) => read,
             Err(Unread::TooLong) => return Err(Box::new(too_long(most))),
             Err(Unread::Client(error)) => {
                 return Err(Box::new(answer::failed(head.version, &error)));
@@ -157,7 +158,7 @@ impl Visitor {
         let trouble = |error: getrandom::Error| QueueError::Trouble(error.to_string());
         let kept = async {
             let id = ItemId::new().map_err(trouble)?;
-            let head = Head::new(head, peer, is_secret, said);
+            let head = Head::new(head, peer, is_secret, said).trailed_by(&trailers);
             let added_ms = clock::unix_ms();
             deferred.add(NewItem { id, line: Arc::new(line), head, body, added_ms }).await?;
             Ok(id)
@@ -208,18 +209,22 @@ enum Unread {
     Client(UpstreamError),
 }
 
-async fn read(mut body: Upload, most: usize, pause: Duration) -> Result<Bytes, Unread> {
-    let mut whole = BytesMut::new();
+/// A body to its end, and what comes after it.
+async fn read(
+    mut body: Upload,
+    most: usize,
+    pause: Duration,
+) -> Result<(Bytes, HeaderMap), Unread> {
+    let (mut whole, mut trailers) = (BytesMut::new(), HeaderMap::new());
     loop {
         let frame = timeout(pause, body.frame()).await;
         let frame = frame.map_err(|_| Unread::Client(UpstreamError::SlowClient))?;
         match frame.map(|frame| frame.map(hyper::body::Frame::into_data)) {
-            None => return Ok(whole.freeze()),
+            None => return Ok((whole.freeze(), trailers)),
             Some(Err(_)) => return Err(Unread::Client(UpstreamError::BadClient)),
             Some(Ok(Ok(data))) if whole.len() + data.len() > most => return Err(Unread::TooLong),
             Some(Ok(Ok(data))) => whole.extend_from_slice(&data),
-            // What comes after the body is not kept.
-            Some(Ok(Err(_))) => {}
+            Some(Ok(Err(frame))) => trailers.extend(frame.into_trailers().unwrap_or_default()),
         }
     }
 }

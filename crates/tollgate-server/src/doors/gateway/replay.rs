@@ -89,7 +89,8 @@ impl Courier for Gateway {
     }
 
     async fn deliver(&self, name: String, begun: Begun, passage: Passage) -> Delivered {
-        let Some(Arrived { mut parts, peer, known, .. }) = self.arrived(&begun.head) else {
+        let kept = self.arrived(&begun.head).zip(begun.head.trailers());
+        let Some((Arrived { mut parts, peer, known, .. }, trailers)) = kept else {
             return Delivered::Unsent("what was kept of it is no request".to_owned());
         };
         hops::renew(&mut parts.headers);
@@ -101,7 +102,7 @@ impl Courier for Gateway {
         parts.headers.insert(DEFERRED, HeaderValue::from(begun.attempt));
         let engine = &self.context.engine;
         let before = engine.clock().now();
-        let request = Request::from_parts(parts, Upload::whole(begun.body));
+        let request = Request::from_parts(parts, Upload::whole(begun.body, trailers));
         let sent = self.upstreams.send(None, request).await;
         engine.telemetry().upstream_took(engine.clock().now().since(before));
         match sent {

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use hyper::HeaderMap;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 
 use super::look::Room;
@@ -99,12 +100,18 @@ impl Upload {
         self.body
     }
 
-    /// A body that was read before.
-    pub(super) fn whole(body: Bytes) -> Upload {
-        if body.is_empty() {
+    /// A body that was read before, and what came after it.
+    pub(super) fn whole(body: Bytes, trailers: HeaderMap) -> Upload {
+        let mut ahead = VecDeque::new();
+        if !body.is_empty() {
+            ahead.push_back(Frame::data(body));
+        }
+        if !trailers.is_empty() {
+            ahead.push_back(Frame::trailers(trailers));
+        }
+        if ahead.is_empty() {
             return Upload::empty();
         }
-        let ahead = VecDeque::from([Frame::data(body)]);
         Upload { ahead, progress: Some(Progress::new()), ..Upload::empty() }
     }
 
@@ -151,10 +158,14 @@ impl Body for Upload {
     fn size_hint(&self) -> SizeHint {
         let mut hint = self.body.as_ref().map_or(SizeHint::with_exact(0), Body::size_hint);
         let ahead: usize = self.ahead.iter().filter_map(Frame::data_ref).map(Bytes::len).sum();
-        if let Some(upper) = hint.upper() {
+        let lower = hint.lower() + ahead as u64;
+        if self.ahead.iter().any(Frame::is_trailers) {
+            // Nothing comes after a body of HTTP/1.1 whose length is known before.
+            hint = SizeHint::default();
+        } else if let Some(upper) = hint.upper() {
             hint.set_upper(upper + ahead as u64);
         }
-        hint.set_lower(hint.lower() + ahead as u64);
+        hint.set_lower(lower);
         hint
     }
 }

@@ -80,6 +80,29 @@ fn the_clients_own_idempotency_key_is_kept() {
 }
 
 #[test]
+fn what_comes_after_a_body_is_kept_with_it() {
+    let upstream = Upstream::start();
+    let data = tempfile::tempdir().unwrap();
+    let gateway = start(QUICK, &upstream.url(), data.path());
+    let mut client = gateway.connect();
+    let mut place = None;
+    while place.is_none() {
+        client.write(
+            "POST /report HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\ntrailer: x-sum\r\n\r\n\
+             4\r\nbody\r\n0\r\nx-sum: 42\r\n\r\n",
+        );
+        place = client.read().unwrap().header("location").map(str::to_owned);
+    }
+    until_state(&gateway, &place.unwrap(), "done");
+    let seen = upstream.seen();
+    assert!(seen.iter().any(|seen| seen.header("tollgate-deferred").is_some()));
+    for seen in seen {
+        assert_eq!((seen.text().as_str(), seen.header("trailer")), ("body", Some("x-sum")));
+        assert_eq!(seen.trailers, [("x-sum".to_owned(), "42".to_owned())], "{seen:?}");
+    }
+}
+
+#[test]
 fn what_is_asked_of_deferred_requests_is_never_sent_on() {
     let upstream = Upstream::start();
     let data = tempfile::tempdir().unwrap();

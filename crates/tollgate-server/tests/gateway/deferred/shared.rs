@@ -3,15 +3,19 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use tollgate_rig::{Redis, Upstream};
+use tollgate_rig::{Cluster, Redis, Upstream};
 use tollgate_server::config::{RedisOptions, StoreChoice};
 
-use super::support::{deferred, report, until_state};
+use super::support::{deferred, report, until, until_state};
 use crate::support::{Gateway, start_with};
 
 fn node(rules: &str, upstream: &Upstream, redis: &Redis) -> Gateway {
+    node_at(rules, upstream, &redis.url())
+}
+
+fn node_at(rules: &str, upstream: &Upstream, store: &str) -> Gateway {
     start_with(rules, &[&upstream.url()], |config| {
-        let options = redis.url().parse::<RedisOptions>().unwrap();
+        let options = store.parse::<RedisOptions>().unwrap();
         let options = options.timeout(Duration::from_secs(10)).unwrap();
         config.store = StoreChoice::Redis(options);
         let defer = &mut config.gateway.as_mut().unwrap().defer;
@@ -59,4 +63,58 @@ fn every_node_knows_what_is_deferred() {
     let (_, listed) = one.admin("GET", "/v1/deferred?state=queued");
     assert_eq!(listed["deferred"].as_array().unwrap().len(), 1, "{listed}");
     assert_eq!(upstream.count(), 1);
+}
+
+#[test]
+fn a_cluster_keeps_them_together_also_while_it_moves_them() {
+    let slow = "rules: [{ name: report, route: POST /report, limit: 1/h, then: defer }]";
+    let quick = "rules: [{ name: report, route: POST /report, limit: 20/s, then: defer }]";
+    let (upstream, cluster) = (Upstream::start(), Cluster::start(3, 0));
+    let address = format!("127.0.0.1:{}", cluster.node(0).port());
+    let store = format!("redis+cluster://{address}");
+    let one = node_at(slow, &upstream, &store);
+    let mut client = one.connect();
+    assert_eq!(report(&mut client, "acme", "0").status(), 200);
+    let mut places: Vec<String> =
+        ["1", "2"].iter().map(|body| deferred(&mut client, "acme", body)).collect();
+
+    let slot = cluster.slot_of("tollgate:{deferred:}");
+    let (from, to) = (cluster.owner_of(slot), (cluster.owner_of(slot) + 1) % 3);
+    for node in [from, to] {
+        let keys = cluster.node(node).command(&["CLUSTER", "COUNTKEYSINSLOT", &slot.to_string()]);
+        assert_eq!(keys.unwrap().text() != "0", node == from, "node {node}");
+    }
+    cluster.begin_move(slot, to);
+    let meanwhile = std::thread::spawn(move || deferred(&mut client, "acme", "3"));
+    // Whoever looks finds neither all there is nor nothing, and has to come back.
+    let told_to_wait = || cluster.node(to).info("errorstat_TRYAGAIN").is_some();
+    until("a call for what is on the move", told_to_wait);
+    cluster.finish_move(slot, to);
+    places.push(meanwhile.join().unwrap());
+    assert_eq!(cluster.owner_of(slot), to);
+
+    let other = node_at(quick, &upstream, &store);
+    // Gone without a word.
+    drop(one);
+    for place in &places {
+        until_state(&other, place, "done");
+    }
+    let arrived: HashSet<String> = upstream.seen().iter().map(|seen| seen.text()).collect();
+    assert!(["0", "1", "2", "3"].iter().all(|body| arrived.contains(*body)), "{arrived:?}");
+    // Nobody had to be sent elsewhere: that would cost every look twice.
+    let moved = |node: usize| cluster.node(node).info("errorstat_MOVED");
+    let before: Vec<_> = (0..3).map(moved).collect();
+    let last = deferred_again(&other);
+    until_state(&other, &last, "done");
+    assert_eq!((0..3).map(moved).collect::<Vec<_>>(), before);
+}
+
+/// One more that is over the limit.
+fn deferred_again(gateway: &Gateway) -> String {
+    let mut client = gateway.connect();
+    loop {
+        if let Some(place) = report(&mut client, "acme", "last").header("location") {
+            return place.to_owned();
+        }
+    }
 }

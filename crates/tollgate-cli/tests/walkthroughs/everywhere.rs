@@ -1,0 +1,72 @@
+//! In any page of the documentation, rules are right and keep the promises written beside them, and
+//! links lead somewhere.
+
+use std::path::{Path, PathBuf};
+
+use tollgate::Rules;
+
+use crate::page::{Page, root};
+
+/// Every page, from the root of the repository.
+fn documentation() -> impl Iterator<Item = String> {
+    ["README.md", "ARCHITECTURE.md"].map(String::from).into_iter().chain(pages("docs"))
+}
+
+/// Every page below a folder, from the root of the repository.
+fn pages(folder: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(root().join(folder)).unwrap() {
+        let entry = entry.unwrap();
+        let path = format!("{folder}/{}", entry.file_name().into_string().unwrap());
+        if entry.file_type().unwrap().is_dir() {
+            found.extend(pages(&path));
+        } else if Path::new(&path).extension().is_some_and(|extension| extension == "md") {
+            found.push(path);
+        }
+    }
+    found
+}
+
+#[test]
+fn rules_in_the_documentation_are_right() {
+    let mut read = 0;
+    for name in documentation() {
+        let page = Page::open(&name);
+        // Other programs are configured in YAML as well.
+        let blocks = page.of("yaml").filter(|block| block.text.contains("rules:"));
+        for block in blocks {
+            let place = format!("{name}:{}", block.line);
+            let rules: Rules =
+                block.text.parse().unwrap_or_else(|error| panic!("{place}\n{error}"));
+            // Somebody at their desk has no proxy that would set such a header for them.
+            let mut doubts = rules.warnings().iter().filter(|found| found.code() != "client-key");
+            assert!(doubts.next().is_none(), "{place}\n{}", rules.warnings());
+            for case in rules.run_cases() {
+                assert!(case.passed(), "{place}: {}\n{}", case.name, case.failures);
+            }
+            read += 1;
+        }
+    }
+    assert!(read >= 12, "{read} blocks are too few: are they not found any more?");
+}
+
+#[test]
+fn links_within_the_repository_lead_somewhere() {
+    let mut followed = 0;
+    for name in documentation() {
+        let text = std::fs::read_to_string(root().join(&name)).unwrap();
+        let links = text.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
+        for (link, _) in links.filter(|(link, _)| !link.contains("://")) {
+            let file = link.split_once('#').map_or(link, |(file, _)| file);
+            let target = if file.is_empty() { root().join(&name) } else { beside(&name, file) };
+            assert!(target.exists(), "{name}: {link} leads nowhere");
+            followed += 1;
+        }
+    }
+    assert!(followed >= 20, "{followed} links are too few: are they not found any more?");
+}
+
+/// A path as a page writes it.
+fn beside(page: &str, path: &str) -> PathBuf {
+    root().join(page).parent().unwrap().join(path)
+}
