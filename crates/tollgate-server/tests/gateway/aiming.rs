@@ -114,3 +114,23 @@ fn a_refusal_counts_once_however_many_upstreams_are_full() {
     pair.answer(1);
     sent.iter_mut().for_each(|client| assert_eq!(client.read().unwrap().status(), 200));
 }
+
+#[test]
+fn who_waits_goes_to_whichever_upstream_is_free_first() {
+    let queue = PER_UPSTREAM.replace(" }", ", then: queue 9 up to 1h }");
+    for free in [0, 1] {
+        let pair = Pair::new();
+        let gateway = pair.gateway(&queue);
+        let mut sent = pair.fill(&gateway);
+        let mut waits = send(&gateway);
+        until("it stands in line", || gateway.waiting() == 1);
+        pair.tell[free].send(()).unwrap();
+        until("it is there", || pair.upstreams[free].count() == 2);
+        assert_eq!(gateway.waiting(), 0);
+        pair.tell[free].send(()).unwrap();
+        assert_eq!(waits.read().unwrap().status(), 200);
+        pair.tell[1 - free].send(()).unwrap();
+        sent.iter_mut().for_each(|client| assert_eq!(client.read().unwrap().status(), 200));
+        assert_eq!(gateway.decisions(), 3);
+    }
+}

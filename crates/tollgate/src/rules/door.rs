@@ -90,7 +90,7 @@ fn beyond(rule: &Rule, door: Door) -> Vec<(&'static str, &'static str)> {
         Then::Queue(_) if door.has_lines() => {}
         Then::Queue(_) if door.can_delay() => beyond.push((
             "`then: queue`",
-            "requests are told to wait up to its time, in turn, however many there are",
+            "requests are told to wait in turn; a rate counts the line of each key by itself, nothing else does",
         )),
         Then::Queue(_) => {
             beyond.push(("`then: queue`", "the request passes at once, and is charged"))

@@ -21,7 +21,7 @@ impl Rule {
     }
 
     /// Whether it holds places for each upstream, and for nothing else besides.
-    fn holds_places_per_upstream(&self) -> bool {
+    pub(crate) fn holds_places_per_upstream(&self) -> bool {
         let places =
             |limit: &RuleLimit| matches!(limit, RuleLimit::Fixed(bound) if is_place(bound));
         self.per.len() == 1 && self.counts_by_upstream() && self.limits.iter().any(places)

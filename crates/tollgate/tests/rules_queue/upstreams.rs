@@ -107,3 +107,53 @@ fn who_stands_in_line_is_not_denied_each_time_it_asks() {
     visitors.settle();
     assert_eq!(visitors.let_through(), [(1, 0), (2, 0)]);
 }
+
+#[test]
+fn a_place_at_any_upstream_is_taken_by_who_waited_longest() {
+    let rule = "{ name: up, per: upstream, limit: 1 concurrent lease 1h, then: queue 3 up to 10s }";
+    let mut visitors = Visitors::new(rule);
+    visitors.comes(1, to("a"));
+    visitors.comes(2, to("b"));
+    // The line is full, which concerns only those who are not in it.
+    (3..=5).for_each(|number| visitors.comes_to_any(number, [to("b"), to("a")]));
+    for (releases, expected) in [(0, 3), (2, 4)] {
+        let held = visitors.done[releases].2.clone();
+        visitors.limiter.release(&held, Duration::from_millis(1));
+        visitors.settle();
+        let (number, _, decision) = visitors.done.last().unwrap();
+        assert_eq!((*number, decision.key()), (expected, Some("a")));
+    }
+    // Its own comes free: it goes there.
+    let held = visitors.done[1].2.clone();
+    visitors.limiter.release(&held, Duration::from_millis(1));
+    visitors.settle();
+    let (number, _, decision) = visitors.done.last().unwrap();
+    assert_eq!((*number, decision.key()), (5, Some("b")));
+    assert!(visitors.limiter.waiting().is_empty());
+}
+
+#[test]
+fn who_stands_in_line_for_an_upstream_is_not_overtaken_from_another_line() {
+    let mut visitors = Visitors::new(PLACES);
+    visitors.comes(1, to("a"));
+    visitors.comes(2, to("b"));
+    visitors.comes_to_any(3, [to("b"), to("a")]);
+    visitors.comes(4, to("a"));
+    let held = visitors.done[0].2.clone();
+    visitors.limiter.release(&held, Duration::from_millis(1));
+    visitors.settle();
+    let (number, _, decision) = visitors.done.last().unwrap();
+    assert_eq!((*number, decision.key(), visitors.waiting()), (4, Some("a"), 1));
+}
+
+#[test]
+fn who_may_go_anywhere_waits_no_longer_than_the_rule_says() {
+    let mut visitors = Visitors::new(PLACES);
+    visitors.comes(1, to("a"));
+    visitors.comes(2, to("b"));
+    visitors.comes_to_any(3, [to("b"), to("a")]);
+    visitors.passes(10_000);
+    let (number, at, decision) = visitors.done.last().unwrap();
+    assert_eq!((*number, *at, decision.allowed), (3, 10_000, false));
+    assert_eq!(visitors.waiting(), 0);
+}

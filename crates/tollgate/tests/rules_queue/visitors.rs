@@ -20,8 +20,10 @@ impl Wake for Flag {
     }
 }
 
+type Admitted = Pin<Box<dyn Future<Output = Decision> + Send>>;
+
 struct Task {
-    future: Pin<Box<dyn Future<Output = Decision> + Send>>,
+    future: Admitted,
     flag: Arc<Flag>,
 }
 
@@ -52,7 +54,18 @@ impl Visitors {
     /// Somebody comes.
     pub(crate) fn comes(&mut self, number: usize, request: Request<'static>) {
         let limiter = self.limiter.clone();
-        let future = Box::pin(async move { limiter.admit(&request).await });
+        self.starts(number, Box::pin(async move { limiter.admit(&request).await }));
+    }
+
+    /// Somebody comes who may go to any of several upstreams, the others of which are full.
+    pub(crate) fn comes_to_any(&mut self, number: usize, to: [Request<'static>; 2]) {
+        let limiter = self.limiter.clone();
+        let [own, other] = to;
+        let any = async move { limiter.admit_at_any(&own, &[other]).await.0 };
+        self.starts(number, Box::pin(any));
+    }
+
+    fn starts(&mut self, number: usize, future: Admitted) {
         let flag = Arc::new(Flag(AtomicBool::new(true)));
         self.tasks.insert(number, Task { future, flag });
         self.settle();

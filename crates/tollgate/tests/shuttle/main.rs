@@ -18,13 +18,18 @@ const RUNS: usize = 800;
 
 /// Runs `test` under many schedules, the same ones every time.
 fn explore(test: impl Fn() + Send + Sync + Clone + 'static) {
+    explore_some(RUNS, test);
+}
+
+/// The same under so many.
+fn explore_some(runs: usize, test: impl Fn() + Send + Sync + Clone + 'static) {
     let config = || {
         let mut config = Config::new();
         config.stack_size = 1 << 20; // Without optimisation, frames are large.
         config
     };
-    Runner::new(RandomScheduler::new_from_seed(7, RUNS), config()).run(test.clone());
-    Runner::new(PctScheduler::new_from_seed(7, 3, RUNS), config()).run(test);
+    Runner::new(RandomScheduler::new_from_seed(7, runs), config()).run(test.clone());
+    Runner::new(PctScheduler::new_from_seed(7, 3, runs), config()).run(test);
 }
 
 /// Runs `work` on so many threads; adds up what they return.

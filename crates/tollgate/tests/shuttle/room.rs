@@ -6,17 +6,20 @@
 
 mod hall;
 
-use hall::Way::{LeavesAtOnce, LeavesWhenWoken, Stays};
+use hall::Way::{Keeps, LeavesAtOnce, LeavesWhenWoken, Stays};
 use hall::{Hall, Of, Visit};
 use tollgate::Rules;
 
-use crate::explore;
+use crate::explore_some;
+
+/// A visit takes many steps.
+const RUNS: usize = 300;
 
 /// Everybody comes to the rule, in any order.
 fn crowd(rule: &str, of: Of, line: usize, visits: &'static [Visit]) {
     let rules = format!("rules: [{{ name: r, {rule} }}]").parse::<Rules>();
     let rules = rules.unwrap_or_else(|found| panic!("{found}"));
-    explore(move || Hall::new(rules.clone(), of, line, visits).run());
+    explore_some(RUNS, move || Hall::new(rules.clone(), of, line, visits).run());
 }
 
 #[test]
@@ -89,4 +92,19 @@ fn a_place_is_given_back_by_who_leaves_another_line() {
     let rules = "limit: 1 concurrent, then: queue 4 up to 1h },
         { name: s, limit: 1/s leaky burst 1, then: queue 4 up to 1h";
     crowd(rules, Of { rate: true, at_once: 1 }, 4, visits);
+}
+
+/// One of two upstreams is kept busy: all others are served by the other one, wherever they stand.
+#[test]
+fn a_place_at_any_upstream_finds_whoever_waits_for_one() {
+    for line in ["queue 4 up to 1h", "queue 4 up to 1h lifo"] {
+        let rule = format!("per: upstream, limit: 1 concurrent, then: {line}");
+        let stay = &[("a b", Keeps), ("a b", Stays), ("b a", Stays), ("a b", Stays)];
+        crowd(&rule, Of::places(1), 4, stay);
+        let leave = &[("a b", Keeps), ("b a", Stays), ("b a", LeavesWhenWoken), ("a b", Stays)];
+        crowd(&rule, Of::places(1), 4, leave);
+    }
+    let two = "per: upstream, limit: 2 concurrent, then: queue 5 up to 1h";
+    let visits = &[("a b", Keeps), ("a b", Keeps), ("b a", Stays), ("a b", Stays), ("b a", Stays)];
+    crowd(two, Of::places(2), 5, visits);
 }

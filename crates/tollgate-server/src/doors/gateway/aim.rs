@@ -13,12 +13,14 @@ const UPSTREAM: &str = "upstream";
 
 impl Visitor {
     /// Decides a request for the upstream it would go to. Refused by what only that one is full of,
-    /// it is asked for at each of the others, as long as they are well. Told of is one decision.
+    /// it is asked for at each of the others, as long as they are well. If all are full it waits for
+    /// any of them, where rules let it. Told of is one decision.
     pub(super) async fn aim<'a>(&'a self, arrival: Arrival<'a>) -> (Arrival<'a>, Decision, usize) {
         let engine = &self.gateway.context.engine;
         let upstreams = &self.gateway.upstreams;
         let before = engine.clock().now();
         let mut tried: SmallVec<[usize; 4]> = SmallVec::new();
+        let mut full: Vec<Arrival<'a>> = Vec::new();
         loop {
             let number = upstreams.choose(&tried);
             tried.push(number);
@@ -27,15 +29,23 @@ impl Visitor {
             }
             let aimed = arrival.clone().attribute(UPSTREAM, upstreams.name(number));
             // Nobody stands in line for one upstream while another has room.
-            let decision = match upstreams.has_another(&tried) {
-                true => engine.limiter().admit_if_free(&aimed.request()).await,
-                false => Some(engine.limiter().admit(&aimed.request()).await),
+            let decided = match upstreams.has_another(&tried) {
+                true => engine.limiter().admit_if_free(&aimed.request()).await.map(|it| (it, None)),
+                false => {
+                    let others: Vec<_> = full.iter().map(Arrival::request).collect();
+                    Some(engine.limiter().admit_at_any(&aimed.request(), &others).await)
+                }
             };
-            if let Some(decision) = decision {
-                let took = engine.clock().now().since(before) - Span::from(decision.wait);
-                engine.tell(DoorName::Gateway, &decision, 1, took);
-                return (aimed, decision, number);
-            }
+            let Some((decision, other)) = decided else {
+                full.push(aimed);
+                continue;
+            };
+            let took = engine.clock().now().since(before) - Span::from(decision.wait);
+            engine.tell(DoorName::Gateway, &decision, 1, took);
+            return match other {
+                None => (aimed, decision, number),
+                Some(other) => (full.swap_remove(other), decision, tried[other]),
+            };
         }
     }
 

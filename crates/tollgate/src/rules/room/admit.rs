@@ -61,7 +61,7 @@ impl<S: Store> RuleLimiter<S> {
             // In a box: what is rare must not weigh on every decision.
             true => {
                 let began = self.0.clock.now();
-                Box::pin(wait(&self.0, request, decision, began)).await
+                Box::pin(wait(&self.0, (request, &[]), decision, began)).await.0
             }
         }
     }
@@ -99,7 +99,51 @@ impl<S: Store> RuleLimiter<S> {
             false => Some(decision),
             true => {
                 let began = self.0.clock.now();
-                Some(Box::pin(wait(&self.0, request, decision, began)).await)
+                Some(Box::pin(wait(&self.0, (request, &[]), decision, began)).await.0)
+            }
+        }
+    }
+
+    /// [`admit`](RuleLimiter::admit) for the last of several upstreams, `others` of which were found
+    /// [full](RuleLimiter::admit_if_free): the request stands in line for its own, and goes wherever
+    /// a place comes free that nobody stands in line for. Says which of the others that is, if it is
+    /// one of them.
+    ///
+    /// Places are what comes free, of rules that count `per: upstream` and by nothing else.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limiter, Request};
+    ///
+    /// # let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    /// let rules = "rules: [{ name: up, per: upstream, limit: 1 concurrent, then: queue 9 up to 1s }]";
+    /// let limiter = Limiter::from_rules(rules.parse().unwrap());
+    /// let to = |upstream: &'static str| Request::new("GET", "/").attribute("upstream", upstream);
+    /// let busy = ["http://a", "http://b"].map(|upstream| limiter.decide(&to(upstream)));
+    ///
+    /// let (request, others) = (to("http://b"), [to("http://a")]);
+    /// let mut admitted = Box::pin(limiter.admit_at_any(&request, &others));
+    /// # assert!(admitted.as_mut().poll(&mut context).is_pending());
+    /// limiter.release(&busy[0], Duration::from_millis(7));
+    /// // admitted.await
+    /// # let std::task::Poll::Ready((decision, other)) = admitted.as_mut().poll(&mut context) else { panic!() };
+    /// assert_eq!((decision.allowed, other), (true, Some(0)));
+    /// ```
+    pub async fn admit_at_any<'r>(
+        &self,
+        request: &Request<'r>,
+        others: &[Request<'r>],
+    ) -> (Decision, Option<usize>) {
+        if self.0.rooms.owe() {
+            Box::pin(return_one(&self.0)).await;
+        }
+        let mut decision = Decision::none();
+        decide(&self.0, request, Charging::Real, Turn::Arrives, &mut decision).await;
+        match decision.may_wait(request) {
+            false => (decision, None),
+            true => {
+                let began = self.0.clock.now();
+                Box::pin(wait(&self.0, (request, others), decision, began)).await
             }
         }
     }
@@ -138,7 +182,7 @@ impl<S: Store> Waits<S> {
     /// Stands in line until the request may go on or is refused. It is the one that was asked about.
     pub async fn turn(mut self, request: &Request<'_>) -> Decision {
         let decision = std::mem::replace(&mut *self.decision, Decision::none());
-        wait(&self.limiter.0, request, decision, self.began).await
+        wait(&self.limiter.0, (request, &[]), decision, self.began).await.0
     }
 }
 
@@ -163,14 +207,15 @@ impl Decision {
     }
 }
 
-/// Waits until a request that was answered so may go on, or is refused for good.
-async fn wait<S: Store>(
+/// Waits until a request that was answered so may go on, or is refused for good; which of the others
+/// it went on as, if not as itself.
+async fn wait<'r, S: Store>(
     limiter: &Shared<S>,
-    request: &Request<'_>,
+    (request, others): (&Request<'r>, &[Request<'r>]),
     mut decision: Decision,
     began: Time,
-) -> Decision {
-    let waiting = Waiting { limiter, request, began };
+) -> (Decision, Option<usize>) {
+    let waiting = Waiting { limiter, request, others, began };
     let mut place = None;
     loop {
         let now = limiter.clock.now();
@@ -179,7 +224,7 @@ async fn wait<S: Store>(
             if decision.allowed {
                 limiter.clock.sleep_until(now + decision.wait.into()).await;
             }
-            return waiting.told(decision).await;
+            return (waiting.told(decision).await, None);
         };
         let charge = decision.allowed.then(|| Charge::of(limiter, &mut decision));
         let stands = match (&spot.kind, place.take()) {
@@ -192,7 +237,9 @@ async fn wait<S: Store>(
         };
         let fate = match stands {
             Ok(stands) => stands.wait().await,
-            Err(Full(next_free)) => return waiting.refused(decision, &spot, next_free).await,
+            Err(Full(next_free)) => {
+                return (waiting.refused(decision, &spot, next_free).await, None);
+            }
         };
         match (fate, &spot.kind) {
             (Fate::Ask(stands), _) => place = Some(stands),
@@ -200,22 +247,42 @@ async fn wait<S: Store>(
                 // Its turn may come sooner than another limit lets it.
                 limiter.clock.sleep_until(*not_before).await;
                 charge.into_iter().for_each(|charge| charge.keep(&mut decision));
-                return waiting.told(decision).await;
+                return (waiting.told(decision).await, None);
             }
             // Its time is up: it asks a last time.
             (Fate::Lost(Leave { is_late: true, .. }), Kind::Line(_)) => {}
             (Fate::Lost(Leave { next_free, .. }), _) => {
-                return waiting.refused(decision, &spot, next_free).await;
+                return (waiting.refused(decision, &spot, next_free).await, None);
             }
             (Fate::Go(_), Kind::Line(_)) => {}
         }
         let waited = limiter.clock.now().since(began).into();
         decision = Decision::none();
         decide(limiter, request, Charging::Real, Turn::Waited(waited), &mut decision).await;
+        if spot.newcomer.roams
+            && !decision.allowed
+            && let Some((number, found)) = waiting.elsewhere(waited).await
+        {
+            drop(place.take());
+            return (waiting.told(found).await, Some(number));
+        }
     }
 }
 
 impl<S: Store> Waiting<'_, '_, S> {
+    /// Asks about the other upstreams: the first that is free, and what it was told there.
+    async fn elsewhere(&self, waited: Duration) -> Option<(usize, Decision)> {
+        for (number, other) in self.others.iter().enumerate() {
+            let mut found = Decision::none();
+            decide(self.limiter, other, Charging::Real, Turn::Roams(waited), &mut found).await;
+            if found.allowed && found.wait.is_zero() {
+                return Some((number, found));
+            }
+            drop(Charge::of(self.limiter, &mut found));
+        }
+        None
+    }
+
     /// The last word of a store: it waited so long, or would be accepted then.
     async fn told(&self, mut decision: Decision) -> Decision {
         if decision.allowed {

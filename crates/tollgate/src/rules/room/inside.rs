@@ -23,6 +23,8 @@ pub(super) struct Inside {
     waiters: HashMap<u64, Waiter>,
     lines: HashMap<Arc<[u8]>, Line>,
     crowd: Crowd,
+    /// How many would ask for another key as well.
+    roaming: usize,
     /// When a place comes free at the latest, if that is known to be still true.
     next_free: Option<Time>,
 }
@@ -71,8 +73,12 @@ impl Inside {
     /// Whether a newcomer must not go on to the store: it would find no place, or it would overtake
     /// those who ask.
     pub(super) fn is_closed_to(&self, key: &[u8], party: &[u8], places: u64, lifo: bool) -> bool {
-        let asked_for = |line: &Line| !lifo && !line.askers.is_empty();
-        !self.crowd.has_room_for(party, places) || self.lines.get(key).is_some_and(asked_for)
+        !self.crowd.has_room_for(party, places) || self.is_asked_for(key, lifo)
+    }
+
+    /// Whether somebody asks for a key who must not be overtaken.
+    pub(super) fn is_asked_for(&self, key: &[u8], lifo: bool) -> bool {
+        !lifo && self.lines.get(key).is_some_and(|line| !line.askers.is_empty())
     }
 
     /// Somebody was charged and may go at `at`. Comes from among those who ask if it stood there.
@@ -110,6 +116,7 @@ impl Inside {
         line.askers.add(id, &newcomer.tenant, newcomer.cost);
         // Something may have come free before anybody could be told that this one waits for it.
         line.news |= line.askers.next(newcomer.lifo, None) == Some(id);
+        self.roaming += usize::from(newcomer.roams);
         self.waiters.insert(id, Waiter { newcomer, state: State::Asking, waker: None });
         Ok(id)
     }
@@ -157,7 +164,8 @@ impl Inside {
     /// Takes somebody out of its line. Whether its charge is to be given back.
     fn step_out(&mut self, id: u64, now: Time, wakes: &mut Wakes) -> bool {
         let Some(Waiter { newcomer, state, .. }) = self.waiters.get(&id) else { return false };
-        let (Newcomer { key, party, cost, takes, lifo, .. }, state) = (newcomer.clone(), *state);
+        let (Newcomer { key, party, cost, takes, lifo, roams, .. }, state) =
+            (newcomer.clone(), *state);
         self.crowd.remove(&party, id);
         self.next_free = None;
         let Some(line) = self.lines.get_mut(&key) else { return false };
@@ -169,10 +177,14 @@ impl Inside {
         }
         let was_next = line.askers.next(lifo, None) == Some(id);
         line.askers.remove(id);
+        self.roaming -= usize::from(roams);
         if was_next {
             line.news = true;
-            let next = line.askers.next(lifo, None);
-            self.wake(next, wakes);
+            match line.askers.next(lifo, None) {
+                Some(next) => self.wake(Some(next), wakes),
+                // There may be more than it took.
+                None => self.tell_roaming(wakes),
+            }
         }
         self.close(&key);
         false
@@ -289,11 +301,32 @@ impl Inside {
 
     /// Something came free for a key.
     pub(super) fn tell(&mut self, key: &[u8], wakes: &mut Wakes) {
-        let Some(line) = self.lines.get_mut(key) else { return };
-        let Some(oldest) = line.askers.oldest() else { return };
-        line.news = true;
-        let next = line.askers.next(self.waiters[&oldest].newcomer.lifo, None);
-        self.wake(next, wakes);
+        let Some(next) = self.lines.get(key).and_then(|line| self.next_to_ask(line)) else {
+            return self.tell_roaming(wakes);
+        };
+        if let Some(line) = self.lines.get_mut(key) {
+            line.news = true;
+        }
+        self.wake(Some(next), wakes);
+    }
+
+    fn next_to_ask(&self, line: &Line) -> Option<u64> {
+        let lifo = self.waiters[&line.askers.oldest()?].newcomer.lifo;
+        line.askers.next(lifo, None)
+    }
+
+    /// Something came free that nobody stands in line for: whoever waited longest for the like of it
+    /// may have it.
+    fn tell_roaming(&mut self, wakes: &mut Wakes) {
+        if self.roaming == 0 {
+            return;
+        }
+        let next = self.lines.values().filter_map(|line| self.next_to_ask(line));
+        let roams = |id: &u64| self.waiters[id].newcomer.roams;
+        let Some(first) = next.filter(roams).min() else { return };
+        let line = self.lines.get_mut(&self.waiters[&first].newcomer.key);
+        line.into_iter().for_each(|line| line.news = true);
+        self.wake(Some(first), wakes);
     }
 
     /// Something may have come free for any key.

@@ -162,7 +162,13 @@ impl Rooms {
             // Which tenant it is of is not known yet: as if of one that has no place.
             let party = if rule.fair.is_some() { &[][..] } else { key };
             let (places, lifo) = places_of(&rule.then);
-            if room.inside.lock().is_closed_to(key, party, places, lifo) {
+            let inside = room.inside.lock();
+            let is_closed = match demands.turn {
+                // It has a place in the room already.
+                Turn::Roams(_) => inside.is_asked_for(key, lifo),
+                _ => inside.is_closed_to(key, party, places, lifo),
+            };
+            if is_closed {
                 let (rules, code) = (Some(compiled.clone()), rule.then.status());
                 let mut refusal =
                     Decision::plain(false, Reason::OverLimit, code, Some(demand.rule), rules);

@@ -24,6 +24,8 @@ pub(super) struct Newcomer {
     pub(super) lifo: bool,
     /// Whether tenants take turns.
     pub(super) fair: bool,
+    /// Whether what comes free for another key would do as well.
+    pub(super) roams: bool,
 }
 
 /// There is no place; one comes free at this time at the latest, if that is known.

@@ -31,13 +31,15 @@ pub(crate) enum Turn {
     ArrivesIfFree,
     /// It stood in line for so long.
     Waited(Duration),
+    /// It stands in line for so long, for another upstream than it asks about.
+    Roams(Duration),
 }
 
 impl Turn {
     /// Whether it is not to overtake those who stand in line.
     #[inline]
     pub(crate) fn is_behind_others(self) -> bool {
-        matches!(self, Turn::Arrives | Turn::ArrivesIfFree)
+        matches!(self, Turn::Arrives | Turn::ArrivesIfFree | Turn::Roams(_))
     }
 
     /// For how long it may still be held back by a rule that has so much patience.
@@ -46,9 +48,9 @@ impl Turn {
         match (self, &rule.then) {
             (Turn::Asked, Then::Queue(queue)) => patience.min(longest_line(queue, line)),
             (Turn::Asked | Turn::Arrives, _) => patience,
-            (Turn::ArrivesIfFree, _) if rule.counts_by_upstream() => Span::ZERO,
+            (Turn::ArrivesIfFree | Turn::Roams(_), _) if rule.counts_by_upstream() => Span::ZERO,
             (Turn::ArrivesIfFree, _) => patience,
-            (Turn::Waited(waited), _) => patience - waited.into(),
+            (Turn::Waited(waited) | Turn::Roams(waited), _) => patience - waited.into(),
         }
     }
 
@@ -62,6 +64,7 @@ impl Turn {
     ) -> bool {
         let waited = match self {
             Turn::Asked => return true,
+            Turn::Roams(_) => return false,
             Turn::ArrivesIfFree if decision.is_about_upstream() => return false,
             Turn::Arrives | Turn::ArrivesIfFree => Duration::ZERO,
             Turn::Waited(waited) => waited,
@@ -121,6 +124,8 @@ impl Spot {
 pub(super) struct Waiting<'w, 'r, S> {
     pub(super) limiter: &'w Shared<S>,
     pub(super) request: &'w Request<'r>,
+    /// The same for other upstreams, which would do as well.
+    pub(super) others: &'w [Request<'r>],
     pub(super) began: Time,
 }
 
@@ -160,6 +165,9 @@ impl<S: Store> Waiting<'_, '_, S> {
         }
         let rule = decision.rule?;
         let newcomer = self.newcomer(rules, rule, decision.key.as_deref()?);
+        let is_per_upstream = rules.rules[rule as usize].holds_places_per_upstream();
+        let roams = is_per_upstream && !self.others.is_empty();
+        let newcomer = Newcomer { roams, ..newcomer };
         let passes_at = decision.retry_after.map(|span| now + span.into());
         let kind = Kind::Line(Again { at: passes_at, passes_at });
         Some(Spot { rules: rules.clone(), rule, newcomer, kind })
@@ -190,6 +198,7 @@ impl<S: Store> Waiting<'_, '_, S> {
             places,
             lifo,
             fair: rule.fair.is_some(),
+            roams: false,
         }
     }
 

@@ -20,9 +20,11 @@ pub(crate) enum Way {
     LeavesAtOnce,
     /// Leaves when it is woken, not knowing why.
     LeavesWhenWoken,
+    /// Stays, and then keeps its place until all others are gone.
+    Keeps,
 }
 
-/// Who comes, and how.
+/// Who comes, and how. Who has several names may be any of them: that is how upstreams are chosen.
 pub(crate) type Visit = (&'static str, Way);
 
 /// What is limited.
@@ -49,6 +51,8 @@ struct Sleeper {
     is_still: AtomicBool,
     is_woken: AtomicBool,
     is_gone: AtomicBool,
+    /// Whether it only waits for others to be gone.
+    is_keeping: AtomicBool,
 }
 
 impl Wake for Sleeper {
@@ -61,11 +65,25 @@ impl Wake for Sleeper {
 }
 
 impl Sleeper {
+    /// Whether it still wants something.
+    fn is_here(&self) -> bool {
+        !self.is_gone.load(Ordering::Relaxed) && !self.is_keeping.load(Ordering::Relaxed)
+    }
+
     fn stirs(&self) -> bool {
         let is_asleep =
             self.is_still.load(Ordering::Relaxed) && !self.is_woken.load(Ordering::Relaxed);
-        !is_asleep && !self.is_gone.load(Ordering::Relaxed)
+        self.is_here() && !is_asleep
     }
+}
+
+fn last_of(names: &'static str) -> &'static str {
+    names.rsplit(' ').next().unwrap_or(names)
+}
+
+/// A request of that name, whatever the rule calls it.
+fn request(name: &str) -> Request<'_> {
+    Request::empty().attribute("user", name).attribute("upstream", name)
 }
 
 /// What became of the visitors of a key.
@@ -112,35 +130,71 @@ impl Hall {
     }
 
     fn visit(&self, number: usize) {
-        let (user, way) = self.visits[number];
+        let (names, way) = self.visits[number];
         let sleeper = &self.sleepers[number];
         sleeper.thread.get_or_init(thread::current);
-        let request = Request::empty().attribute("user", user);
-        match self.wait(&request, way, sleeper) {
-            Some(decision) if decision.allowed => {
+        match self.wait(names, way, sleeper) {
+            Some((decision, user)) if decision.allowed => {
                 self.goes_on(user);
                 thread::yield_now();
+                if way == Way::Keeps {
+                    self.keeps(sleeper);
+                }
                 self.of_user(user, |book| book.in_flight -= 1);
                 self.limiter.release(&decision, Duration::from_millis(1));
             }
-            Some(decision) => {
+            Some((decision, user)) => {
                 assert_eq!(decision.reason, Reason::OverLimit);
                 self.of_user(user, |book| book.refused += 1);
             }
-            None => self.of_user(user, |book| book.left += 1),
+            None => self.of_user(last_of(names), |book| book.left += 1),
         }
         sleeper.is_gone.store(true, Ordering::Relaxed);
         self.lets_time_pass();
     }
 
+    /// Waits for the others to be gone, who must do without its place.
+    fn keeps(&self, sleeper: &Sleeper) {
+        sleeper.is_keeping.store(true, Ordering::Relaxed);
+        self.lets_time_pass();
+        while self.sleepers.iter().any(|it| it.is_here()) {
+            thread::yield_now();
+        }
+    }
+
+    /// A visitor comes, under each of its names if need be; under which it was decided.
+    async fn enters(&self, names: &'static str) -> (Decision, &'static str) {
+        let last = last_of(names);
+        let mut full = Vec::new();
+        for name in names.split(' ').filter(|name| *name != last) {
+            let request = request(name);
+            match self.limiter.admit_if_free(&request).await {
+                Some(decision) => return (decision, name),
+                None => full.push((request, name)),
+            }
+        }
+        let (others, names): (Vec<_>, Vec<_>) = full.into_iter().unzip();
+        match others.is_empty() {
+            true => (self.limiter.admit(&request(last)).await, last),
+            false => {
+                let (decision, other) = self.limiter.admit_at_any(&request(last), &others).await;
+                (decision, other.map_or(last, |other| names[other]))
+            }
+        }
+    }
+
     /// What a visitor is told, if it does not leave before.
-    fn wait(&self, request: &Request<'_>, way: Way, sleeper: &Arc<Sleeper>) -> Option<Decision> {
+    fn wait(
+        &self,
+        names: &'static str,
+        way: Way,
+        sleeper: &Arc<Sleeper>,
+    ) -> Option<(Decision, &'static str)> {
         let waker = Waker::from(sleeper.clone());
-        let mut admitted = Box::pin(self.limiter.admit(request));
+        let mut admitted = Box::pin(self.enters(names));
         loop {
-            if let Poll::Ready(decision) = admitted.as_mut().poll(&mut Context::from_waker(&waker))
-            {
-                return Some(decision);
+            if let Poll::Ready(decided) = admitted.as_mut().poll(&mut Context::from_waker(&waker)) {
+                return Some(decided);
             }
             let standing: usize = self.limiter.waiting().iter().map(|line| line.waiting).sum();
             assert!(standing <= self.line, "{standing} stand in line");
@@ -162,8 +216,8 @@ impl Hall {
 
     /// Seconds pass until somebody stirs. Only who waits for the clock may need them.
     fn lets_time_pass(&self) {
-        let all_gone = || self.sleepers.iter().all(|it| it.is_gone.load(Ordering::Relaxed));
-        while !self.sleepers.iter().any(|it| it.stirs()) && !all_gone() {
+        let all = || self.sleepers.iter();
+        while all().any(|it| it.is_here()) && !all().any(|it| it.stirs()) {
             let seconds = self.seconds.fetch_add(1, Ordering::Relaxed);
             let enough = if self.of.rate { self.visits.len() } else { 0 };
             assert!(seconds < enough, "somebody is forgotten");
@@ -199,7 +253,7 @@ impl Hall {
             if self.line >= self.visits.len() - 1 {
                 assert_eq!(book.refused, 0, "{user}: {:?}", book.went);
             }
-            let request = Request::empty().attribute("user", *user);
+            let request = request(user);
             let ask = || self.limiter.decide(&request);
             if self.of.rate {
                 let next = (book.went.len() as u64).saturating_sub(self.now());
