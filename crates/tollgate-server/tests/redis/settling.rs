@@ -1,9 +1,9 @@
 //! What a call cost is known only when Redis is gone.
 
 use serde_json::{Value, json};
-use tollgate_rig::{Redis, until};
+use tollgate_rig::Redis;
 
-use crate::support::{PATIENT, Running, start};
+use crate::support::{PATIENT, Running, start, until_resting, until_well};
 
 const RULES: &str = "
 rules:
@@ -21,9 +21,8 @@ fn reserve(server: &Running, user: &str) -> String {
     held["id"].as_str().unwrap().to_owned()
 }
 
-fn settle(server: &Running, id: &str, tokens: u64) {
-    let outcome = json!({ "outcome": { "response": { "tokens": tokens } } });
-    server.http().post(&format!("/v1/reservations/{id}/settle"), &outcome);
+fn settle(server: &Running, id: &str, truth: &Value) -> (u16, Value) {
+    server.http().post(&format!("/v1/reservations/{id}/settle"), truth)
 }
 
 /// What is left after a request that costs nothing much.
@@ -39,19 +38,17 @@ fn an_overrun_is_charged_to_a_redis_that_was_restarted_meanwhile() {
     let server = start(RULES, &redis.url(), PATIENT);
     let (over, under) = (reserve(&server, "ann"), reserve(&server, "bob"));
     redis.kill();
-    until("it is left alone", || {
-        server.http().check("somebody");
-        server.store_state() == "resting"
-    });
-    settle(&server, &over, 350);
-    settle(&server, &under, 50);
+    until_resting(&server);
+    for (id, tokens) in [(over, 350), (under, 50)] {
+        settle(&server, &id, &json!({ "outcome": { "response": { "tokens": tokens } } }));
+    }
     let settled = |outcome: &str| {
         let labels = format!("domain=\"default\",rule=\"tokens\",outcome=\"{outcome}\"");
         server.metric(&format!("tollgate_settled_total{{{labels}}}"))
     };
     assert_eq!((settled("owed"), settled("kept")), (1.0, 1.0));
     redis.restart();
-    until("it is well again", || server.store_state() == "well");
+    until_well(&server);
     // Of a day's tokens one comes back every 86 seconds.
     let left = left_after_one(&server, "ann");
     assert!((649..=651).contains(&left), "100 and 250 and 1 of 1,000: {left}");
@@ -59,4 +56,26 @@ fn an_overrun_is_charged_to_a_redis_that_was_restarted_meanwhile() {
     assert!((648..=650).contains(&left), "once: {left}");
     let left = left_after_one(&server, "bob");
     assert!((899..=901).contains(&left), "what was not needed stays charged: {left}");
+}
+
+/// Who brings a limit along is told, and settles again: nothing is remembered of it here.
+#[test]
+fn what_redis_did_not_take_can_be_settled_again() {
+    let redis = Redis::start_with(&["--appendonly", "yes", "--appendfsync", "always"]);
+    let server = start(RULES, &redis.url(), PATIENT);
+    let ask = json!({ "key": "mail", "limit": "1000/day", "amount": 100 });
+    let (_, held) = server.http().post("/v1/reserve", &ask);
+    let id = held["id"].as_str().unwrap_or_else(|| panic!("{held}"));
+    redis.kill();
+    until_resting(&server);
+    let spent = json!({ "amount": 350 });
+    assert_eq!(settle(&server, id, &spent).0, 503);
+    assert_eq!(settle(&server, id, &spent).0, 503);
+    redis.restart();
+    until_well(&server);
+    let (status, settled) = settle(&server, id, &spent);
+    assert_eq!(status, 200, "{settled}");
+    let left = settled["limits"][0]["remaining"].as_u64().unwrap_or_else(|| panic!("{settled}"));
+    assert!((650..=652).contains(&left), "{left}");
+    assert_eq!(settle(&server, id, &spent).0, 404, "once");
 }
