@@ -29,6 +29,17 @@ impl StoreErrorKind {
         StoreErrorKind::Other,
     ];
 
+    /// Whether the call certainly changed nothing. Otherwise it may have, and only the answer was lost.
+    ///
+    /// ```
+    /// use tollgate::StoreErrorKind;
+    /// assert!(StoreErrorKind::Resting.did_nothing());
+    /// assert!(!StoreErrorKind::TimedOut.did_nothing());
+    /// ```
+    pub fn did_nothing(self) -> bool {
+        matches!(self, StoreErrorKind::Refused | StoreErrorKind::Resting)
+    }
+
     /// Its name in metrics and logs.
     ///
     /// ```

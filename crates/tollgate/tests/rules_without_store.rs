@@ -3,85 +3,12 @@
 
 mod support;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use support::block_on;
-use tollgate::rules::{Adjustment, KeyAdjustment, OnError, Reason, RuleLimiter};
-use tollgate::testing::ManualClock;
-use tollgate::{
-    Action, Call, Limiter, MemoryStore, Request, Store, StoreError, StoreErrorKind, Verdicts,
-};
-
-/// A store that four nodes share, and that can fail.
-struct Shaky {
-    inside: MemoryStore,
-    is_down: AtomicBool,
-    loses_answers: AtomicBool,
-    nodes: AtomicU64,
-    spends: AtomicU64,
-}
-
-impl Store for Shaky {
-    async fn run(&self, call: Call<'_>) -> Result<Verdicts, StoreError> {
-        if self.is_down.load(Ordering::Relaxed) {
-            return Err(StoreError::new("it rests").of(StoreErrorKind::Resting));
-        }
-        if call.action == Action::Spend {
-            self.spends.fetch_add(1, Ordering::Relaxed);
-        }
-        let answer = self.inside.run(call).await;
-        match self.loses_answers.load(Ordering::Relaxed) {
-            true => Err(StoreError::new("no answer").of(StoreErrorKind::TimedOut)),
-            false => answer,
-        }
-    }
-
-    fn nodes(&self) -> u64 {
-        self.nodes.load(Ordering::Relaxed)
-    }
-}
-
-struct Fixture {
-    clock: ManualClock,
-    store: Arc<Shaky>,
-    limiter: RuleLimiter<Arc<Shaky>>,
-}
-
-impl Fixture {
-    fn new(rules: &str) -> Fixture {
-        let clock = ManualClock::new();
-        let store = Arc::new(Shaky {
-            inside: MemoryStore::new().clock(&clock),
-            is_down: false.into(),
-            loses_answers: false.into(),
-            nodes: 4.into(),
-            spends: 0.into(),
-        });
-        let builder = Limiter::builder().store(store.clone()).clock(&clock);
-        let limiter = builder.build_rules(rules.parse().unwrap());
-        Fixture { clock, store, limiter }
-    }
-
-    fn down(&self, is_down: bool) {
-        self.store.is_down.store(is_down, Ordering::Relaxed);
-    }
-
-    fn ann() -> Request<'static> {
-        Request::empty().attribute("user", "ann")
-    }
-
-    /// How many of so many requests pass.
-    fn pass(&self, times: u64) -> u64 {
-        (0..times).map(|_| u64::from(block_on(self.limiter.ask(&Self::ann())).allowed)).sum()
-    }
-
-    fn left(&self) -> u64 {
-        let peeked = block_on(self.limiter.adjust(&Self::ann(), Adjustment::Peek)).unwrap();
-        peeked.tightest().unwrap().verdict.remaining
-    }
-}
+use support::shaky::Fixture;
+use tollgate::rules::{KeyAdjustment, OnError, Reason};
 
 fn local(limit: &str) -> Fixture {
     Fixture::new(&format!("rules: [{{ name: api, per: user, limit: {limit}, on_error: local }}]"))

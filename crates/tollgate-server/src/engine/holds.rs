@@ -201,11 +201,17 @@ impl Engine {
             (Charged::ByLimit(..), Truth::Spent(spent)) if expired && spent <= hold.amount => {
                 Outcome::Expired
             }
-            (Charged::ByLimit(key, brought), Truth::Spent(spent)) => {
-                self.settle_limit(&hold, id, key, brought, spent).await?
-            }
-            (Charged::ByLimit(key, brought), Truth::Cancelled) => {
-                self.settle_limit(&hold, id, key, brought, 0).await?
+            (Charged::ByLimit(key, brought), truth) => {
+                let spent = if let Truth::Spent(spent) = truth { spent } else { 0 };
+                if let Err(error) = self.settle_limit(&hold, id, key, brought, spent).await {
+                    if error.kind().did_nothing() {
+                        // Whoever settles it may try again.
+                        self.0.holds.keep(id, hold);
+                    }
+                    return Err(error);
+                }
+                let verdict = self.on(Action::Peek, key, brought, 0).await?;
+                Outcome::ByLimit(brought.clone(), verdict)
             }
         };
         Ok(if expired { Outcome::Expired } else { outcome })
@@ -253,7 +259,7 @@ impl Engine {
         key: &[u8],
         brought: &Arc<Brought>,
         spent: u64,
-    ) -> Result<Outcome, StoreError> {
+    ) -> Result<(), StoreError> {
         let lease = id.lease();
         let rtt = hold.took(self.clock()).into();
         self.on_as(Action::Release { rtt, dropped: false }, key, brought, 0, lease).await?;
@@ -264,8 +270,7 @@ impl Engine {
         if amount > 0 {
             self.on_as(action, key, brought, amount, lease).await?;
         }
-        let verdict = self.on(Action::Peek, key, brought, 0).await?;
-        Ok(Outcome::ByLimit(brought.clone(), verdict))
+        Ok(())
     }
 }
 

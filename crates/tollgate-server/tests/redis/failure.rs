@@ -7,25 +7,13 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use tollgate_rig::{Redis, until};
 
-use crate::support::{Running, start};
+use crate::support::{start, until_resting, until_well};
 
 /// What an answer may take: much, on a machine that has other things to do.
 const TIMEOUT: Duration = Duration::from_millis(500);
 
 fn rules(on_error: &str) -> String {
     format!("rules: [{{ name: api, per: user, limit: 12/h fixed, on_error: {on_error} }}]")
-}
-
-/// Asks until the store is left alone, so that what follows is answered at once.
-fn until_resting(server: &Running) {
-    until("it is left alone", || {
-        server.http().check("somebody");
-        server.store_state() == "resting"
-    });
-}
-
-fn until_well(server: &Running) {
-    until("it is well again", || server.store_state() == "well");
 }
 
 #[test]

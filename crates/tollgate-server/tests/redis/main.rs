@@ -3,4 +3,5 @@
 mod access;
 mod doors;
 mod failure;
+mod settling;
 mod support;

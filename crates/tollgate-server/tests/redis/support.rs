@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
-use tollgate_rig::{Client, WebClient};
+use tollgate_rig::{Client, WebClient, until};
 use tollgate_server::config::{RedisOptions, StoreChoice};
 use tollgate_server::net::{Address, Bind};
 use tollgate_server::sources::Origin;
@@ -97,6 +97,18 @@ impl Running {
     pub(crate) fn store_state(&self) -> String {
         self.ready().1["store"]["state"].as_str().unwrap().to_owned()
     }
+}
+
+/// Asks until the store is left alone, so that what follows is answered at once.
+pub(crate) fn until_resting(server: &Running) {
+    until("it is left alone", || {
+        server.http().check("somebody");
+        server.store_state() == "resting"
+    });
+}
+
+pub(crate) fn until_well(server: &Running) {
+    until("it is well again", || server.store_state() == "well");
 }
 
 fn tcp(address: Option<&Address>) -> SocketAddr {

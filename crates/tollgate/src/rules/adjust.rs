@@ -126,7 +126,7 @@ async fn all<S: Store>(
         if let Some(verdicts) = asked.run(action, &lines, 0).await? {
             if action == Action::Reset {
                 for line in lines.iter().map(|line| &demands.lines[*line]) {
-                    limiter.forgive(line.bound.bucket, &demands.keys[line.key.clone()]);
+                    limiter.forgive(line.bound, &demands.keys[line.key.clone()]);
                 }
             }
             let said = lines.iter().copied().zip(&verdicts);

@@ -103,7 +103,7 @@ impl<S: Store> RuleLimiter<S> {
             let Some(verdicts) = ran else { return Ok(None) };
             let verdict = verdicts[0];
             if action == Action::Reset {
-                self.0.forgive(bound.bucket, key.as_bytes());
+                self.0.forgive(bound, key.as_bytes());
             }
             if own || verdict.remaining < verdict.limit {
                 let quota = bound.limit.quota();

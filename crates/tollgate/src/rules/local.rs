@@ -7,6 +7,7 @@ use parking_lot::RwLock;
 use tollgate_core::{Carry, Time};
 
 use super::compiled::Bound;
+use super::overruns::Overruns;
 use super::owed::Owed;
 use crate::store::{Action, Call, Store};
 use crate::{Bucket, Check, Clock, Former, Key, MemoryStore};
@@ -20,6 +21,7 @@ const AT_HAND: usize = 4096;
 pub(crate) struct Local {
     pub(super) store: MemoryStore,
     pub(super) owed: Owed,
+    pub(super) overruns: Overruns,
     shares: RwLock<HashMap<u64, Arc<Share>>>,
 }
 
@@ -27,6 +29,7 @@ pub(crate) struct Local {
 #[derive(Debug)]
 pub(super) struct Share {
     nodes: u64,
+    pub(super) whole: Bound,
     pub(super) bound: Bound,
     /// The share it had when there were more nodes, or fewer.
     pub(super) former: Option<Former>,
@@ -35,7 +38,8 @@ pub(super) struct Share {
 impl Local {
     pub(super) fn new(clock: Clock) -> Local {
         let store = MemoryStore::new().clock(clock);
-        Local { store, owed: Owed::default(), shares: RwLock::default() }
+        let (owed, overruns) = (Owed::default(), Overruns::default());
+        Local { store, owed, overruns, shares: RwLock::default() }
     }
 
     /// The share of a limit that so many nodes keep together.
@@ -55,12 +59,18 @@ impl Local {
         });
         let bucket = Bucket::new(number ^ nodes.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let bound = Bound { limit: whole.limit.shared_by(nodes), bucket };
-        let share = Arc::new(Share { nodes, bound, former });
+        let share = Arc::new(Share { nodes, whole: whole.clone(), bound, former });
         if shares.len() >= AT_HAND {
             shares.clear();
         }
         shares.insert(number, share.clone());
         share
+    }
+
+    /// The share with a bucket of its own.
+    pub(super) fn share_of(&self, bucket: Bucket) -> Option<Arc<Share>> {
+        let shares = self.shares.read();
+        shares.values().find(|share| share.bound.bucket == bucket).cloned()
     }
 
     /// How much of a share is spent now.

@@ -90,6 +90,7 @@ mod mend;
 mod modes;
 mod moment;
 mod overrides;
+mod overruns;
 mod owed;
 mod path;
 mod per_upstream;

@@ -5,7 +5,7 @@
 //! difference is charged to just those counters or given back, at most one call each.
 
 use smallvec::SmallVec;
-use tollgate_core::Time;
+use tollgate_core::{Span, Time};
 
 use super::Request;
 use super::compiled::{Bound, Compiled, CostOf, Rule};
@@ -16,8 +16,8 @@ use super::facts::Facts;
 use super::held::{Held, HeldLine};
 use super::limiter::Shared;
 use super::lists::Lists;
+use super::overruns::forgotten;
 use super::settled::SettledAs;
-use crate::limit::Engine;
 use crate::store::{Action, Call, Store};
 use crate::store_error::StoreError;
 use crate::{Check, Key};
@@ -53,12 +53,22 @@ pub(crate) async fn report<S: Store>(
         let lists = lists.map_or(&rules.scope.lists, |domain| &domain.lists);
         Settling::new(held, rules, lists, request, truth, now)
     };
-    let ran = settling.apply(limiter, held, rules, now).await;
+    // What was not yet charged first: in between, a limit looks fuller rather than emptier.
+    let spent = settling.spend(limiter, decision, held, rules, now).await;
+    let refunded = match &spent {
+        Ok(_) => run(limiter, held, rules, Action::Refund, &settling.refund, now).await,
+        Err(_) => Ok(()),
+    };
     for (rule, settled) in &settling.rules {
-        let settled = if ran.is_ok() { *settled } else { SettledAs::Kept };
+        let settled = match (*settled, &spent) {
+            (SettledAs::Overrun, Ok(as_what)) => *as_what,
+            (SettledAs::Overrun | SettledAs::Refunded, Err(_)) => SettledAs::Kept,
+            (SettledAs::Refunded, _) if refunded.is_err() => SettledAs::Kept,
+            (settled, _) => settled,
+        };
         limiter.settled.tell(&rules.domain, &rules.rules[*rule as usize].name, settled);
     }
-    ran
+    spent.and(refunded)
 }
 
 /// What is charged to a line, or given back to it.
@@ -129,20 +139,36 @@ impl Settling {
         }
     }
 
-    /// What was not yet charged first: in between, a limit looks fuller rather than emptier.
-    async fn apply<S: Store>(
+    /// Charges what was used beyond what had been charged, or remembers it for when the store is back.
+    async fn spend<S: Store>(
         &self,
         limiter: &Shared<S>,
+        decision: &Decision,
         held: &Held,
         rules: &Compiled,
         now: Time,
-    ) -> Result<(), StoreError> {
-        for (action, changes) in [(Action::Spend, &self.spend), (Action::Refund, &self.refund)] {
-            if !changes.is_empty() {
-                run(limiter, held, rules, action, changes, now).await?;
-            }
+    ) -> Result<SettledAs, StoreError> {
+        let ran = run(limiter, held, rules, Action::Spend, &self.spend, now).await;
+        match ran {
+            Ok(()) if !held.is_local => return Ok(SettledAs::Overrun),
+            Err(error) if !error.kind().did_nothing() => return Err(error),
+            _ => {}
         }
-        Ok(())
+        let installed = limiter.current.load();
+        for Change { line, amount } in &self.spend {
+            let line = &held.lines[*line];
+            let local = limiter.local();
+            // What was charged in this process is owed on the limit of which that was a share.
+            let share = local.share_of(line.bound.bucket).filter(|_| held.is_local);
+            let whole = share.as_ref().map_or(&line.bound, |share| &share.whole);
+            let bound = installed.successor(whole.bucket).unwrap_or(whole);
+            let quota = line.bound.limit.quota();
+            let reports = decision.limits.iter();
+            let mut reports = reports.filter(|it| it.rule == line.rule && it.quota == quota);
+            let full = reports.next().map_or(Span::ZERO, |it| it.verdict.reset_after);
+            local.overruns.add(bound, &line.key, *amount, held.since + full, now);
+        }
+        Ok(SettledAs::Owed)
     }
 }
 
@@ -181,15 +207,9 @@ fn actual(rule: &Rule, line: &HeldLine, on: On<'_, '_>, truth: Truth) -> Option<
 /// Whether what is not needed may go back: in time, and before the limit forgot the charge by
 /// itself, or it would be given back twice.
 fn is_open(held: &Held, line: &HeldLine, rule: &Rule, now: Time) -> bool {
-    let forgotten = match line.bound.limit.engine() {
-        Engine::FixedWindow(window) => window.window().end_after(held.since),
-        Engine::SlidingWindow(_) | Engine::SlidingSlots(_) | Engine::SlidingLog(_) => {
-            let period = line.bound.limit.quota().period;
-            held.since + period.map_or(line.bound.limit.fill_time(), |period| period.span())
-        }
-        _ => Time::MAX,
-    };
-    now < forgotten && now < held.since + held.open.unwrap_or(rule.expire()).into()
+    let forgotten = forgotten(&line.bound.limit, held.since);
+    forgotten.is_none_or(|forgotten| now < forgotten)
+        && now < held.since + held.open.unwrap_or(rule.expire()).into()
 }
 
 /// Runs one call, on the counters that were charged or on those that took their place since.
@@ -201,6 +221,9 @@ async fn run<S: Store>(
     changes: &[Change],
     now: Time,
 ) -> Result<(), StoreError> {
+    if changes.is_empty() {
+        return Ok(());
+    }
     loop {
         let installed = limiter.current.load_full();
         let check = |change: &Change| {

@@ -17,16 +17,20 @@ pub enum SettledAs {
     Refunded,
     /// It was more: the rest was charged, as debt where there was not as much left.
     Overrun,
+    /// It was more, and the store could not be told: the rest is charged as soon as it decides on the
+    /// same counter again.
+    Owed,
 }
 
 impl SettledAs {
     /// All of them.
-    pub const ALL: [SettledAs; 5] = [
+    pub const ALL: [SettledAs; 6] = [
         SettledAs::Kept,
         SettledAs::Exact,
         SettledAs::Expired,
         SettledAs::Refunded,
         SettledAs::Overrun,
+        SettledAs::Owed,
     ];
 
     /// Its name in metrics.
@@ -37,6 +41,7 @@ impl SettledAs {
             SettledAs::Expired => "expired",
             SettledAs::Refunded => "refunded",
             SettledAs::Overrun => "overrun",
+            SettledAs::Owed => "owed",
         }
     }
 }

@@ -4,6 +4,7 @@
 
 use smallvec::SmallVec;
 
+use super::compiled::Bound;
 use super::decide::{Answers, Asked, Charging};
 use super::decision::{Decision, Reason};
 use super::demand::{Demands, Line, LineKind};
@@ -11,26 +12,28 @@ use super::held::is_place;
 use super::limiter::Shared;
 use super::local::{Local, Share};
 use super::policy::OnError;
+use crate::Check;
 use crate::store::{Action, Store};
-use crate::store_error::{StoreError, StoreErrorKind};
-use crate::{Bucket, Check};
+use crate::store_error::StoreError;
 
 impl<S> Shared<S> {
     /// What decides without the store.
-    fn local(&self) -> &Local {
+    pub(super) fn local(&self) -> &Local {
         self.local.get_or_init(|| Local::new(self.clock.clone()))
     }
 
     /// The same, if it owes something to the store.
     #[inline]
     pub(super) fn owing(&self) -> Option<&Local> {
-        self.local.get().filter(|local| !local.owed.is_empty())
+        self.local.get().filter(|local| !local.owed.is_empty() || !local.overruns.is_empty())
     }
 
     /// Nothing is owed on a counter that was reset.
-    pub(super) fn forgive(&self, bucket: Bucket, key: &[u8]) {
+    pub(super) fn forgive(&self, bound: &Bound, key: &[u8]) {
         if let Some(local) = self.owing() {
-            local.owed.take(bucket, key, self.clock.now());
+            let now = self.clock.now();
+            local.owed.take(bound.bucket, key, now);
+            local.overruns.take(bound, key, now);
         }
     }
 }
@@ -129,11 +132,15 @@ impl<S: Store> Asked<'_, '_, S> {
         let mut taken = SmallVec::<[_; 2]>::new();
         for (index, line) in self.demands.lines.iter().enumerate() {
             let key = &self.demands.keys[line.key.clone()];
-            let Some(debt) = local.owed.take(line.bound.bucket, key, self.now) else { continue };
-            taken.push((line, debt));
-            // Not what time has given back since.
-            let share: &Share = &local.share(line.bound, nodes, self.now);
-            let cost = debt.0.min(local.spent(share, key).await);
+            let spent = local.owed.take(line.bound.bucket, key, self.now);
+            let overrun = local.overruns.take(line.bound, key, self.now);
+            let mut cost = overrun.map_or(0, |(amount, _)| amount);
+            if let Some((amount, _)) = spent {
+                // Not what time has given back since.
+                let share: &Share = &local.share(line.bound, nodes, self.now);
+                cost = cost.saturating_add(amount.min(local.spent(share, key).await));
+            }
+            taken.push((line, spent, overrun));
             if cost > 0 {
                 checks.push(Check { cost, ..self.check(index, 0) });
             }
@@ -145,14 +152,17 @@ impl<S: Store> Asked<'_, '_, S> {
         let was_not_run = match &ran {
             Ok(verdicts) => verdicts.is_none(),
             // It may have been charged and only the answer was lost: nobody pays twice.
-            Err(error) => {
-                matches!(error.kind(), StoreErrorKind::Refused | StoreErrorKind::Resting)
-            }
+            Err(error) => error.kind().did_nothing(),
         };
         if was_not_run {
-            for (line, (amount, until)) in taken {
+            for (line, spent, overrun) in taken {
                 let key = &self.demands.keys[line.key.clone()];
-                local.owed.add(line.bound.bucket, key, amount, until, self.now);
+                if let Some((amount, until)) = spent {
+                    local.owed.add(line.bound.bucket, key, amount, until, self.now);
+                }
+                if let Some(owed) = overrun {
+                    local.overruns.put_back(line.bound, key, owed, self.now);
+                }
             }
         }
         ran.map(|verdicts| verdicts.is_some())

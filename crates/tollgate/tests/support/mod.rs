@@ -3,6 +3,8 @@
 
 #[cfg(feature = "rules")]
 pub(crate) mod rules;
+#[cfg(feature = "rules")]
+pub(crate) mod shaky;
 
 use std::pin::pin;
 use std::sync::Arc;

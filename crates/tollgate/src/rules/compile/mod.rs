@@ -1,5 +1,6 @@
 //! From what was written to rules that can be applied.
 
+mod kept;
 mod key;
 mod limits;
 mod lint;

@@ -18,6 +18,7 @@ use super::super::policy::Mode;
 use super::super::source::{At, Place};
 use super::super::suggest::closest;
 use super::super::written::{self, Document};
+use super::kept;
 use super::limits::{bind, in_zone};
 use super::unknown;
 use crate::Limit;
@@ -60,9 +61,12 @@ fn add(
             unknown("unknown-plan", "plan", name, known, name.place)
         })?),
         (None, Some(rule)) => {
-            let bucket = &compiled.rules[rule as usize].bucket;
-            let bound = |limit: &At<Limit>| bound(&limit.value, domain, bucket, compiled);
-            Gives::Limits(written.limits.iter().map(bound).collect())
+            let rule = &compiled.rules[rule as usize];
+            let bound = |limit: &At<Limit>| {
+                kept::check(&limit.value, &rule.then, rule.fair.is_some(), limit.place)?;
+                Ok(bound(&limit.value, domain, &rule.bucket, compiled))
+            };
+            Gives::Limits(written.limits.iter().map(bound).collect::<Result<_, _>>()?)
         }
         (None, None) => {
             let message = "an override with a limit names the rule whose limit it replaces";

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::super::compiled::{Cost, CostOf, KeyPart, PriorityOf, Rule};
+use super::super::compiled::{Bound, Cost, CostOf, KeyPart, PriorityOf, Rule, RuleLimit};
 use super::super::dedupe::{self, Dedupe};
 use super::super::diagnostic::{Diagnostic, Diagnostics};
 use super::super::expr::{Condition, Expr, Scope};
@@ -10,8 +10,8 @@ use super::super::ladder::Ladder;
 use super::super::matcher::Match;
 use super::super::policy::{Priority, Then};
 use super::super::source::{At, Place};
-use super::super::written::{self, Document, When};
-use super::key;
+use super::super::written::{self, Document, When, Written};
+use super::{kept, key};
 
 /// What the rules of one file have in common.
 pub(super) struct Compiler<'a> {
@@ -38,7 +38,7 @@ impl Compiler<'_> {
             limits: rule
                 .limits
                 .iter()
-                .filter_map(|limit| self.limit(limit, bucket, found))
+                .filter_map(|limit| self.kept_limit(rule, limit, bucket, found))
                 .collect(),
             cost: rule.cost.as_ref().map(|cost| self.cost(cost, found)),
             count: rule.count.as_ref().and_then(|text| self.condition(text, found)),
@@ -61,6 +61,24 @@ impl Compiler<'_> {
         let when = rule.when.as_ref().and_then(|when| self.when(when, found));
         let routes = rule.routes.iter().map(|route| route.value.clone()).collect();
         (found.errors().count() == before).then_some((Match { routes, when }, compiled))
+    }
+
+    /// A limit of which something is kept for others, if the rule says so.
+    fn kept_limit(
+        &self,
+        rule: &written::Rule,
+        written: &At<Written>,
+        bucket: &str,
+        found: &mut Diagnostics,
+    ) -> Option<RuleLimit> {
+        let limit = self.limit(written, bucket, found)?;
+        let then = rule.then.as_ref().map(|then| then.value.clone()).unwrap_or_default();
+        let fair = rule.fair.is_some();
+        let check = |bound: &Bound| kept::check(&bound.limit, &then, fair, written.place).err();
+        if let Some(problem) = limit.bounds().find_map(check) {
+            found.push(problem);
+        }
+        Some(limit)
     }
 
     /// The counters behind a ban. A rule without limits refuses outright, and bans nobody.
