@@ -1,4 +1,5 @@
-//! Stories held out: written down before anybody saw how ours does, and nothing was changed since.
+//! Stories held out: written down before anybody saw how ours does in them, and nothing was changed
+//! for their sake.
 
 use super::world::{Crowd, Order, Scenario, Spread, World};
 
