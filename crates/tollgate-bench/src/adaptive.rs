@@ -3,7 +3,7 @@
 #[path = "../../tollgate-core/tests/simulation/mod.rs"]
 mod simulation;
 
-use simulation::{Scenario, Score, Steering, held_out, hours, score, stories};
+use simulation::{Scenario, Score, Steering, held_out, hours, score, stories, surprises};
 
 use crate::options::Options;
 use crate::report::Table;
@@ -21,6 +21,8 @@ pub(crate) fn run(options: &Options) {
     );
     println!("\n# tuned on, with other chances");
     stories().iter().for_each(|story| told(story, options));
+    println!("\n# not tuned on, but mended after");
+    surprises().iter().for_each(|story| told(story, options));
     println!("\n# not tuned on");
     held_out().iter().for_each(|story| told(story, options));
     println!("\nthree hours of overload on a service that two requests keep busy");

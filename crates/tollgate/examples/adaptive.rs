@@ -6,7 +6,7 @@
 //! than one turn. A minute of virtual time; prints where the limit is:
 //!
 //! ```text
-//! after  1 s: 19 at a time, 40 ms each
+//! after  1 s: 20 at a time, 40 ms each
 //! after  3 s: 19 at a time, 40 ms each
 //! after  5 s: 19 at a time, 40 ms each
 //! after 10 s: 19 at a time, 40 ms each

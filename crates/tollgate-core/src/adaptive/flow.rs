@@ -17,6 +17,8 @@ const QUEUE: u64 = 1;
 const ENOUGH: u64 = 10;
 /// The fewest that a look at a service is based on.
 const SURE: u64 = 20;
+/// How uneven requests are is forgotten after so many that are less so: the long ones may be rare.
+const MEMORY: u64 = 512;
 /// The fewest of rare ones, and how long they are waited for.
 const FEW: u64 = 3;
 const RARE: Span = Span::from_secs(2);
@@ -54,11 +56,13 @@ const CAREFUL: Span = Span::from_secs(2);
 /// | more drops than happen anyway | less by half their share, then grows carefully for 2 s |
 /// | anything else | unchanged |
 ///
-/// After each step it waits for one latency, so that what it sees next is the effect.
+/// After each step it waits for one latency, so that what it sees next is the effect, and then for
+/// so many requests that their mean is right to a sixth: ten if they are alike, hundreds if one in
+/// twenty takes forty times as long, but never for more than two seconds.
 ///
 /// Everything hangs on `b`, and under load `b` cannot be seen: a queue that never empties looks
 /// like a slow service. So it *looks*: every four seconds under load, and as soon as lowering the
-/// limit twice did not help, it lets a third as many in for a moment (at most 6 % of the time).
+/// limit twice did not help, it lets a third as many in for a moment (at most 6 % of the time, if not in doubt).
 /// What latency and drops are then is not the limit's doing. If `b` was too high by a factor `f`,
 /// a look leaves at most `f/2` of it: errors shrink, and the limit cannot creep.
 ///
@@ -116,12 +120,14 @@ impl Flow {
         if now < state.settles {
             return; // It began under another limit.
         }
-        state.seen.add(&Sample { in_flight, ..sample });
+        state.seen.add(&Sample { in_flight, ..sample }, state.base);
         let (seen, measured) = (state.seen, now.since(state.settles));
         let (enough, least) = match looks {
             true => (SURE, Span::ZERO),
             false => (state.limit.saturating_mul(2).clamp(FEW, ENOUGH), LEAST),
         };
+        // However much latencies differ: a service that drops most is heard at once.
+        let enough = if seen.dropped > seen.ok { enough } else { enough.max(state.telling) };
         if seen.all() >= enough && measured >= least.max(state.base.min(SLOWEST))
             || seen.all() >= FEW && measured >= RARE
         {
@@ -133,7 +139,7 @@ impl Flow {
     /// streams keep their places long after they said what they had to say.
     fn drain(&self, state: &mut FlowState, now: Time, in_flight: u64, before: u64) {
         if in_flight <= state.limit {
-            (state.drained, state.settles) = (true, now + state.base.min(SLOWEST));
+            (state.drained, state.settles) = (true, now + state.pace());
         } else if now.since(state.began) > DOUBTED.max(state.pace().times(4)) {
             (state.limit, state.part) = (before, Part::Steering);
             state.look_at = now + BELIEVED;
@@ -143,6 +149,7 @@ impl Flow {
 
     fn judge(&self, state: &mut FlowState, now: Time, seen: Seen) {
         let drops = seen.dropped * 1000 / seen.all();
+        state.telling = seen.telling().max(state.telling - forgotten(state.telling, seen.ok));
         if let Some(rtt) = seen.latency() {
             state.latency = rtt;
             if state.base.is_zero() {
@@ -178,8 +185,10 @@ impl Flow {
             state.in_vain = 0;
             return;
         }
-        if rtt < state.base {
-            self.quicker(state, now, rtt);
+        if rtt.as_nanos() < pct(state.base.as_nanos(), 75) {
+            // By a little it would be chance; and those that take long may not have ended yet.
+            state.base = closer(state.base, rtt);
+            state.look_at = state.look_at.min((state.looked_at + DOUBTED).max(now));
         }
         let slow = rtt.as_nanos() > pct(state.base.as_nanos(), TOLERANCE_PCT);
         let target = self.target(state, seen);
@@ -207,16 +216,6 @@ impl Flow {
         state.in_vain = if lowers { state.in_vain.saturating_add(1) } else { 0 };
     }
 
-    /// Latency below what was taken for the least. Far below, the service has changed, and what it
-    /// can do without a queue may be better still.
-    fn quicker(&self, state: &mut FlowState, now: Time, rtt: Span) {
-        let (was, is) = (state.base.as_nanos(), rtt.as_nanos());
-        state.base = if is < pct(was, 50) { rtt } else { closer(state.base, rtt) };
-        if is < pct(was, 75) {
-            state.look_at = state.look_at.min((state.looked_at + DOUBTED).max(now));
-        }
-    }
-
     /// `1.5 · N·b/r + 1`.
     fn target(&self, state: &FlowState, seen: Seen) -> u64 {
         let flow = seen.in_flight * u128::from(state.base.as_nanos());
@@ -227,9 +226,8 @@ impl Flow {
 
     /// Begins to look at the service without a queue, if it is time to.
     fn look_if_due(&self, state: &mut FlowState, now: Time, seen: Seen) {
-        let presses = seen.most.saturating_mul(2) >= state.limit;
         let doubted = state.in_vain >= IN_VAIN && now >= state.looked_at + DOUBTED;
-        if doubted || presses && now >= state.look_at {
+        if doubted || seen.presses(state.limit) && now >= state.look_at {
             let before = state.limit;
             let third = self.target(state, seen).div_ceil(3).max(before / 4);
             state.limit = self.bounds.clamp(third.min(before));
@@ -263,6 +261,11 @@ impl Flow {
 fn closer(known: Span, seen: Span) -> Span {
     let (known, seen) = (known.as_nanos(), seen.as_nanos());
     Span::from_nanos(known - known / 4 + seen / 4)
+}
+
+/// How much of what was known is, after so many requests.
+fn forgotten(known: u64, requests: u64) -> u64 {
+    known * requests.min(MEMORY) / MEMORY
 }
 
 fn pct(of: u64, pct: u64) -> u64 {

@@ -14,6 +14,7 @@ mod score;
 mod service;
 mod steering;
 mod stories;
+mod surprises;
 mod told;
 mod world;
 
@@ -22,5 +23,6 @@ use run::run;
 pub(crate) use score::{Score, hours, score};
 pub(crate) use steering::Steering;
 pub(crate) use stories::stories;
+pub(crate) use surprises::surprises;
 use told::Told;
 pub(crate) use world::Scenario;

@@ -9,6 +9,10 @@ const LONGEST: Span = Span::from_secs(3600);
 const MOST: u64 = 1 << 40;
 /// Of so few the limit grows beyond, even if they always end together.
 const FEW: u64 = 4;
+/// The most requests that are ever waited for, however much they differ.
+const MOST_TELLING: u128 = 800;
+/// Longer than so many times what is usual takes nobody by itself.
+const STANDS_STILL: u64 = 16;
 /// The longest a step's effect is waited for.
 pub(super) const SLOWEST: Span = Span::from_secs(2);
 
@@ -27,6 +31,8 @@ pub struct FlowState {
     pub(super) base: Span,
     /// Drops that are not the limit's doing, in thousandths.
     pub(super) drops_anyway: u64,
+    /// How many requests have a mean that tells something: more, the more they differ.
+    pub(super) telling: u64,
     /// What latency was last.
     pub(super) latency: Span,
     /// Doubles at each step until the first queue.
@@ -65,13 +71,14 @@ pub(super) struct Seen {
     pub(super) ok: u64,
     pub(super) dropped: u64,
     rtts_ns: u128,
+    squares_ns: u128,
     /// The sum of what was in flight beside each that was answered.
     pub(super) in_flight: u128,
     pub(super) most: u64,
 }
 
 impl Seen {
-    pub(super) fn add(&mut self, sample: &Sample) {
+    pub(super) fn add(&mut self, sample: &Sample, base: Span) {
         let in_flight = sample.in_flight.min(MOST);
         self.most = self.most.max(in_flight);
         if sample.dropped {
@@ -79,7 +86,11 @@ impl Seen {
             return;
         }
         self.ok += 1;
-        self.rtts_ns += u128::from(sample.rtt.min(LONGEST).as_nanos());
+        let rtt_ns = u128::from(sample.rtt.min(LONGEST).as_nanos());
+        self.rtts_ns += rtt_ns;
+        // A service that stands still says nothing about how requests differ.
+        let most = if base.is_zero() { sample.rtt } else { base.times(STANDS_STILL) };
+        self.squares_ns += rtt_ns.min(u128::from(most.as_nanos())).pow(2);
         self.in_flight += u128::from(in_flight);
     }
 
@@ -90,6 +101,20 @@ impl Seen {
     /// Whether the limit was in use throughout, four fifths of it at least.
     pub(super) fn fills(&self, limit: u64) -> bool {
         self.in_flight * 5 >= u128::from(limit) * u128::from(self.ok) * 4
+    }
+
+    /// Whether half the limit was in use, on average: of fewer it could not be the cause.
+    pub(super) fn presses(&self, limit: u64) -> bool {
+        self.ok > 0 && self.in_flight * 2 >= u128::from(limit) * u128::from(self.ok)
+    }
+
+    /// How many requests that differ as much as these have a mean that is right to a sixth, as
+    /// chance goes: their variance over the square of their mean, over the square of a sixth.
+    pub(super) fn telling(&self) -> u64 {
+        let mean = self.rtts_ns.saturating_mul(self.rtts_ns);
+        let variance = self.squares_ns.saturating_mul(u128::from(self.ok)).saturating_sub(mean);
+        let telling = variance.saturating_mul(36).checked_div(mean).unwrap_or(0);
+        telling.min(MOST_TELLING) as u64
     }
 
     /// The mean of those that were answered.
@@ -105,6 +130,7 @@ impl FlowState {
             limit,
             base: Span::ZERO,
             drops_anyway: 0,
+            telling: 0,
             latency: Span::ZERO,
             starting: true,
             in_vain: 0,

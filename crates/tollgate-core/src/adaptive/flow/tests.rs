@@ -76,3 +76,50 @@ fn those_that_end_together_were_in_flight_together() {
     }
     assert!((24..=48).contains(&state.limit()), "{state:?}");
 }
+
+/// One in twenty takes forty times as long: twenty of them often have none of those.
+#[test]
+fn requests_that_differ_much_are_judged_by_more_of_them() {
+    let flow = Flow::new(2, 500).unwrap().initial(8);
+    let mut state = flow.start();
+    let millis = |now: u64| if now.is_multiple_of(20) { 200 } else { 5 };
+    let mean = Span::from_micros(14_750);
+    for now in 0..30_000 {
+        let sample = Sample::ok(Span::from_millis(millis(now)), state.limit());
+        flow.update(&mut state, at(now), sample);
+    }
+    assert!(state.telling > 200, "{state:?}");
+    let base = state.unloaded().unwrap();
+    assert!(base.as_nanos().abs_diff(mean.as_nanos()) < mean.as_nanos() / 6, "{state:?}");
+
+    // A service that is down is heard at once all the same.
+    let before = state.limit();
+    for now in 30_000..30_600 {
+        flow.update(&mut state, at(now), Sample::dropped(Span::from_millis(1), before));
+    }
+    assert!(state.limit() <= (before / 2).max(2), "{before}: {state:?}");
+}
+
+#[test]
+fn a_service_that_stood_still_is_not_waited_for_as_if_requests_differed() {
+    let flow = Flow::new(2, 500).unwrap().initial(12);
+    let mut state = flow.start();
+    levels(flow, &mut state, 0, 3_000, 10);
+    for now in 3_000..3_012 {
+        flow.update(&mut state, at(now + 3_000), Sample::ok(Span::from_secs(3), 12));
+    }
+    levels(flow, &mut state, 6_100, 6_400, 10);
+    assert!(state.telling < 200, "{state:?}");
+}
+
+/// Half a minute of a load that peaks at the limit now and then, but is low on average.
+#[test]
+fn a_load_below_the_limit_is_not_looked_at() {
+    let flow = Flow::new(2, 500).unwrap().initial(10);
+    let mut state = flow.start();
+    for now in 0..30_000u64 {
+        let in_flight = if now.is_multiple_of(50) { 8 } else { 1 };
+        flow.update(&mut state, at(now), Sample::ok(Span::from_millis(10), in_flight));
+        assert_eq!(state.part, Part::Steering, "{now}: {state:?}");
+    }
+}
