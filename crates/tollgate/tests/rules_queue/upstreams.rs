@@ -141,6 +141,8 @@ fn who_stands_in_line_for_an_upstream_is_not_overtaken_from_another_line() {
     visitors.comes(4, to("a"));
     let held = visitors.done[0].2.clone();
     visitors.limiter.release(&held, Duration::from_millis(1));
+    // Everybody asks, the third before the fourth.
+    visitors.limiter.replace(format!("rules: [{PLACES}]").parse().unwrap());
     visitors.settle();
     let (number, _, decision) = visitors.done.last().unwrap();
     assert_eq!((*number, decision.key(), visitors.waiting()), (4, Some("a"), 1));
@@ -156,4 +158,21 @@ fn who_may_go_anywhere_waits_no_longer_than_the_rule_says() {
     let (number, at, decision) = visitors.done.last().unwrap();
     assert_eq!((*number, *at, decision.allowed), (3, 10_000, false));
     assert_eq!(visitors.waiting(), 0);
+}
+
+#[test]
+fn what_the_last_of_a_line_leaves_is_for_who_waits_elsewhere() {
+    let rule = "{ name: up, per: upstream, limit: 2 concurrent lease 1h, then: queue 9 up to 10s }";
+    let mut visitors = Visitors::new(rule);
+    for (number, upstream) in [(1, "a"), (2, "a"), (3, "b"), (4, "b"), (5, "a")] {
+        visitors.comes(number, to(upstream));
+    }
+    visitors.comes_to_any(6, [to("b"), to("a")]);
+    // Two places come free, of which the one who stands in line there takes one.
+    for held in [0, 1].map(|held| visitors.done[held].2.clone()) {
+        visitors.limiter.release(&held, Duration::from_millis(1));
+    }
+    visitors.settle();
+    let gone: Vec<usize> = visitors.let_through().iter().map(|(number, _)| *number).collect();
+    assert_eq!(gone, [1, 2, 3, 4, 5, 6]);
 }
