@@ -9,7 +9,7 @@ use super::client::Client;
 use crate::support::{Running, start_with};
 
 const RULES: &str = "rules: [{ name: all, limit: 1000000/s }]";
-const SHORT: Duration = Duration::from_millis(150);
+const SHORT: Duration = Duration::from_millis(500);
 
 fn impatient() -> Running {
     start_with(RULES, |config: &mut Config| {
@@ -124,7 +124,7 @@ fn tokens_are_asked_for_where_configured() {
 #[test]
 fn the_door_closes_without_losing_an_answer() {
     let server = start_with(RULES, |config| {
-        config.drain.notice = Duration::from_millis(300);
+        config.drain.notice = Duration::from_secs(1);
         config.drain.patience = Duration::from_secs(5);
     });
     let mut talking = Client::connect(server.http());
