@@ -12,7 +12,9 @@
 //! Rejected: a count with a heartbeat for the whole process. It frees slots only all together,
 //! and only once the process is surely dead.
 
-use alloc::collections::VecDeque;
+mod state;
+
+pub use state::ConcurrencyState;
 
 use crate::{InvalidLimit, MAX_AMOUNT, MAX_FILL, Retry, Span, Standing, Time, Verdict};
 
@@ -54,58 +56,6 @@ pub struct Lease {
     pub cost: u64,
     /// From this moment on it is gone.
     pub expires: Time,
-}
-
-/// The leases of one key.
-///
-/// ```
-/// use tollgate_core::{ConcurrencyState, Lease, Time};
-/// let lease = Lease { id: 7, cost: 1, expires: Time::from_nanos(9) };
-/// let state: ConcurrencyState = [lease].into_iter().collect();
-/// assert_eq!(state.leases().next(), Some(lease));
-/// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ConcurrencyState {
-    /// The one that runs out first comes first.
-    leases: VecDeque<Lease>,
-    /// The cost of all leases. Wider than a cost, so that no sum of them overflows.
-    total: u128,
-}
-
-impl ConcurrencyState {
-    /// The leases not yet known to be gone, the one that runs out first leading.
-    pub fn leases(&self) -> impl ExactSizeIterator<Item = Lease> {
-        self.leases.iter().copied()
-    }
-
-    /// A clock that went back, or a lease of another length, may come out of order.
-    fn insert(&mut self, lease: Lease) {
-        let place = self.leases.partition_point(|other| other.expires <= lease.expires);
-        self.leases.insert(place, lease);
-        self.total += u128::from(lease.cost);
-    }
-
-    fn take(&mut self, id: u64) -> Option<Lease> {
-        let place = self.leases.iter().position(|lease| lease.id == id)?;
-        let lease = self.leases.remove(place)?;
-        self.total -= u128::from(lease.cost);
-        Some(lease)
-    }
-
-    fn forget_expired(&mut self, now: Time) {
-        while self.leases.front().is_some_and(|lease| lease.expires <= now) {
-            let cost = self.leases.pop_front().map_or(0, |lease| lease.cost);
-            self.total -= u128::from(cost);
-        }
-    }
-}
-
-impl FromIterator<Lease> for ConcurrencyState {
-    fn from_iter<I: IntoIterator<Item = Lease>>(leases: I) -> ConcurrencyState {
-        let mut state = ConcurrencyState::default();
-        leases.into_iter().for_each(|lease| state.insert(lease));
-        state
-    }
 }
 
 impl Concurrency {
@@ -223,8 +173,8 @@ impl Concurrency {
 
     /// How many places are taken at `now`.
     pub fn in_flight(&self, state: &ConcurrencyState, now: Time) -> u64 {
-        let gone = state.leases.iter().take_while(|lease| lease.expires <= now);
-        let left = gone.fold(state.total, |left, lease| left - u128::from(lease.cost));
+        let gone = state.leases().take_while(|lease| lease.expires <= now);
+        let left = gone.fold(state.total(), |left, lease| left - u128::from(lease.cost));
         u64::try_from(left).unwrap_or(u64::MAX)
     }
 
@@ -241,14 +191,14 @@ impl Concurrency {
 
     /// From when on nobody is in flight, if no lease is renewed.
     pub fn full_at(&self, state: &ConcurrencyState) -> Time {
-        state.leases.back().map_or(Time::EPOCH, |lease| lease.expires)
+        state.last_end().unwrap_or(Time::EPOCH)
     }
 
     /// How long until `cost` more fits, if nobody releases early.
     fn room_in(&self, state: &ConcurrencyState, now: Time, cost: u64) -> Span {
-        let mut excess = (state.total + u128::from(cost)).saturating_sub(u128::from(self.limit));
+        let mut excess = (state.total() + u128::from(cost)).saturating_sub(u128::from(self.limit));
         let mut wait = Span::ZERO;
-        for lease in &state.leases {
+        for lease in state.leases() {
             if excess == 0 {
                 break;
             }

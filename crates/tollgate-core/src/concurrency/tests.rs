@@ -97,3 +97,55 @@ fn parameters_nobody_could_honour_are_refused() {
     assert_eq!(Concurrency::new(1, Span::MAX), Err(InvalidLimit::PeriodTooLong));
     assert_eq!(Concurrency::new(u64::MAX, Span::MAX), Err(InvalidLimit::AmountTooLarge(u64::MAX)));
 }
+
+/// Crowds that grow and shrink, against a list that is sorted each time.
+#[test]
+fn many_are_kept_like_few() {
+    let limit = Concurrency::new(1_000, Span::from_secs(10)).unwrap();
+    let (mut state, mut model) = (ConcurrencyState::default(), Vec::<Lease>::new());
+    let (mut random, mut crowds) = (7_u64, 0);
+    let mut any = move |below: u64| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (random >> 33) % below
+    };
+    let mut now = at(0);
+    for step in 0..20_000_u64 {
+        // In turn a rush, and a time in which most leave or run out.
+        let rush = step / 1_000 % 2 == 0;
+        now = now + Span::from_millis(if rush { 4 } else { 100 });
+        model.retain(|lease| lease.expires > now);
+        let id = any(600);
+        let place = model.iter().position(|lease| lease.id == id);
+        match any(if rush { 8 } else { 3 }) {
+            0 => {
+                assert_eq!(limit.release(&mut state, now, id), place.is_some());
+                place.map(|place| model.remove(place));
+            }
+            1 => {
+                assert_eq!(limit.renew(&mut state, now, id), place.is_some());
+                let renewed = now + limit.lease();
+                place.into_iter().for_each(|place| model[place].expires = renewed);
+            }
+            _ => {
+                let cost = 1 + any(2);
+                let others = model.iter().filter(|lease| lease.id != id);
+                let fits = others.map(|lease| lease.cost).sum::<u64>() + cost <= 1_000;
+                assert_eq!(limit.acquire(&mut state, now, cost, id).allowed, fits);
+                if fits {
+                    place.map(|place| model.remove(place));
+                    model.push(Lease { id, cost, expires: now + limit.lease() });
+                }
+            }
+        }
+        model.sort_by_key(|lease| (lease.expires, lease.id));
+        assert!(state.leases().eq(model.iter().copied()), "{step}");
+        let in_flight = model.iter().map(|lease| lease.cost).sum::<u64>();
+        assert_eq!(limit.in_flight(&state, now), in_flight);
+        assert_eq!(limit.full_at(&state), model.last().map_or(Time::EPOCH, |it| it.expires));
+        if step % 1_000 == 999 {
+            assert_eq!(state, model.iter().rev().copied().collect(), "however it came to be");
+            crowds += usize::from(if rush { model.len() > 300 } else { model.len() < 60 });
+        }
+    }
+    assert_eq!(crowds, 20, "each rush is a crowd, and few are left after it");
+}
