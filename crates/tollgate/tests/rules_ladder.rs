@@ -1,13 +1,15 @@
 //! `then: ban`: who keeps hammering climbs the ladder, and nobody else does.
 #![cfg(feature = "rules")]
 
-use std::pin::pin;
-use std::task::{Context, Poll, Waker};
+mod support;
+
 use std::time::Duration;
 
 use tollgate::rules::{Reason, RuleLimiter};
 use tollgate::testing::ManualClock;
 use tollgate::{Limiter, Request};
+
+use support::block_on;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -21,14 +23,6 @@ fn limiter(rules: &str) -> (RuleLimiter, ManualClock) {
 
 fn user(name: &str) -> Request<'_> {
     Request::empty().attribute("user", name)
-}
-
-/// What does not wait.
-fn ready<T>(future: impl Future<Output = T>) -> T {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(output) => output,
-        Poll::Pending => panic!("it waits"),
-    }
 }
 
 #[test]
@@ -127,10 +121,10 @@ rules:
         assert!(limiter.decide(&user("ann")).allowed);
     }
     for _ in 0..5 {
-        assert_eq!(ready(limiter.preview(&user("ann"))).reason, Reason::OverLimit);
+        assert_eq!(block_on(limiter.preview(&user("ann"))).reason, Reason::OverLimit);
         limiter.explain(&user("ann"));
     }
-    assert!(ready(limiter.bans()).unwrap().is_empty());
+    assert!(block_on(limiter.bans()).unwrap().is_empty());
     assert_eq!(limiter.decide(&user("ann")).reason, Reason::Banned);
 }
 
@@ -162,17 +156,17 @@ fn bans_are_listed_and_lifted_with_all_that_led_to_them() {
     assert_eq!(ban("ann"), Some(MINUTE));
     clock.advance(SECOND);
     assert_eq!(ban("bob"), Some(MINUTE));
-    let listed = ready(limiter.bans()).unwrap();
+    let listed = block_on(limiter.bans()).unwrap();
     let shown: Vec<_> = listed.iter().map(|ban| (&*ban.rule, &*ban.key, ban.rung)).collect();
     assert_eq!(shown, [("api", "ann", 1), ("api", "bob", 1)]);
     assert_eq!(listed[0].until.since(clock.now()), tollgate::Span::from_secs(59));
-    assert_eq!(ready(limiter.lift_ban(None, "api", "ann")).unwrap(), Some(true));
-    assert_eq!(ready(limiter.lift_ban(None, "api", "ann")).unwrap(), Some(false));
-    assert_eq!(ready(limiter.lift_ban(None, "none", "ann")).unwrap(), None);
+    assert_eq!(block_on(limiter.lift_ban(None, "api", "ann")).unwrap(), Some(true));
+    assert_eq!(block_on(limiter.lift_ban(None, "api", "ann")).unwrap(), Some(false));
+    assert_eq!(block_on(limiter.lift_ban(None, "none", "ann")).unwrap(), None);
     assert_eq!(limiter.banned_keys(), 1);
     assert_eq!(ban("ann"), Some(MINUTE), "the first rung again, at once");
     clock.advance(MINUTE);
-    assert!(ready(limiter.bans()).unwrap().is_empty());
+    assert!(block_on(limiter.bans()).unwrap().is_empty());
     assert_eq!(limiter.banned_keys(), 0);
 }
 
@@ -248,5 +242,5 @@ rules:
     // Without the ban it would be five a minute, 21,600 in three days.
     assert!((65..75).contains(&begun), "{begun} bans");
     assert!(tried < 800, "{tried} passwords");
-    assert!(ready(limiter.bans()).unwrap().iter().all(|ban| &*ban.key == "198.51.100.66"));
+    assert!(block_on(limiter.bans()).unwrap().iter().all(|ban| &*ban.key == "198.51.100.66"));
 }

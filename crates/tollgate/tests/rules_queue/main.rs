@@ -2,6 +2,8 @@
 
 mod asked;
 mod model;
+#[path = "../support/mod.rs"]
+mod support;
 mod threads;
 mod upstreams;
 mod visitors;

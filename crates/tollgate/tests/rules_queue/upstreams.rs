@@ -7,6 +7,7 @@ use std::time::Duration;
 use tollgate::Request;
 use tollgate::rules::Reason;
 
+use crate::support::block_on;
 use crate::visitors::Visitors;
 
 const PLACES: &str =
@@ -16,14 +17,6 @@ fn to(upstream: &'static str) -> Request<'static> {
     Request::empty().attribute("upstream", upstream)
 }
 
-/// What does not wait.
-fn at_once<T>(future: impl Future<Output = T>) -> T {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(output) => output,
-        Poll::Pending => panic!("it waits"),
-    }
-}
-
 #[test]
 fn nobody_overtakes_who_waits_at_the_same_upstream() {
     let mut visitors = Visitors::new(PLACES);
@@ -31,7 +24,7 @@ fn nobody_overtakes_who_waits_at_the_same_upstream() {
     let held = visitors.done[0].2.clone();
     visitors.limiter.release(&held, Duration::from_millis(1));
     // The place is free, and whoever waits for it has not asked yet.
-    assert!(at_once(visitors.limiter.admit_if_free(&to("a"))).is_none());
+    assert!(block_on(visitors.limiter.admit_if_free(&to("a"))).is_none());
     visitors.settle();
     assert_eq!(visitors.let_through(), [(1, 0), (2, 0)]);
 }
@@ -41,7 +34,7 @@ fn a_full_upstream_holds_nobody_back_and_is_charged_nothing() {
     let rate = "{ name: up, per: upstream, limit: 10/s leaky burst 1, then: delay up to 10s }";
     for rule in [PLACES, rate] {
         let visitors = Visitors::new(rule);
-        let ask = |upstream| at_once(visitors.limiter.admit_if_free(&to(upstream)));
+        let ask = |upstream| block_on(visitors.limiter.admit_if_free(&to(upstream)));
         assert!(ask("a").is_some_and(|decision| decision.allowed), "{rule}");
         assert!(ask("a").is_none() && ask("a").is_none(), "{rule}");
         assert!(ask("b").is_some_and(|decision| decision.allowed), "{rule}");
@@ -60,7 +53,7 @@ fn what_another_rule_says_is_waited_for_at_any_upstream() {
     for rule in [even, one] {
         let visitors = Visitors::new(&format!("{rule}, {PLACES}"));
         let limiter = &visitors.limiter;
-        let first = at_once(limiter.admit_if_free(&to("a"))).unwrap();
+        let first = block_on(limiter.admit_if_free(&to("a"))).unwrap();
         let request = to("b");
         let mut second = pin!(limiter.admit_if_free(&request));
         let mut context = Context::from_waker(Waker::noop());
@@ -80,11 +73,11 @@ fn a_request_that_is_tried_at_several_upstreams_is_denied_once() {
         "{ name: guard, per: user, limit: 2/min fixed, then: 'ban [1h] after 3 denials in 1min' }";
     let visitors = Visitors::new(&format!("{guard}, {PLACES}"));
     let to = |upstream| to(upstream).attribute("user", "ann");
-    let tries = |upstream| at_once(visitors.limiter.admit_if_free(&to(upstream)));
+    let tries = |upstream| block_on(visitors.limiter.admit_if_free(&to(upstream)));
     assert!(tries("a").is_some() && tries("b").is_some());
     for expected in [Reason::OverLimit, Reason::OverLimit, Reason::Banned] {
         assert!(tries("a").is_none());
-        assert_eq!(at_once(visitors.limiter.admit(&to("b"))).reason, expected);
+        assert_eq!(block_on(visitors.limiter.admit(&to("b"))).reason, expected);
     }
 }
 

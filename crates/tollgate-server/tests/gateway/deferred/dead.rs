@@ -8,7 +8,7 @@ use serde_json::Value;
 use tollgate_rig::{Next, Upstream};
 
 use super::support::{
-    ONE_AN_HOUR, QUICK, deferred, id, report, start, start_as, told, until_state,
+    ONE_AN_HOUR, QUICK, deferred, id, report, start, start_as, told, until_kept, until_state,
 };
 
 /// An upstream that answers deferred requests with a status of the test's own.
@@ -33,11 +33,7 @@ fn a_dead_upstream_costs_no_attempt_and_is_tried_until_it_is_back() {
     let mut client = gateway.connect();
     report(&mut client, "acme", "");
     drop(upstream);
-    let mut place = None;
-    while place.is_none() {
-        place = report(&mut client, "acme", "kept").header("location").map(str::to_owned);
-    }
-    let place = place.unwrap();
+    let place = until_kept(|| report(&mut client, "acme", "kept"));
     let unreachable = "tollgate_deferred_attempts_total{outcome=\"unreachable\"}";
     super::support::until("some attempts", || gateway.metric(unreachable) >= 3);
     let waiting = told(&gateway, &place);

@@ -3,7 +3,7 @@
 use tollgate_rig::Upstream;
 
 use super::support::{
-    ONE_AN_HOUR, QUICK, deferred, id, report, start, start_as, told, until, until_state,
+    ONE_AN_HOUR, QUICK, deferred, id, report, start, start_as, told, until, until_kept, until_state,
 };
 
 #[test]
@@ -70,12 +70,8 @@ fn the_clients_own_idempotency_key_is_kept() {
     let data = tempfile::tempdir().unwrap();
     let gateway = start(QUICK, &upstream.url(), data.path());
     let mut client = gateway.connect();
-    let mut place = None;
-    while place.is_none() {
-        let answer = client.send("POST", "/report", &[("idempotency-key", "mine")], "");
-        place = answer.header("location").map(str::to_owned);
-    }
-    until_state(&gateway, &place.unwrap(), "done");
+    let place = until_kept(|| client.send("POST", "/report", &[("idempotency-key", "mine")], ""));
+    until_state(&gateway, &place, "done");
     assert!(upstream.seen().iter().all(|seen| seen.header("idempotency-key") == Some("mine")));
 }
 
@@ -85,15 +81,14 @@ fn what_comes_after_a_body_is_kept_with_it() {
     let data = tempfile::tempdir().unwrap();
     let gateway = start(QUICK, &upstream.url(), data.path());
     let mut client = gateway.connect();
-    let mut place = None;
-    while place.is_none() {
+    let place = until_kept(|| {
         client.write(
             "POST /report HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\ntrailer: x-sum\r\n\r\n\
              4\r\nbody\r\n0\r\nx-sum: 42\r\n\r\n",
         );
-        place = client.read().unwrap().header("location").map(str::to_owned);
-    }
-    until_state(&gateway, &place.unwrap(), "done");
+        client.read().unwrap()
+    });
+    until_state(&gateway, &place, "done");
     let seen = upstream.seen();
     assert!(seen.iter().any(|seen| seen.header("tollgate-deferred").is_some()));
     for seen in seen {

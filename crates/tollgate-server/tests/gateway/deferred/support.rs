@@ -48,6 +48,15 @@ pub(super) fn deferred(client: &mut WebClient, org: &str, body: &str) -> String 
     answer.header("location").unwrap().to_owned()
 }
 
+/// Asks until a request is kept; where to ask about it.
+pub(super) fn until_kept(mut ask: impl FnMut() -> Message) -> String {
+    loop {
+        if let Some(place) = ask().header("location") {
+            return place.to_owned();
+        }
+    }
+}
+
 /// What is said of a deferred request.
 pub(super) fn told(gateway: &Gateway, place: &str) -> Value {
     let answer = gateway.connect().get(place);
