@@ -1,12 +1,12 @@
-//! The algebra every algorithm shares: `charge` and `judge`.
+//! The algebra that every algorithm shares: `charge` and `judge`.
 //!
-//! An algorithm is two pure functions over a small state. `charge` spends without asking;
-//! `judge` says how the state stands. Everything a user can ask for is a use of those two, and
-//! is written here once: deciding, peeking, reserving ahead, borrowing, giving back.
+//! An algorithm is two pure functions over a small state. `charge` spends unconditionally; `judge`
+//! compares the state with the limit. Every operation is built from those two, and is written here
+//! once: decide, peek, reserve ahead, borrow, refund.
 
-use crate::{MAX_AMOUNT, Retry, Span, Standing, Time, Verdict};
+use crate::{Judgement, MAX_AMOUNT, Retry, Span, Time, Verdict};
 
-/// A rate-limiting algorithm; `self` holds the parameters.
+/// A rate-limiting algorithm; `self` holds the parameters, the caller holds the state.
 ///
 /// ```
 /// use tollgate_core::{Algorithm, Meter, Span, Time};
@@ -19,13 +19,13 @@ use crate::{MAX_AMOUNT, Retry, Span, Standing, Time, Verdict};
 /// # Ok::<(), tollgate_core::InvalidLimit>(())
 /// ```
 pub trait Algorithm {
-    /// What is remembered for one key.
+    /// The state of one key.
     type State: Clone + PartialEq + core::fmt::Debug;
 
-    /// The state of a key that was never seen.
+    /// Returns the state of a key without earlier requests.
     fn fresh(&self, now: Time) -> Self::State;
 
-    /// Spends `cost`, unconditionally. A negative cost gives back, never above full.
+    /// Spends `cost` unconditionally. A negative cost is a refund, never above full.
     ///
     /// ```
     /// use tollgate_core::{Algorithm, Meter, Span, Time};
@@ -38,17 +38,18 @@ pub trait Algorithm {
     /// ```
     fn charge(&self, state: &mut Self::State, now: Time, cost: i64);
 
-    /// How `state` stands at `now`.
-    fn judge(&self, state: &Self::State, now: Time) -> Standing;
+    /// Compares `state` with the limit at `now`.
+    fn judge(&self, state: &Self::State, now: Time) -> Judgement;
 
-    /// The most that can ever be spent at once.
+    /// Returns the most that can be spent at once.
     fn capacity(&self) -> u64;
 
-    /// What is spent at `now`, debt included.
+    /// Returns the amount spent at `now`, debt included.
     fn used(&self, state: &Self::State, now: Time) -> u64;
 
-    /// From when on `state` is no different from [`fresh`](Algorithm::fresh), so that it may be
-    /// forgotten for free.
+    /// Returns the time from which `state` equals [`fresh`](Algorithm::fresh).
+    ///
+    /// A store may drop the state from then on without changing any decision.
     ///
     /// ```
     /// use tollgate_core::{Algorithm, Meter, Span, Time};
@@ -60,25 +61,27 @@ pub trait Algorithm {
     /// ```
     fn full_at(&self, state: &Self::State) -> Time;
 
-    /// A request passes whenever nothing is owed, whatever its cost; the next one pays.
+    /// Returns whether a request of any cost passes while there is no debt, and the next one waits.
     fn pays_later(&self) -> bool {
         false
     }
 
-    /// Refused requests are spent as well, so that hammering never pays.
+    /// Returns whether refused requests are spent as well, so that retrying early does not help.
     fn counts_denied(&self) -> bool {
         false
     }
 
-    /// Whether a request of `cost` could pass at some time.
+    /// Returns whether a request of `cost` could pass at some time.
+    ///
+    /// An algorithm that answers `false` below its capacity overrides [`retry`](Algorithm::retry) too.
     fn can_hold(&self, cost: u64) -> bool {
         cost <= if self.pays_later() { MAX_AMOUNT } else { self.capacity() }
     }
 
-    /// How long until a request of `cost`, refused at `now`, would pass.
+    /// Returns how long until a request of `cost`, refused at `now`, would pass.
     ///
-    /// For most algorithms the charged state becomes conforming at exactly that moment. One for
-    /// which coming back later differs from waiting in line says so here.
+    /// For most algorithms the charged state conforms at exactly that moment. An algorithm overrides
+    /// this method if a later request differs from a reservation made now.
     fn retry_after(&self, before: &Self::State, now: Time, cost: i64) -> Span {
         let mut charged = before.clone();
         self.charge(&mut charged, now, cost);
@@ -92,9 +95,10 @@ pub trait Algorithm {
         self.reserve(state, now, cost, Span::ZERO)
     }
 
-    /// Like [`decide`](Algorithm::decide), and also accepts a place in line no further away
-    /// than `max_wait`; the verdict's `wait` says when it is due. A limit that counts denied
-    /// requests has no line to wait in.
+    /// Like [`decide`](Algorithm::decide), but also accepts a wait of up to `max_wait`.
+    ///
+    /// The verdict's `wait` says when the request is due. A limit that counts denied requests does not
+    /// accept waits.
     ///
     /// ```
     /// use tollgate_core::{Algorithm, Meter, Span, Time};
@@ -117,8 +121,10 @@ pub trait Algorithm {
         self.refuse(state, now, cost)
     }
 
-    /// [`reserve`](Algorithm::reserve) without the copy, for a state on the heap: for algorithms
-    /// whose [`attempt`](Algorithm::attempt) looks first and leaves a refused state as it was.
+    /// Like [`reserve`](Algorithm::reserve), but without a copy of the state.
+    ///
+    /// This is for algorithms with a state on the heap whose [`attempt`](Algorithm::attempt) leaves a
+    /// refused state unchanged.
     #[inline]
     fn reserve_in_place(
         &self,
@@ -134,11 +140,12 @@ pub trait Algorithm {
         self.refuse(state, now, cost)
     }
 
-    /// Charges `state` and says whether that may be kept. This is the only place where a
-    /// request is weighed; the caller keeps or drops the charged state, and has
-    /// [`refuse`](Algorithm::refuse) word the refusal; until then the verdict describes the charged
-    /// state, and its `retry` says when that would conform. Inlined, so that what the caller does not
-    /// look at is never computed.
+    /// Charges `state` and returns whether the request may pass.
+    ///
+    /// This is the only function that decides. The caller keeps or drops the charged state, and gets
+    /// the verdict of a refusal from [`refuse`](Algorithm::refuse). Until then the verdict describes
+    /// the charged state, and its `retry` says when that would conform. The function is inlined, so
+    /// that fields the caller does not read are never computed.
     #[inline(always)]
     fn attempt(&self, state: &mut Self::State, now: Time, cost: u64, max_wait: Span) -> Verdict {
         let limit = self.capacity();
@@ -155,14 +162,14 @@ pub trait Algorithm {
         self.charge(state, now, signed);
         let after = self.judge(state, now);
         let max_wait = if self.counts_denied() { Span::ZERO } else { max_wait };
-        // Who is ready to wait says for how long, be it in line or held back.
+        // A maximum wait bounds both kinds of wait: for capacity, and for shaping.
         let in_time = max_wait.is_zero() || after.delay <= max_wait;
         let allowed = after.overdrawn <= max_wait && in_time && self.can_hold(cost);
         let retry = self.retry(allowed, cost, after.overdrawn);
         Verdict { allowed, retry, ..Verdict::allow(limit, after) }
     }
 
-    /// When a request of `cost` may come back, given that it passes after `span`.
+    /// Returns when a request of `cost` may retry, given that it passes after `span`.
     #[inline(always)]
     fn retry(&self, allowed: bool, cost: u64, span: Span) -> Retry {
         match allowed {
@@ -173,45 +180,57 @@ pub trait Algorithm {
         }
     }
 
-    /// The verdict on a request of `cost` that may not pass, given the state before it. Changes
-    /// the state only if the limit [counts denied](Algorithm::counts_denied) requests.
+    /// Returns the verdict on a refused request of `cost`, given the state before it.
+    ///
+    /// The state changes only if the limit [counts denied](Algorithm::counts_denied) requests.
     #[cold]
     fn refuse(&self, state: &mut Self::State, now: Time, cost: u64) -> Verdict {
         let signed = i64::try_from(cost).unwrap_or(i64::MAX);
         if self.counts_denied() {
             self.charge(state, now, signed);
         }
-        let standing = self.peek(state, now);
+        let judgement = self.peek(state, now);
         let span = match self.pays_later() {
-            true => standing.overdrawn,
+            true => judgement.overdrawn,
             false => match self.retry_after(state, now, signed) {
-                // Not over the limit: it would only have been held back for too long.
-                Span::ZERO => self.held_back(state, now, signed),
+                // The request is within the limit; only its shaping delay is too long.
+                Span::ZERO => self.shaping_delay(state, now, signed),
                 span => span,
             },
         };
-        Verdict::deny(self.capacity(), standing, self.retry(false, cost, span))
+        Verdict::deny(self.capacity(), judgement, self.retry(false, cost, span))
     }
 
-    /// The most that a request of `cost` can leave: what a full limit has beside it. Nothing more is
-    /// ever asked to be left, so that whatever could pass at some time still can.
-    fn spare(&self, cost: u64) -> u64 {
+    /// Returns the most that a request of `cost` can leave of a full limit.
+    ///
+    /// A larger reserve is cut to this, so that a request that could pass at some time still can.
+    fn max_reserve(&self, cost: u64) -> u64 {
         match self.pays_later() {
-            // It is looked at before it pays.
+            // The request is judged before it is charged.
             true => self.capacity(),
             false => self.capacity().saturating_sub(cost),
         }
     }
 
-    /// How long until a request of `cost` would pass and leave `reserve`, which is no more than it
-    /// [can](Algorithm::spare): until a request of both together would.
-    fn leaves_after(&self, before: &Self::State, now: Time, cost: u64, reserve: u64) -> Span {
+    /// Returns how long until a request of `cost` would pass and leave `reserve`.
+    ///
+    /// This is when a request of both together would pass. The reserve is at most
+    /// [`max_reserve`](Algorithm::max_reserve).
+    fn retry_after_leaving(
+        &self,
+        before: &Self::State,
+        now: Time,
+        cost: u64,
+        reserve: u64,
+    ) -> Span {
         let judged = if self.pays_later() { reserve } else { cost.saturating_add(reserve) };
         self.retry_after(before, now, i64::try_from(judged).unwrap_or(i64::MAX))
     }
 
-    /// Like [`attempt`](Algorithm::attempt), if `reserve` is left afterwards: judged after charging
-    /// both, kept with `cost` alone. Who has to leave something has no line to wait in.
+    /// Like [`attempt`](Algorithm::attempt), but the request must also leave `reserve`.
+    ///
+    /// The limit must hold both together, and only `cost` is charged. A request with a reserve does not
+    /// wait.
     ///
     /// ```
     /// use tollgate_core::{Algorithm, Meter, Retry, Span, Time};
@@ -239,17 +258,17 @@ pub trait Algorithm {
         reserve: u64,
         max_wait: Span,
     ) -> Verdict {
-        let reserve = reserve.min(self.spare(cost));
+        let reserve = reserve.min(self.max_reserve(cost));
         if reserve == 0 {
             return self.attempt(state, now, cost, max_wait);
         }
-        match self.leaves_after(state, now, cost, reserve) {
+        match self.retry_after_leaving(state, now, cost, reserve) {
             Span::ZERO => self.attempt(state, now, cost, Span::ZERO),
             span => Verdict::deny(self.capacity(), self.peek(state, now), Retry::After(span)),
         }
     }
 
-    /// [`refuse`](Algorithm::refuse) for a request that was to leave `reserve`.
+    /// Like [`refuse`](Algorithm::refuse), for a request that must leave `reserve`.
     #[cold]
     fn refuse_leaving(
         &self,
@@ -259,33 +278,34 @@ pub trait Algorithm {
         reserve: u64,
     ) -> Verdict {
         let verdict = self.refuse(state, now, cost);
-        match (verdict.retry, reserve.min(self.spare(cost))) {
+        match (verdict.retry, reserve.min(self.max_reserve(cost))) {
             (Retry::Never, _) | (_, 0) => verdict,
             (_, reserve) => {
-                let span = self.leaves_after(state, now, cost, reserve);
+                let span = self.retry_after_leaving(state, now, cost, reserve);
                 Verdict { retry: Retry::After(span), ..verdict }
             }
         }
     }
 
-    /// How long a request of `cost` would be held back.
-    fn held_back(&self, before: &Self::State, now: Time, cost: i64) -> Span {
+    /// Returns how long shaping would delay a request of `cost`.
+    fn shaping_delay(&self, before: &Self::State, now: Time, cost: i64) -> Span {
         let mut charged = before.clone();
         self.charge(&mut charged, now, cost);
         self.judge(&charged, now).delay
     }
 
-    /// The state of a key that has `left` to spend at `now` (negative: it owes), as when a limit
-    /// of another shape is [carried over](crate::Carry).
+    /// Returns the state of a key with `left` to spend at `now`, or with debt if negative.
+    ///
+    /// Stores use it to [carry over](crate::Carry) the state of a limit with another algorithm.
     ///
     /// ```
     /// use tollgate_core::{Algorithm, Meter, Span, Time};
     /// let meter = Meter::new(1, Span::from_secs(1), 5)?;
-    /// let state = meter.endow(Time::EPOCH, 2);
+    /// let state = meter.with_remaining(Time::EPOCH, 2);
     /// assert_eq!(meter.peek(&state, Time::EPOCH).remaining, 2);
     /// # Ok::<(), tollgate_core::InvalidLimit>(())
     /// ```
-    fn endow(&self, now: Time, left: i128) -> Self::State {
+    fn with_remaining(&self, now: Time, left: i128) -> Self::State {
         let used = i128::from(self.capacity()) - left;
         let mut state = self.fresh(now);
         let already = i128::from(self.used(&state, now));
@@ -294,9 +314,9 @@ pub trait Algorithm {
         state
     }
 
-    /// How things stand, with nothing spent.
+    /// Judges the state at `now` without spending anything.
     #[inline(always)]
-    fn peek(&self, state: &Self::State, now: Time) -> Standing {
+    fn peek(&self, state: &Self::State, now: Time) -> Judgement {
         let mut probe = state.clone();
         self.charge(&mut probe, now, 0);
         self.judge(&probe, now)

@@ -1,6 +1,6 @@
-//! What becomes of a key's state when its limit is changed while running.
+//! How the state of a key carries over when its limit changes at run time.
 
-/// How what a key has left carries over to a changed limit.
+/// How the remaining amount of a key carries over to a changed limit.
 ///
 /// ```
 /// use tollgate_core::Carry;
@@ -16,21 +16,23 @@
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Carry {
-    /// Keep what is left, cut to the new limit.
+    /// Keep the remaining amount, cut to the new limit.
     #[default]
     AsIs,
-    /// Keep the share that is left: half full stays half full. Debt stays as it is.
+    /// Keep the remaining share: half full stays half full. Debt stays as it is.
     Proportional,
-    /// Add what the limit grew by; a smaller limit acts as [`Carry::AsIs`].
+    /// Add the growth of the limit; a smaller limit acts as [`Carry::AsIs`].
     Additive,
-    /// Keep what is spent: a larger limit leaves more, a smaller one less. Nobody is put into debt.
+    /// Keep the spent amount: a larger limit leaves more, a smaller one less, but makes no debt.
     Spent,
     /// Start afresh.
     Reset,
 }
 
 impl Carry {
-    /// What is left under the new capacity, given what was left (negative: owed) under the old.
+    /// Returns what is left under the new capacity, given what was left under the old.
+    ///
+    /// A negative amount is debt.
     pub fn apply(self, left: i128, old_capacity: u64, new_capacity: u64) -> i128 {
         let (old, new) = (i128::from(old_capacity), i128::from(new_capacity));
         let carried = match self {

@@ -1,24 +1,24 @@
-//! How many may be at work at once, each holding a lease that expires.
+//! A limit on requests in flight, each with a lease that expires.
 //!
-//! A plain counter of requests in flight leaks: whoever crashes between taking a slot and
-//! giving it back keeps it for ever. Here every holder has a lease with an end. It is released
-//! by its id, renewed by a holder that takes long, or runs out; and a late release finds its
-//! lease gone instead of freeing somebody else's slot.
+//! A plain counter of requests in flight leaks: a client that crashes between acquire and release
+//! keeps its permit for ever. Here every holder has a lease that expires. It is released by its id, or
+//! renewed if the request takes long, or it expires. A late release finds its lease gone and does not
+//! free the permit of another holder.
 //!
-//! This is not an [`Algorithm`](crate::Algorithm): what is spent comes back when its holder says
-//! so, not when time passes, so giving back needs an id, and "charge a negative cost" has no
-//! meaning. The names are the same where they mean the same.
+//! This is not an [`Algorithm`](crate::Algorithm): permits come back when their holder releases them,
+//! not when time passes, so a release needs an id, and charging a negative cost has no meaning. The
+//! method names are equal where the meaning is.
 //!
-//! Rejected: a count with a heartbeat for the whole process. It frees slots only all together,
-//! and only once the process is surely dead.
+//! Rejected: a count with a heartbeat for the whole process. It frees permits only all together, and
+//! only once the process is surely dead.
 
 mod state;
 
 pub use state::ConcurrencyState;
 
-use crate::{InvalidLimit, MAX_AMOUNT, MAX_FILL, Retry, Span, Standing, Time, Verdict};
+use crate::{InvalidLimit, Judgement, MAX_AMOUNT, MAX_FILL, Retry, Span, Time, Verdict};
 
-/// At most `limit` in flight, each for a `lease` that can be renewed.
+/// A limit of `limit` permits in flight, each with a `lease` that can be renewed.
 ///
 /// ```
 /// use tollgate_core::{Concurrency, ConcurrencyState, Retry, Span, Time};
@@ -32,7 +32,7 @@ use crate::{InvalidLimit, MAX_AMOUNT, MAX_FILL, Retry, Span, Standing, Time, Ver
 /// assert_eq!(denied.retry, Retry::After(Span::from_secs(10))); // if 71 is never released
 /// assert!(limit.release(&mut state, at(25), 72));
 /// assert!(limit.acquire(&mut state, at(25), 1, 73).allowed);
-/// assert!(!limit.release(&mut state, at(31), 71)); // too late: it ran out at 30
+/// assert!(!limit.release(&mut state, at(31), 71)); // too late: it expired at 30
 /// # Ok::<(), tollgate_core::InvalidLimit>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -41,7 +41,7 @@ pub struct Concurrency {
     lease: Span,
 }
 
-/// A place among those in flight.
+/// The permits of one holder.
 ///
 /// ```
 /// use tollgate_core::{Lease, Time};
@@ -50,16 +50,16 @@ pub struct Concurrency {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Lease {
-    /// Names the holder; unique among those of one key.
+    /// The id of the holder, unique within one key.
     pub id: u64,
-    /// How many places it takes.
+    /// The number of permits.
     pub cost: u64,
-    /// From this moment on it is gone.
+    /// The time at which the lease ends.
     pub expires: Time,
 }
 
 impl Concurrency {
-    /// A limit of `limit` in flight; a holder that is not heard of for `lease` is given up.
+    /// Creates a limit of `limit` in flight, with leases of length `lease`.
     pub fn new(limit: u64, lease: Span) -> Result<Concurrency, InvalidLimit> {
         match limit {
             0 => Err(InvalidLimit::ZeroAmount),
@@ -70,8 +70,10 @@ impl Concurrency {
         }
     }
 
-    /// The same with another limit, at least 1, as an adaptive controller moves it. Nobody in
-    /// flight is thrown out: below what is in flight, requests are denied until enough left.
+    /// Sets another limit, at least 1, as an adaptive controller does.
+    ///
+    /// Requests in flight are not affected. If more are in flight than the new limit, further requests
+    /// are denied until enough of them have finished.
     ///
     /// ```
     /// use tollgate_core::{Concurrency, ConcurrencyState, Span, Time};
@@ -87,27 +89,29 @@ impl Concurrency {
         Concurrency { limit: limit.clamp(1, MAX_AMOUNT), ..self }
     }
 
-    /// How long a holder that is not heard of keeps its place.
+    /// Returns the length of a lease that is not renewed.
     pub fn lease(&self) -> Span {
         self.lease
     }
 
-    /// The most that can be in flight.
+    /// Returns the most permits that can be in flight.
     pub fn capacity(&self) -> u64 {
         self.limit
     }
 
-    /// Takes `cost` places for `id`, if there is room; a denied request changes nothing.
+    /// Takes `cost` permits for `id`, if they are free; a denied request changes nothing.
     ///
-    /// The retry of a denied request assumes that nobody releases early. An `id` that is still
-    /// in flight has its lease replaced, so a repeated message does no harm. A cost of nothing
-    /// asks whether the limit holds, and takes no lease.
+    /// The retry of a denied request assumes that all leases run to their end. An `id` that is still
+    /// in flight has its lease replaced, so a repeated message does no harm. A cost of zero checks the
+    /// limit and takes no lease.
     pub fn acquire(&self, state: &mut ConcurrencyState, now: Time, cost: u64, id: u64) -> Verdict {
         self.acquire_leaving(state, now, cost, 0, id)
     }
 
-    /// Like [`acquire`](Concurrency::acquire), if `reserve` places stay free: as many of them as
-    /// there are beside `cost`, so that whoever fits alone fits at some time.
+    /// Like [`acquire`](Concurrency::acquire), but `reserve` permits must stay free.
+    ///
+    /// The reserve is cut to what the limit has beside `cost`, so that a request that fits alone fits at
+    /// some time.
     ///
     /// ```
     /// use tollgate_core::{Concurrency, ConcurrencyState, Span, Time};
@@ -131,28 +135,28 @@ impl Concurrency {
         state.forget_expired(now);
         let replaced = state.take(id);
         let reserve = reserve.min(self.limit.saturating_sub(cost));
-        let wait = self.room_in(state, now, cost.saturating_add(reserve));
+        let wait = self.fits_in(state, now, cost.saturating_add(reserve));
         let allowed = wait.is_zero() && cost <= self.limit;
-        let kept = match allowed && cost > 0 {
+        let lease = match allowed && cost > 0 {
             true => Some(Lease { id, cost, expires: now + self.lease }),
             false => replaced,
         };
-        kept.into_iter().for_each(|lease| state.insert(lease));
-        let standing = self.peek(state, now);
+        lease.into_iter().for_each(|lease| state.insert(lease));
+        let judgement = self.peek(state, now);
         if allowed {
-            return Verdict::allow(self.limit, standing);
+            return Verdict::allow(self.limit, judgement);
         }
         let retry = if cost > self.limit { Retry::Never } else { Retry::After(wait) };
-        Verdict::deny(self.limit, standing, retry)
+        Verdict::deny(self.limit, judgement, retry)
     }
 
-    /// Ends the lease of `id`; false if it is already gone, and then nothing changes.
+    /// Ends the lease of `id`; returns false if it has already ended.
     pub fn release(&self, state: &mut ConcurrencyState, now: Time, id: u64) -> bool {
         state.forget_expired(now);
         state.take(id).is_some()
     }
 
-    /// Starts the lease of `id` anew; false if it is already gone.
+    /// Restarts the lease of `id`; returns false if it has already ended.
     ///
     /// ```
     /// use tollgate_core::{Concurrency, ConcurrencyState, Span, Time};
@@ -171,31 +175,32 @@ impl Concurrency {
         true
     }
 
-    /// How many places are taken at `now`.
+    /// Returns the number of permits in flight at `now`.
     pub fn in_flight(&self, state: &ConcurrencyState, now: Time) -> u64 {
         let gone = state.leases().take_while(|lease| lease.expires <= now);
         let left = gone.fold(state.total(), |left, lease| left - u128::from(lease.cost));
         u64::try_from(left).unwrap_or(u64::MAX)
     }
 
-    /// How things stand, with nothing taken; `overdrawn` is above zero only after the limit was
-    /// lowered below what is in flight.
-    pub fn peek(&self, state: &ConcurrencyState, now: Time) -> Standing {
-        Standing {
-            overdrawn: self.room_in(state, now, 0),
+    /// Judges the state at `now` without taking anything.
+    ///
+    /// The field `overdrawn` is above zero only after the limit was lowered below what is in flight.
+    pub fn peek(&self, state: &ConcurrencyState, now: Time) -> Judgement {
+        Judgement {
+            overdrawn: self.fits_in(state, now, 0),
             delay: Span::ZERO,
             remaining: self.limit.saturating_sub(self.in_flight(state, now)),
             reset_after: self.full_at(state).since(now),
         }
     }
 
-    /// From when on nobody is in flight, if no lease is renewed.
+    /// Returns the time from which nothing is in flight, if no lease is renewed.
     pub fn full_at(&self, state: &ConcurrencyState) -> Time {
-        state.last_end().unwrap_or(Time::EPOCH)
+        state.last_expiry().unwrap_or(Time::EPOCH)
     }
 
-    /// How long until `cost` more fits, if nobody releases early.
-    fn room_in(&self, state: &ConcurrencyState, now: Time, cost: u64) -> Span {
+    /// Returns how long until `cost` more fits, if all leases run to their end.
+    fn fits_in(&self, state: &ConcurrencyState, now: Time, cost: u64) -> Span {
         let mut excess = (state.total() + u128::from(cost)).saturating_sub(u128::from(self.limit));
         let mut wait = Span::ZERO;
         for lease in state.leases() {

@@ -1,8 +1,8 @@
-//! Why a limit was refused at construction.
+//! The error of a limit with invalid parameters.
 
 use core::fmt;
 
-/// Parameters no limiter could honour. The message says what is wrong and what would do.
+/// The error of a limit with invalid parameters. The message says what is wrong and what to use.
 ///
 /// ```
 /// use tollgate_core::{Meter, Span};
@@ -18,34 +18,34 @@ pub enum InvalidLimit {
     ZeroPeriod,
     /// The burst is zero.
     ZeroBurst,
-    /// An amount, burst or cost factor above [`MAX_AMOUNT`](crate::MAX_AMOUNT).
+    /// An amount, burst or cost factor is above [`MAX_AMOUNT`](crate::MAX_AMOUNT).
     AmountTooLarge(u64),
     /// Refilling from empty would take longer than [`MAX_FILL`](crate::MAX_FILL).
     FillsTooSlowly,
     /// The period is longer than [`MAX_FILL`](crate::MAX_FILL).
     PeriodTooLong,
-    /// More tokens to start with than the bucket holds.
+    /// The bucket starts with more tokens than it holds.
     InitialAboveBurst {
-        /// Tokens asked for at the start.
+        /// The tokens at the start.
         initial: u64,
-        /// What the bucket holds.
+        /// The tokens that the bucket holds.
         burst: u64,
     },
-    /// A sliding window of one slot would not slide.
+    /// The sliding window has fewer than two slots, so it would not slide.
     TooFewSlots(u32),
-    /// The window cannot be cut into that many slots of at least one nanosecond.
+    /// The sliding window has more than [`MAX_SLOTS`](crate::MAX_SLOTS) slots.
     TooManySlots(u32),
     /// The window is not a whole multiple of its slots.
     UnevenSlots(u32),
-    /// A minimum gap longer than the window.
+    /// The minimum gap is longer than the window.
     GapAboveWindow,
-    /// A warm-up that takes no time, or whose cold factor does not slow anything.
+    /// The warm-up takes no time, or its cold factor is below two.
     NoWarmUp,
-    /// Bounds of an adaptive limit that are zero or the wrong way round.
+    /// The bounds of an adaptive limit are zero or in the wrong order.
     Bounds {
-        /// Lower bound.
+        /// The lower bound.
         min: u64,
-        /// Upper bound.
+        /// The upper bound.
         max: u64,
     },
 }

@@ -1,29 +1,31 @@
-//! The fixed window: so many per window, then a clean slate.
+//! The fixed window: an amount per window, and a fresh start in the next one.
 //!
 //! Windows are aligned to the Unix epoch (what Envoy's reference service does), to the first
-//! request of a key, or to the calendar. Spending may run ahead into later windows: what a
-//! settlement or a reservation overdraws is taken off the windows that follow, one limit's
-//! worth each, as resilience4j does.
+//! request of a key, or to the calendar. Spending may run ahead into later windows: an overdraft of a
+//! settlement or a reservation is taken off the windows that follow, up to one limit each, as
+//! resilience4j does.
 //!
-//! Its known weakness: a burst at the end of one window and another at the start of the next
-//! pass together, twice the limit within one window's length. Use a sliding window where that
-//! matters.
+//! The known weakness of fixed windows: a burst at the end of one window and another at the start
+//! of the next pass together, twice the limit within one window's length. Use a sliding window
+//! where that matters.
 
 use alloc::sync::Arc;
 use core::fmt;
 
-use crate::{Algorithm, InvalidLimit, MAX_AMOUNT, MAX_FILL, Span, Standing, Time};
+use crate::{Algorithm, InvalidLimit, Judgement, MAX_AMOUNT, MAX_FILL, Span, Time};
 
-/// The most periods of a calendar a debt can take; their ends have to be asked for one by one.
+/// The most calendar periods a debt can take, because their ends are computed one by one.
 const MAX_PERIODS: u64 = 1000;
 
-/// Where the periods of a calendar end. Implemented outside the engine, which knows no zones.
+/// The periods of a calendar.
+///
+/// This crate has no time zones; the caller implements the trait.
 ///
 /// ```
 /// use std::sync::Arc;
 /// use tollgate_core::{Algorithm, Calendar, FixedWindow, Span, Time, Window};
 ///
-/// /// Ends when it ends.
+/// /// A single period.
 /// #[derive(Debug)]
 /// struct Once(Time);
 ///
@@ -44,14 +46,14 @@ const MAX_PERIODS: u64 = 1000;
 /// # Ok::<(), tollgate_core::InvalidLimit>(())
 /// ```
 pub trait Calendar: fmt::Debug + Send + Sync {
-    /// The end of the period that contains `now`: strictly after it.
+    /// Returns the end of the period that contains `now`, strictly after it.
     fn period_end(&self, now: Time) -> Time;
 
-    /// The longest a period can be.
+    /// Returns the longest possible length of a period.
     fn longest(&self) -> Span;
 }
 
-/// How a key's windows are laid out in time.
+/// How the windows of a key are aligned in time.
 ///
 /// ```
 /// use tollgate_core::{Algorithm, FixedWindow, Span, Time, Window};
@@ -65,29 +67,29 @@ pub trait Calendar: fmt::Debug + Send + Sync {
 /// ```
 #[derive(Clone, Debug)]
 pub enum Window {
-    /// Back to back, one of them starting at `phase`.
+    /// Windows follow each other, and one of them starts at `phase`.
     Aligned {
         /// Length of a window.
         length: Span,
         /// An instant at which a window starts.
         phase: Time,
     },
-    /// Opened by the first request after the previous window has ended.
+    /// The first request after the end of a window opens the next.
     FirstHit {
         /// Length of a window.
         length: Span,
     },
-    /// Days, weeks, months or years of a calendar.
+    /// Windows are days, weeks, months or years of a calendar.
     Calendar(Arc<dyn Calendar>),
 }
 
 impl Window {
-    /// Windows of `length`, aligned to the Unix epoch.
+    /// Creates windows of `length`, aligned to the Unix epoch.
     pub fn epoch(length: Span) -> Window {
         Window::Aligned { length, phase: Time::EPOCH }
     }
 
-    /// The end of the window that a first request at `now` is in.
+    /// Returns the end of the window of a first request at `now`.
     ///
     /// ```
     /// use tollgate_core::{Span, Time, Window};
@@ -106,7 +108,7 @@ impl Window {
         }
     }
 
-    /// The end of the window `n` windows after the one that ends at `end`.
+    /// Returns the end of the window that is `n` windows after the one that ends at `end`.
     fn end_later(&self, end: Time, n: u64) -> Time {
         match self {
             Window::Aligned { length, .. } | Window::FirstHit { length } => end + length.times(n),
@@ -115,7 +117,7 @@ impl Window {
         }
     }
 
-    /// How many windows have ended since the one that ends at `end`, which has; at most `most`.
+    /// Returns how many windows have ended since `end`, including that one; at most `most`.
     fn ended_since(&self, end: Time, now: Time, most: u64) -> u64 {
         match self {
             Window::Aligned { length, .. } | Window::FirstHit { length } => {
@@ -134,7 +136,7 @@ impl Window {
     }
 }
 
-/// At most `limit` in each window.
+/// A limit of `limit` in each window.
 ///
 /// ```
 /// use tollgate_core::{Algorithm, FixedWindow, Retry, Span, Time, Window};
@@ -155,7 +157,7 @@ pub struct FixedWindow {
     across_windows: bool,
 }
 
-/// What was spent in the window that ends at `end`, with what is borrowed from later ones.
+/// The amount spent in the current window, including what is borrowed from later ones.
 ///
 /// ```
 /// use tollgate_core::{Algorithm, FixedWindow, FixedWindowState, Span, Time, Window};
@@ -173,19 +175,19 @@ pub struct FixedWindowState {
 }
 
 impl FixedWindowState {
-    /// The state of `used` spent in the window that ends at `end`.
+    /// Creates the state of `used` spent in the window that ends at `end`.
     pub const fn from_parts(end: Time, used: u64) -> FixedWindowState {
         FixedWindowState { end, used }
     }
 
-    /// The end of the window, and what is spent.
+    /// Returns the end of the window, and the amount spent.
     pub const fn parts(self) -> (Time, u64) {
         (self.end, self.used)
     }
 }
 
 impl FixedWindow {
-    /// A limit of `limit` for each of `window`'s windows.
+    /// Creates a limit of `limit` for each window.
     pub fn new(limit: u64, window: Window) -> Result<FixedWindow, InvalidLimit> {
         match limit {
             0 => return Err(InvalidLimit::ZeroAmount),
@@ -202,15 +204,17 @@ impl FixedWindow {
         Ok(FixedWindow { limit, window, counts_denied: false, across_windows: false })
     }
 
-    /// Counts refused requests too. Every window then starts clean: neither refusals nor
-    /// overdrafts are carried into the next, and nothing can be reserved ahead.
+    /// Counts refused requests too.
+    ///
+    /// Every window then starts at zero: neither refusals nor overdrafts are carried into the next, and
+    /// nothing can be reserved ahead.
     ///
     /// ```
     /// use tollgate_core::{Algorithm, FixedWindow, Span, Time, Window};
     /// let window = FixedWindow::new(2, Window::epoch(Span::from_secs(60)))?.count_denied();
     /// let mut state = window.fresh(Time::EPOCH);
     /// window.decide(&mut state, Time::EPOCH, 1);
-    /// assert!(!window.decide(&mut state, Time::EPOCH, 2).allowed); // and yet it is spent
+    /// assert!(!window.decide(&mut state, Time::EPOCH, 2).allowed); // but it is spent
     /// assert!(!window.decide(&mut state, Time::EPOCH, 1).allowed);
     /// # Ok::<(), tollgate_core::InvalidLimit>(())
     /// ```
@@ -219,13 +223,13 @@ impl FixedWindow {
         self
     }
 
-    /// Lets a reservation of more than one window's worth spread over several windows.
+    /// Lets a reservation of more than the limit spread over several windows.
     pub fn reserve_across_windows(mut self) -> FixedWindow {
         self.across_windows = true;
         self
     }
 
-    /// The longest a key can stay under its limit's shadow: one window.
+    /// Returns the longest time until a key without debt is full again: one window.
     pub fn fill_time(&self) -> Span {
         match &self.window {
             Window::Aligned { length, .. } | Window::FirstHit { length } => *length,
@@ -233,12 +237,12 @@ impl FixedWindow {
         }
     }
 
-    /// How the windows are laid out in time.
+    /// Returns how the windows are aligned in time.
     pub fn window(&self) -> &Window {
         &self.window
     }
 
-    /// `state` as it is at `now`: windows that have ended have paid off what they could.
+    /// Returns the state at `now`, after the windows that have ended reduced the debt.
     fn rolled(&self, state: &FixedWindowState, now: Time) -> FixedWindowState {
         if now < state.end && state.used > 0 {
             return *state;
@@ -254,6 +258,7 @@ impl FixedWindow {
         FixedWindowState { end: self.window.end_after(now), used: 0 }
     }
 
+    /// Returns the amount at which spending saturates.
     fn most_used(&self) -> u64 {
         match self.window {
             Window::Calendar(_) => self.limit.saturating_mul(MAX_PERIODS),
@@ -261,12 +266,12 @@ impl FixedWindow {
         }
     }
 
-    /// The end of the window in which what is spent is paid off down to `allowance`.
+    /// Returns the end of the window in which the spent amount falls to `allowance`.
     fn paid_off(&self, state: &FixedWindowState, allowance: u64) -> Time {
         match state.used.saturating_sub(allowance) {
             0 => Time::EPOCH,
             _ if self.counts_denied => state.end,
-            _ if state.used >= self.most_used() => Time::MAX, // Saturated: who knows how much.
+            _ if state.used >= self.most_used() => Time::MAX, // Saturated: the amount is unknown.
             owed if owed <= self.limit => state.end,
             owed => self.window.end_later(state.end, (owed - 1) / self.limit),
         }
@@ -287,9 +292,9 @@ impl Algorithm for FixedWindow {
     }
 
     #[inline]
-    fn judge(&self, state: &FixedWindowState, now: Time) -> Standing {
+    fn judge(&self, state: &FixedWindowState, now: Time) -> Judgement {
         let state = self.rolled(state, now);
-        Standing {
+        Judgement {
             overdrawn: self.paid_off(&state, self.limit).since(now),
             delay: Span::ZERO,
             remaining: self.limit.saturating_sub(state.used),

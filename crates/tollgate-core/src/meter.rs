@@ -1,12 +1,12 @@
 //! The meter: token bucket, leaky bucket and GCRA in one.
 //!
-//! A token bucket counts what is left, a leaky bucket what is in it, and GCRA remembers the
+//! A token bucket counts what is left, a leaky bucket what is in it, and GCRA stores the
 //! *theoretical arrival time*: the moment at which everything spent so far will have been
-//! refilled. They are one algorithm. We keep the arrival time, because it is one number, needs
-//! no refill step, and tells by itself when the key is as good as new.
+//! refilled. They are one algorithm. The state here is the arrival time, because it is one number,
+//! needs no refill step, and is itself the time at which the key is full again.
 //!
-//! Shaping (a leaky bucket used as a queue) is the same state, read for a delay. Refilling in
-//! whole intervals is the same arithmetic at a clock that only ticks on the interval's bounds.
+//! Shaping (a leaky bucket used as a queue) reads a delay from the same state. Refilling in whole
+//! intervals is the same arithmetic with a clock that only ticks on the interval's bounds.
 
 mod carry;
 mod parts;
@@ -15,10 +15,10 @@ mod plain;
 pub use parts::MeterParts;
 pub use plain::PlainMeter;
 
-use crate::exact::Exact;
-use crate::{Algorithm, InvalidLimit, MAX_AMOUNT, MAX_FILL, Span, Standing, Time};
+use crate::exact_nanos::ExactNanos;
+use crate::{Algorithm, InvalidLimit, Judgement, MAX_AMOUNT, MAX_FILL, Span, Time};
 
-/// How tokens come back.
+/// How a meter refills tokens.
 ///
 /// ```
 /// use tollgate_core::{Algorithm, Meter, Refill, Span, Time};
@@ -35,10 +35,10 @@ use crate::{Algorithm, InvalidLimit, MAX_AMOUNT, MAX_FILL, Span, Standing, Time}
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Refill {
-    /// Continuously, each token as soon as its time has come.
+    /// Refills continuously, each token as soon as it is due.
     #[default]
     Greedy,
-    /// All tokens of a period together, at its bounds: whole periods counted from `phase`.
+    /// Refills all tokens of a period together, at bounds that are whole periods from `phase`.
     Interval {
         /// An instant at which a period begins.
         phase: Time,
@@ -63,16 +63,16 @@ pub struct Meter {
     plain: PlainMeter,
     /// The period as given, for interval refill.
     interval: u64,
-    /// Shaping: how far it may run ahead before requests are held back.
-    smooth: Option<Exact>,
-    /// What a new key already owes.
-    owed_at_start: Exact,
-    /// Interval refill: what, added to a time, makes every refill fall on a multiple of `interval`.
+    /// Shaping: how far the arrival time may run ahead before requests are delayed.
+    smooth: Option<ExactNanos>,
+    /// The debt of a new key.
+    owed_at_start: ExactNanos,
+    /// Interval refill: the offset that, added to a time, aligns refills to multiples of `interval`.
     tick_offset: Option<u64>,
     pays_later: bool,
 }
 
-/// The theoretical arrival time: when everything spent will have come back.
+/// The theoretical arrival time: when everything spent will be refilled.
 ///
 /// ```
 /// use tollgate_core::{Algorithm, Meter, Span, Time};
@@ -83,51 +83,54 @@ pub struct Meter {
 /// # Ok::<(), tollgate_core::InvalidLimit>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct MeterState(pub(crate) Exact);
+pub struct MeterState(pub(crate) ExactNanos);
 
 impl MeterState {
-    /// The state of `nanos` since the Unix epoch and `frac` parts of the nanosecond after it,
-    /// fewer than the meter's [`scale`](Meter::scale). The state of another meter is
+    /// Creates the state of `nanos` since the Unix epoch and `frac` parts of the next nanosecond.
+    ///
+    /// The parts are fewer than the meter's [`scale`](Meter::scale). The state of another meter is
     /// [carried over](Meter::carry) instead.
     pub const fn from_parts(nanos: u64, frac: u64) -> MeterState {
-        MeterState(Exact { ns: nanos, frac })
+        MeterState(ExactNanos { ns: nanos, frac })
     }
 
-    /// Whole nanoseconds since the Unix epoch, and parts of the next one (each `1 / scale`). A
-    /// meter that refills in intervals keeps a clock of its own, less than an interval ahead.
+    /// Returns whole nanoseconds since the Unix epoch, and parts of the next one (each `1 / scale`).
+    ///
+    /// A meter that refills in intervals uses a clock of its own, less than an interval ahead.
     pub const fn parts(self) -> (u64, u64) {
         (self.0.ns, self.0.frac)
     }
 }
 
 impl Meter {
-    /// A meter that holds `burst` tokens and refills `rate` of them every `period`.
+    /// Creates a meter that holds `burst` tokens and refills `rate` of them every `period`.
     pub fn new(rate: u64, period: Span, burst: u64) -> Result<Meter, InvalidLimit> {
         if burst == 0 {
             return Err(InvalidLimit::ZeroBurst);
         }
-        let mut meter = Meter::deep(rate, period, Span::ZERO)?;
+        let mut meter = Meter::with_depth(rate, period, Span::ZERO)?;
         if burst > MAX_AMOUNT {
             return Err(InvalidLimit::AmountTooLarge(burst));
         }
         meter.plain.burst = burst;
         meter.plain.depth = meter.plain.time_of(burst);
-        if meter.plain.depth > Exact::whole(MAX_FILL.as_nanos()) {
+        if meter.plain.depth > ExactNanos::whole(MAX_FILL.as_nanos()) {
             return Err(InvalidLimit::FillsTooSlowly);
         }
         Ok(meter)
     }
 
-    /// A meter whose bucket is given as a length of time: it holds what `depth` refills, which
-    /// need not be a whole number of tokens.
+    /// Creates a meter whose bucket holds what `depth` refills.
+    ///
+    /// The bucket need not hold a whole number of tokens.
     ///
     /// ```
     /// use tollgate_core::{Algorithm, Meter, Span};
-    /// let meter = Meter::deep(10, Span::from_secs(1), Span::from_millis(450))?;
-    /// assert_eq!(meter.capacity(), 4); // and a half, which is of use only to what is owed
+    /// let meter = Meter::with_depth(10, Span::from_secs(1), Span::from_millis(450))?;
+    /// assert_eq!(meter.capacity(), 4); // and a half, which only a debt can use
     /// # Ok::<(), tollgate_core::InvalidLimit>(())
     /// ```
-    pub fn deep(rate: u64, period: Span, depth: Span) -> Result<Meter, InvalidLimit> {
+    pub fn with_depth(rate: u64, period: Span, depth: Span) -> Result<Meter, InvalidLimit> {
         let interval = period.as_nanos();
         match rate {
             0 => return Err(InvalidLimit::ZeroAmount),
@@ -139,17 +142,17 @@ impl Meter {
         }
         let divisor = gcd(rate, interval);
         let (rate, period) = (rate / divisor, interval / divisor);
-        let burst = Exact::whole(depth.as_nanos()).units(rate) / u128::from(period);
+        let burst = ExactNanos::whole(depth.as_nanos()).units(rate) / u128::from(period);
         if burst > u128::from(MAX_AMOUNT) {
             return Err(InvalidLimit::AmountTooLarge(u64::try_from(burst).unwrap_or(u64::MAX)));
         }
-        let (burst, token) = (burst as u64, Exact::of(1, period, rate));
-        let depth = Exact::whole(depth.as_nanos());
+        let (burst, token) = (burst as u64, ExactNanos::from_amount(1, period, rate));
+        let depth = ExactNanos::whole(depth.as_nanos());
         Ok(Meter {
             plain: PlainMeter { rate, period, burst, token, depth },
             interval,
             smooth: None,
-            owed_at_start: Exact::default(),
+            owed_at_start: ExactNanos::default(),
             tick_offset: None,
             pays_later: false,
         })
@@ -174,7 +177,7 @@ impl Meter {
         Ok(self)
     }
 
-    /// Chooses how tokens come back.
+    /// Sets how tokens are refilled; continuously by default.
     pub fn refill(mut self, refill: Refill) -> Meter {
         self.tick_offset = match refill {
             Refill::Greedy => None,
@@ -185,7 +188,7 @@ impl Meter {
         self
     }
 
-    /// Shapes: of a burst, `tokens` go on at once, the rest are held back to the rate.
+    /// Shapes bursts: `tokens` pass at once, and the rest are delayed to the rate.
     ///
     /// ```
     /// use tollgate_core::{Algorithm, Meter, Span, Time};
@@ -200,7 +203,7 @@ impl Meter {
         self
     }
 
-    /// Lets any request pass while nothing is owed; the next one waits for it.
+    /// Lets a request of any cost pass while there is no debt; the next one waits.
     ///
     /// ```
     /// use tollgate_core::{Algorithm, Meter, Retry, Span, Time};
@@ -216,33 +219,35 @@ impl Meter {
         self
     }
 
-    /// Whether a key whose arrival time has passed is no different from a new one: it refills
-    /// continuously and starts full.
+    /// Returns whether a key whose arrival time has passed equals a new one.
+    ///
+    /// This holds for a meter that refills continuously and starts full.
     #[inline]
     pub fn is_full_on_arrival(&self) -> bool {
-        self.tick_offset.is_none() && self.owed_at_start == Exact::default()
+        self.tick_offset.is_none() && self.owed_at_start == ExactNanos::default()
     }
 
-    /// What is left of a meter that refills continuously, starts full, holds nothing back and
-    /// borrows nothing: the everyday one.
+    /// Returns the plain meter, if this one uses none of the options.
+    ///
+    /// A plain meter refills continuously, starts full, and neither shapes nor pays later.
     #[inline]
     pub fn as_plain(&self) -> Option<&PlainMeter> {
         let plain = self.is_full_on_arrival() && self.smooth.is_none() && !self.pays_later;
         plain.then_some(&self.plain)
     }
 
-    /// Into how many parts a nanosecond is divided in the states of this meter.
+    /// Returns the number of parts of a nanosecond in the states of this meter.
     #[inline]
     pub fn scale(&self) -> u64 {
         self.plain.rate
     }
 
-    /// How long refilling from empty takes.
+    /// Returns the time it takes to refill from empty.
     pub fn fill_time(&self) -> Span {
         Span::from_nanos(self.plain.depth.ceil())
     }
 
-    /// The last moment at which tokens came back, on the clock the states of this meter keep.
+    /// Returns the time of the last refill, on the clock of the states.
     #[inline(always)]
     fn refilled_at(&self, now: Time) -> u64 {
         match self.tick_offset {
@@ -254,9 +259,10 @@ impl Meter {
         }
     }
 
-    /// The first moment at which everything due by `moment`, on the clock of the states, is back.
+    /// Returns the time at which everything due by `moment` is refilled; `moment` is on the states'
+    /// clock.
     #[inline(always)]
-    fn refilled_by(&self, moment: Exact) -> Time {
+    fn refilled_by(&self, moment: ExactNanos) -> Time {
         Time::from_nanos(match self.tick_offset {
             None => moment.ceil(),
             Some(offset) => match moment.ceil().checked_next_multiple_of(self.interval) {
@@ -266,16 +272,16 @@ impl Meter {
         })
     }
 
-    /// What is owed at `now`, as time.
+    /// Returns the debt at `now`, as time.
     #[inline(always)]
-    fn debt(&self, state: &MeterState, now: Time) -> Exact {
-        state.0.minus(Exact::whole(self.refilled_at(now)), self.plain.rate)
+    fn debt(&self, state: &MeterState, now: Time) -> ExactNanos {
+        state.0.minus(ExactNanos::whole(self.refilled_at(now)), self.plain.rate)
     }
 
-    /// Whole tokens that fit into `time`.
+    /// Returns the whole tokens that fit into `time`.
     #[inline(always)]
-    fn tokens_in(&self, time: Exact) -> u64 {
-        // Both products fit 64 bits for any everyday rate, and a 64-bit division is far cheaper.
+    fn tokens_in(&self, time: ExactNanos) -> u64 {
+        // For a usual rate everything fits 64 bits, and a 64-bit division is far cheaper.
         if let Some(units) =
             time.ns.checked_mul(self.plain.rate).and_then(|u| u.checked_add(time.frac))
         {
@@ -297,7 +303,7 @@ impl Algorithm for Meter {
 
     #[inline]
     fn fresh(&self, now: Time) -> MeterState {
-        let since = Exact::whole(self.refilled_at(now));
+        let since = ExactNanos::whole(self.refilled_at(now));
         MeterState(since.plus(self.owed_at_start, self.plain.rate))
     }
 
@@ -306,15 +312,15 @@ impl Algorithm for Meter {
         let (since, tokens) = (self.refilled_at(now), cost.unsigned_abs());
         state.0 = match cost >= 0 {
             true => self.plain.spent(state.0, since, tokens),
-            false => self.plain.given_back(state.0, since, tokens),
+            false => self.plain.refunded(state.0, since, tokens),
         };
     }
 
     #[inline(always)]
-    fn judge(&self, state: &MeterState, now: Time) -> Standing {
+    fn judge(&self, state: &MeterState, now: Time) -> Judgement {
         let until = |moment| self.refilled_by(moment).since(now);
         let debt = self.debt(state, now);
-        Standing {
+        Judgement {
             overdrawn: match self.plain.conforms(state.0, self.refilled_at(now)) {
                 true => Span::ZERO,
                 false => until(state.0.minus(self.plain.depth, self.plain.rate)),

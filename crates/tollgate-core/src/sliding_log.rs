@@ -1,25 +1,25 @@
-//! The sliding log: every spend remembered with its moment, so the answer is exact.
+//! The sliding log: a record of every spend with its time, for exact decisions.
 //!
-//! The window is the half-open `(now - window, now]`: what was spent exactly one window ago is
-//! gone. No interval of that length ever admits more than the limit, wherever it starts; no
-//! counter can promise that. The price is memory, one entry for each moment something was
-//! spent, at most `limit + 2` of them.
+//! The window is the half-open `(now - window, now]`: a spend of exactly one window ago no longer
+//! counts. No interval of that length ever admits more than the limit, wherever it starts; no counter
+//! can guarantee that. The price is memory: one entry for each time of a spend, at most `limit + 2` of
+//! them.
 //!
-//! The bound needs care when a limit also counts what it refused, since hammering would grow
-//! the log for ever. An entry is dropped once the others exceed the limit without it: whoever
-//! asks then has to wait for a later one anyway. The newest is left out of that sum, because it
-//! may yet be given back.
+//! The bound needs care when a limit also counts refused requests, since they would grow the log for
+//! ever. An entry is dropped once the others exceed the limit without it, because a request then has
+//! to wait for a later entry anyway. The newest entry is left out of that sum, because it may still be
+//! refunded.
 //!
-//! Rejected: a sorted set of unique ids, one for each request, as the Redis recipes keep. It
-//! holds the same knowledge in ten times the space, and a request of cost 50 is 50 members.
+//! Rejected: a sorted set of unique ids, one for each request, as in the Redis recipes. It holds the
+//! same information in ten times the space, and a request of cost 50 is 50 members.
 
 mod state;
 
 pub use state::SlidingLogState;
 
-use crate::{Algorithm, InvalidLimit, MAX_AMOUNT, MAX_FILL, Span, Standing, Time, Verdict};
+use crate::{Algorithm, InvalidLimit, Judgement, MAX_AMOUNT, MAX_FILL, Span, Time, Verdict};
 
-/// At most `limit` in any `window`, exactly.
+/// A limit of exactly `limit` in any `window`.
 ///
 /// ```
 /// use tollgate_core::{Algorithm, Retry, SlidingLog, Span, Time};
@@ -38,15 +38,15 @@ use crate::{Algorithm, InvalidLimit, MAX_AMOUNT, MAX_FILL, Span, Standing, Time,
 pub struct SlidingLog {
     limit: u64,
     window: Span,
-    /// Zero for none.
+    /// The least time between two requests; zero for none.
     gap: Span,
     counts_denied: bool,
-    /// Moments are kept as the start of a slot this many nanoseconds wide: 1 is exact.
+    /// The width in nanoseconds to which times are rounded down; 1 is exact.
     slot: u64,
 }
 
 impl SlidingLog {
-    /// A log that lets `limit` pass in any `window`.
+    /// Creates a log that allows `limit` in any `window`.
     pub fn new(limit: u64, window: Span) -> Result<SlidingLog, InvalidLimit> {
         match limit {
             0 => Err(InvalidLimit::ZeroAmount),
@@ -57,7 +57,7 @@ impl SlidingLog {
         }
     }
 
-    /// Also keeps requests at least `gap` apart.
+    /// Sets the least time between two requests; none by default.
     pub fn min_gap(self, gap: Span) -> Result<SlidingLog, InvalidLimit> {
         match gap > self.window {
             true => Err(InvalidLimit::GapAboveWindow),
@@ -65,7 +65,7 @@ impl SlidingLog {
         }
     }
 
-    /// Counts refused requests as spent, so that whoever hammers stays out.
+    /// Counts refused requests as spent, so that retrying early does not help.
     ///
     /// ```
     /// use tollgate_core::{Algorithm, Retry, SlidingLog, Span, Time};
@@ -81,34 +81,35 @@ impl SlidingLog {
         SlidingLog { counts_denied: true, ..self }
     }
 
-    /// The stretch in which the limit holds.
+    /// Returns the length of the window.
     pub fn window(&self) -> Span {
         self.window
     }
 
-    /// The least time between two requests.
+    /// Returns the least time between two requests.
     pub fn gap(&self) -> Span {
         self.gap
     }
 
-    /// What is spent within so many nanoseconds of each other, counted from the Unix epoch, leaves
-    /// together.
+    /// Returns the width of a slot in nanoseconds, counted from the Unix epoch.
+    ///
+    /// All spends of one slot expire together.
     pub fn slot(&self) -> u64 {
         self.slot
     }
 
-    /// The same, with what was spent in one slot of `width` leaving together.
+    /// Sets the width of a slot, whose spends expire together.
     pub(crate) fn in_slots(self, width: u64) -> SlidingLog {
         SlidingLog { slot: width, ..self }
     }
 
-    /// How long until what was spent at `at` is gone.
-    fn leaves_in(&self, at: Time, now: Time) -> Span {
+    /// Returns how long until a spend at `at` expires.
+    fn expires_in(&self, at: Time, now: Time) -> Span {
         (self.window + at.since(now)) - now.since(at)
     }
 
-    /// How long until `cost` more fits under the limit.
-    fn room_in(&self, state: &SlidingLogState, now: Time, cost: u64) -> Span {
+    /// Returns how long until `cost` more fits under the limit.
+    fn fits_in(&self, state: &SlidingLogState, now: Time, cost: u64) -> Span {
         let mut excess = (state.total + u128::from(cost)).saturating_sub(u128::from(self.limit));
         let mut wait = Span::ZERO;
         for entry in &state.entries {
@@ -116,25 +117,27 @@ impl SlidingLog {
                 break;
             }
             excess = excess.saturating_sub(u128::from(entry.cost));
-            wait = self.leaves_in(entry.at, now);
+            wait = self.expires_in(entry.at, now);
         }
         wait
     }
 
-    /// How long until a request of `cost` would pass and leave `reserve`: room and gap. A cost of
-    /// nothing is no request, and keeps no distance.
+    /// Returns how long until a request of `cost` would pass and leave `reserve`.
+    ///
+    /// Both the limit and the gap must allow it. A cost of zero is not a request and needs no gap.
     fn passes_in(&self, state: &SlidingLogState, now: Time, cost: u64, reserve: u64) -> Span {
-        let room = self.room_in(state, now, cost.saturating_add(reserve));
+        let wait = self.fits_in(state, now, cost.saturating_add(reserve));
         match state.entries.back() {
             Some(newest) if cost > 0 && !self.gap.is_zero() => {
-                room.max((newest.at + self.gap).since(now))
+                wait.max((newest.at + self.gap).since(now))
             }
-            _ => room,
+            _ => wait,
         }
     }
 
     fn forget(&self, state: &mut SlidingLogState, now: Time) {
-        while state.entries.front().is_some_and(|oldest| self.leaves_in(oldest.at, now).is_zero()) {
+        while state.entries.front().is_some_and(|oldest| self.expires_in(oldest.at, now).is_zero())
+        {
             state.drop_oldest();
         }
     }
@@ -170,18 +173,18 @@ impl Algorithm for SlidingLog {
         }
     }
 
-    fn judge(&self, state: &SlidingLogState, now: Time) -> Standing {
+    fn judge(&self, state: &SlidingLogState, now: Time) -> Judgement {
         let mut back = state.entries.iter().rev();
         let (newest, previous) = (back.next(), back.next());
         let too_close = match (previous, newest) {
             (Some(p), Some(n)) if n.at.since(p.at) < self.gap => (p.at + self.gap).since(now),
             _ => Span::ZERO,
         };
-        Standing {
-            overdrawn: self.room_in(state, now, 0).max(too_close),
+        Judgement {
+            overdrawn: self.fits_in(state, now, 0).max(too_close),
             delay: Span::ZERO,
             remaining: self.limit.saturating_sub(self.used(state, now)),
-            reset_after: newest.map_or(Span::ZERO, |newest| self.leaves_in(newest.at, now)),
+            reset_after: newest.map_or(Span::ZERO, |newest| self.expires_in(newest.at, now)),
         }
     }
 
@@ -190,7 +193,7 @@ impl Algorithm for SlidingLog {
     }
 
     fn used(&self, state: &SlidingLogState, now: Time) -> u64 {
-        let gone = state.entries.iter().take_while(|e| self.leaves_in(e.at, now).is_zero());
+        let gone = state.entries.iter().take_while(|e| self.expires_in(e.at, now).is_zero());
         let live = state.total - gone.map(|e| u128::from(e.cost)).sum::<u128>();
         u64::try_from(live).unwrap_or(u64::MAX)
     }
@@ -207,7 +210,13 @@ impl Algorithm for SlidingLog {
         self.passes_in(before, now, u64::try_from(cost).unwrap_or(0), 0)
     }
 
-    fn leaves_after(&self, before: &SlidingLogState, now: Time, cost: u64, reserve: u64) -> Span {
+    fn retry_after_leaving(
+        &self,
+        before: &SlidingLogState,
+        now: Time,
+        cost: u64,
+        reserve: u64,
+    ) -> Span {
         self.passes_in(before, now, cost, reserve)
     }
 
@@ -221,8 +230,9 @@ impl Algorithm for SlidingLog {
         self.reserve_in_place(state, now, cost, max_wait)
     }
 
-    /// Looks before it spends: a refused request leaves the log as it was. A place in line is
-    /// entered at the moment it is due.
+    /// Judges before it charges, so that a refused request leaves the log unchanged.
+    ///
+    /// A request that waits is recorded at the time it is due.
     fn attempt(
         &self,
         state: &mut SlidingLogState,
@@ -241,7 +251,7 @@ impl Algorithm for SlidingLog {
         Verdict { allowed, wait, retry, ..Verdict::allow(self.limit, self.judge(state, now)) }
     }
 
-    fn peek(&self, state: &SlidingLogState, now: Time) -> Standing {
+    fn peek(&self, state: &SlidingLogState, now: Time) -> Judgement {
         self.judge(state, now)
     }
 }

@@ -1,26 +1,25 @@
 //! The sliding window cut into slots: 500 an hour as the sum of sixty one-minute counters.
 //!
-//! The window is the current slot and the `N - 1` before it, so it moves on by one slot at a
-//! time, and so does what was spent. Between the [sliding log](crate::SlidingLog) (exact, one
-//! entry for each spend) and two weighted counters (tiny, an estimate) this is the one whose
-//! error is known: no interval as long as `N - 1` slots ever admits more than the limit. It
-//! keeps one counter a slot, and every answer is a sum of integers.
+//! The window is the current slot and the `N - 1` before it, so it advances by one slot at a time.
+//! The [sliding log](crate::SlidingLog) is exact and has one entry for each spend; two weighted
+//! counters are tiny and an estimate. Slots lie between them, with a known error: no interval as long
+//! as `N - 1` slots ever admits more than the limit. There is one counter per slot, and every decision
+//! is a sum of integers.
 //!
-//! Slots are aligned to the Unix epoch, so that every host cuts time at the same places.
+//! Slots are aligned to the Unix epoch, so that every host divides time equally.
 //!
-//! It *is* the log, with each moment rounded down to the start of its slot: what is spent at
-//! that start leaves one window later, which is when the slot does. So one piece of code
-//! serves both.
+//! The implementation is the log, with each time rounded down to the start of its slot: a spend at
+//! that start expires one window later, exactly when its slot does. So one implementation serves both.
 //!
-//! Rejected: a ring of `N` counters, which was here first. A place in line is spent in a slot
-//! yet to come, so the ring had to move on and forget slots that still count; nothing could
-//! bring them back when the request was cancelled.
+//! Rejected: a ring of `N` counters, the first implementation. A reservation is spent in a future
+//! slot, so the ring had to advance and drop slots that still count, and could not restore them when
+//! the reservation was cancelled.
 
 use crate::{
-    Algorithm, InvalidLimit, MAX_SLOTS, SlidingLog, SlidingLogState, Span, Standing, Time, Verdict,
+    Algorithm, InvalidLimit, Judgement, MAX_SLOTS, SlidingLog, SlidingLogState, Span, Time, Verdict,
 };
 
-/// At most `limit` in the current slot and the `slots - 1` before it.
+/// A limit of `limit` in the current slot and the `slots - 1` before it.
 ///
 /// ```
 /// use tollgate_core::{Algorithm, Retry, SlidingSlots, Span, Time};
@@ -30,7 +29,7 @@ use crate::{
 /// let mut state = hourly.fresh(at(0, 0));
 /// assert!(hourly.decide(&mut state, at(0, 30), 400).allowed);
 /// assert!(hourly.decide(&mut state, at(20, 0), 100).allowed);
-/// // The first 400 leave when their minute is an hour old.
+/// // The first 400 expire when their minute is an hour old.
 /// let denied = hourly.decide(&mut state, at(59, 50), 1);
 /// assert_eq!(denied.retry, Retry::After(Span::from_secs(10)));
 /// assert_eq!(hourly.decide(&mut state, at(60, 0), 1).remaining, 399);
@@ -39,7 +38,7 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SlidingSlots(SlidingLog);
 
-/// The counters of one key: a log of one entry a slot.
+/// The counters of one key: a log with one entry per slot.
 ///
 /// ```
 /// use tollgate_core::{Algorithm, SlidingSlots, Span, Time};
@@ -53,12 +52,12 @@ pub struct SlidingSlots(SlidingLog);
 pub type SlidingSlotsState = SlidingLogState;
 
 impl SlidingSlots {
-    /// The log this is.
+    /// Returns the log that implements the slots.
     pub fn log(&self) -> &SlidingLog {
         &self.0
     }
 
-    /// Lets `limit` pass in `window`, which is cut into `slots` equal parts (at least two).
+    /// Creates a limit of `limit` in `window`, which is divided into at least two equal `slots`.
     pub fn new(limit: u64, window: Span, slots: u32) -> Result<SlidingSlots, InvalidLimit> {
         let log = SlidingLog::new(limit, window)?;
         let nanos = window.as_nanos();
@@ -82,7 +81,7 @@ impl Algorithm for SlidingSlots {
         self.0.charge(state, now, cost);
     }
 
-    fn judge(&self, state: &SlidingSlotsState, now: Time) -> Standing {
+    fn judge(&self, state: &SlidingSlotsState, now: Time) -> Judgement {
         self.0.judge(state, now)
     }
 
@@ -102,8 +101,14 @@ impl Algorithm for SlidingSlots {
         self.0.retry_after(before, now, cost)
     }
 
-    fn leaves_after(&self, before: &SlidingSlotsState, now: Time, cost: u64, reserve: u64) -> Span {
-        self.0.leaves_after(before, now, cost, reserve)
+    fn retry_after_leaving(
+        &self,
+        before: &SlidingSlotsState,
+        now: Time,
+        cost: u64,
+        reserve: u64,
+    ) -> Span {
+        self.0.retry_after_leaving(before, now, cost, reserve)
     }
 
     fn reserve(
@@ -126,7 +131,7 @@ impl Algorithm for SlidingSlots {
         self.0.attempt(state, now, cost, max_wait)
     }
 
-    fn peek(&self, state: &SlidingSlotsState, now: Time) -> Standing {
+    fn peek(&self, state: &SlidingSlotsState, now: Time) -> Judgement {
         self.0.peek(state, now)
     }
 }

@@ -1,13 +1,13 @@
-//! The sliding window counter: this window's count plus a share of the last one's.
+//! The sliding window counter: the count of this window plus a share of the previous one.
 //!
-//! Two counters stand in for a log of every request. The last window is assumed to have been
-//! evenly spread, so the part of it that still lies within one window's length of now counts:
+//! Two counters replace a log of every request. The requests of the previous window are assumed to be
+//! evenly spread, so the part of it within one window's length of now counts:
 //! `previous * (length - elapsed) / length + current`, rounded down to whole requests. Cloudflare
-//! found 0.003 % of decisions to differ from an exact log. Where none may, use a sliding log.
+//! found that 0.003 % of decisions differ from an exact log. Where none may, use a sliding log.
 
-use crate::{Algorithm, InvalidLimit, MAX_AMOUNT, MAX_FILL, Span, Standing, Time};
+use crate::{Algorithm, InvalidLimit, Judgement, MAX_AMOUNT, MAX_FILL, Span, Time};
 
-/// At most `limit` in any stretch of `length`, estimated from two counters.
+/// A limit of `limit` in any interval of `length`, estimated from two counters.
 ///
 /// ```
 /// use tollgate_core::{Algorithm, SlidingWindow, SlidingWindowState, Span, Time};
@@ -44,19 +44,19 @@ pub struct SlidingWindowState {
 }
 
 impl SlidingWindowState {
-    /// The state of `previous` and `current` counts, the current window starting at `start`.
+    /// Creates the state of two counts, where the current window starts at `start`.
     pub const fn from_parts(start: Time, previous: u64, current: u64) -> SlidingWindowState {
         SlidingWindowState { start, previous, current }
     }
 
-    /// Start of the current window, the previous count and the current one.
+    /// Returns the start of the current window, the previous count and the current one.
     pub const fn parts(self) -> (Time, u64, u64) {
         (self.start, self.previous, self.current)
     }
 }
 
 impl SlidingWindow {
-    /// A limit of `limit` in any stretch of `length`.
+    /// Creates a limit of `limit` in any interval of `length`.
     pub fn new(limit: u64, length: Span) -> Result<SlidingWindow, InvalidLimit> {
         match limit {
             0 => Err(InvalidLimit::ZeroAmount),
@@ -74,7 +74,7 @@ impl SlidingWindow {
     /// let window = SlidingWindow::new(2, Span::from_secs(60))?.count_denied();
     /// let mut state = window.fresh(Time::EPOCH);
     /// window.decide(&mut state, Time::EPOCH, 1);
-    /// assert!(!window.decide(&mut state, Time::EPOCH, 2).allowed); // and yet it is spent
+    /// assert!(!window.decide(&mut state, Time::EPOCH, 2).allowed); // but it is spent
     /// assert!(!window.decide(&mut state, Time::EPOCH, 1).allowed);
     /// # Ok::<(), tollgate_core::InvalidLimit>(())
     /// ```
@@ -83,11 +83,12 @@ impl SlidingWindow {
         self
     }
 
-    /// The length of the window.
+    /// Returns the length of the window.
     pub fn length(&self) -> Span {
         Span::from_nanos(self.length)
     }
 
+    /// Returns the state at `now`, with the counters of the window that contains it.
     fn rolled(&self, state: &SlidingWindowState, now: Time) -> SlidingWindowState {
         match now.since(state.start).as_nanos() {
             since if since < self.length => *state,
@@ -104,7 +105,7 @@ impl SlidingWindow {
         }
     }
 
-    /// Whole requests in the last `length`, as far as the counters tell.
+    /// Returns the estimate of whole requests in the last `length`.
     #[inline]
     fn estimate(&self, state: &SlidingWindowState, now: Time) -> u64 {
         let left = self.length.saturating_sub(now.since(state.start).as_nanos());
@@ -117,7 +118,7 @@ impl SlidingWindow {
         faded.saturating_add(state.current)
     }
 
-    /// The first moment, at or after `now`, at which the estimate is `target` or below.
+    /// Returns the first time at or after `now` at which the estimate is at most `target`.
     fn falls_to(&self, state: &SlidingWindowState, now: Time, target: u64) -> Time {
         if self.estimate(state, now) <= target {
             return now;
@@ -128,7 +129,7 @@ impl SlidingWindow {
         self.fades_to(state.start + self.length(), state.current, target)
     }
 
-    /// When the share of `count`, whole at `start`, has faded to `target`.
+    /// Returns when the share of `count`, which is whole at `start`, has fallen to `target`.
     fn fades_to(&self, start: Time, count: u64, target: u64) -> Time {
         // count * (length - elapsed) / length < target + 1
         let bound = (u128::from(target) + 1) * u128::from(self.length);
@@ -159,10 +160,10 @@ impl Algorithm for SlidingWindow {
     }
 
     #[inline]
-    fn judge(&self, state: &SlidingWindowState, now: Time) -> Standing {
+    fn judge(&self, state: &SlidingWindowState, now: Time) -> Judgement {
         let state = self.rolled(state, now);
         let used = self.estimate(&state, now);
-        Standing {
+        Judgement {
             overdrawn: match used > self.limit {
                 true => self.falls_to(&state, now, self.limit).since(now),
                 false => Span::ZERO,
@@ -189,7 +190,7 @@ impl Algorithm for SlidingWindow {
         self.counts_denied
     }
 
-    /// Waiting in line would count the request at its arrival; coming back counts it later.
+    /// Returns when a later request passes; a reservation would count from its arrival instead.
     fn retry_after(&self, before: &SlidingWindowState, now: Time, cost: i64) -> Span {
         let target = self.limit.saturating_sub(cost.unsigned_abs());
         self.falls_to(&self.rolled(before, now), now, target).since(now)

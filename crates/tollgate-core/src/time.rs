@@ -1,8 +1,8 @@
 //! Points and spans of time, in whole nanoseconds.
 //!
-//! The engine never asks what time it is: every function is told. `Time` counts from the Unix
-//! epoch so that aligned windows mean the same on every host; the store that owns the clock is
-//! free to drive it from a monotonic source.
+//! The algorithms never read a clock: every function takes the time as an argument. `Time` counts
+//! from the Unix epoch so that aligned windows are the same on every host; the store that owns the
+//! clock may drive it from a monotonic source.
 
 use core::fmt;
 use core::ops::{Add, Sub};
@@ -30,57 +30,57 @@ pub struct Span(u64);
 impl Time {
     /// The Unix epoch.
     pub const EPOCH: Time = Time(0);
-    /// The last representable instant; what "later than that" saturates to.
+    /// The last representable instant, to which later ones saturate.
     pub const MAX: Time = Time(u64::MAX);
 
-    /// The instant `nanos` nanoseconds after the Unix epoch.
+    /// Creates the instant `nanos` nanoseconds after the Unix epoch.
     pub const fn from_nanos(nanos: u64) -> Time {
         Time(nanos)
     }
 
-    /// Nanoseconds since the Unix epoch.
+    /// Returns the nanoseconds since the Unix epoch.
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// How long ago `earlier` was; zero if it lies ahead.
+    /// Returns the time since `earlier`; zero if it lies ahead.
     pub const fn since(self, earlier: Time) -> Span {
         Span(self.0.saturating_sub(earlier.0))
     }
 }
 
 impl Span {
-    /// No time at all.
+    /// A span of zero length.
     pub const ZERO: Span = Span(0);
-    /// The longest span; what sums saturate to.
+    /// The longest span, to which sums saturate.
     pub const MAX: Span = Span(u64::MAX);
 
-    /// A span of `nanos` nanoseconds.
+    /// Creates a span of `nanos` nanoseconds.
     pub const fn from_nanos(nanos: u64) -> Span {
         Span(nanos)
     }
 
-    /// A span of `micros` microseconds.
+    /// Creates a span of `micros` microseconds.
     pub const fn from_micros(micros: u64) -> Span {
         Span(micros.saturating_mul(1_000))
     }
 
-    /// A span of `millis` milliseconds.
+    /// Creates a span of `millis` milliseconds.
     pub const fn from_millis(millis: u64) -> Span {
         Span(millis.saturating_mul(1_000_000))
     }
 
-    /// A span of `secs` seconds.
+    /// Creates a span of `secs` seconds.
     pub const fn from_secs(secs: u64) -> Span {
         Span(secs.saturating_mul(1_000_000_000))
     }
 
-    /// Whole nanoseconds.
+    /// Returns the span in nanoseconds.
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// Microseconds, rounded up: a caller told to wait this long is never early.
+    /// Returns the span in microseconds, rounded up, so that this wait is never too short.
     ///
     /// ```
     /// use tollgate_core::Span;
@@ -90,12 +90,12 @@ impl Span {
         self.0.div_ceil(1_000)
     }
 
-    /// Whether this is no time at all.
+    /// Returns whether the span is zero.
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
 
-    /// This span `n` times over.
+    /// Returns `n` times this span.
     pub const fn times(self, n: u64) -> Span {
         Span(self.0.saturating_mul(n))
     }

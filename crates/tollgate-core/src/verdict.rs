@@ -1,32 +1,32 @@
-//! What an algorithm answers: a [`Standing`] for a state, a [`Verdict`] for a request.
+//! The results of an algorithm: a [`Judgement`] of a state, a [`Verdict`] on a request.
 
 use crate::Span;
 
-/// How a state stands at one instant: the answer of [`judge`](crate::Algorithm::judge).
+/// The comparison of a state with its limit, as [`judge`](crate::Algorithm::judge) returns it.
 ///
 /// ```
 /// use tollgate_core::{Algorithm, Meter, Span, Time};
 /// let meter = Meter::new(10, Span::from_secs(1), 10)?;
 /// let mut state = meter.fresh(Time::EPOCH);
 /// meter.charge(&mut state, Time::EPOCH, 12);
-/// let standing = meter.judge(&state, Time::EPOCH);
-/// assert_eq!(standing.overdrawn, Span::from_millis(200));
-/// assert_eq!(standing.reset_after, Span::from_millis(1200));
+/// let judgement = meter.judge(&state, Time::EPOCH);
+/// assert_eq!(judgement.overdrawn, Span::from_millis(200));
+/// assert_eq!(judgement.reset_after, Span::from_millis(1200));
 /// # Ok::<(), tollgate_core::InvalidLimit>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Standing {
-    /// How long until the state conforms to the limit; zero when it does now.
+pub struct Judgement {
+    /// The time until the state conforms to the limit; zero if it conforms now.
     pub overdrawn: Span,
-    /// How long a conforming request is held back when the limit shapes traffic.
+    /// The delay of a conforming request when the limit shapes traffic.
     pub delay: Span,
-    /// What could still be spent right now.
+    /// The amount that could be spent right now.
     pub remaining: u64,
-    /// How long until the state is as good as new.
+    /// The time until the state is that of a new key.
     pub reset_after: Span,
 }
 
-/// When a request may come back.
+/// When a request may be sent again.
 ///
 /// ```
 /// use tollgate_core::{Algorithm, Meter, Retry, Span, Time};
@@ -40,16 +40,17 @@ pub struct Standing {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
-    /// It was allowed: nothing to wait for.
+    /// The request was allowed, so there is nothing to wait for.
     Now,
-    /// Denied: it passes after this span, if nobody else spends meanwhile, and not one
-    /// nanosecond earlier.
+    /// The request was denied, and passes after this span, not one nanosecond earlier.
+    ///
+    /// Other requests may spend in the meantime, and then it takes longer.
     After(Span),
-    /// Denied, and always will be: it asks for more than the limit can ever hold.
+    /// The request was denied and can never pass: it costs more than the limit can hold.
     Never,
 }
 
-/// The answer to one request on one limit.
+/// The decision of one limit on one request.
 ///
 /// ```
 /// use tollgate_core::{Algorithm, Meter, Span, Time};
@@ -63,22 +64,24 @@ pub enum Retry {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// May the request go on?
+    /// Whether the request may proceed.
     pub allowed: bool,
     /// The most that can be spent at once.
     pub limit: u64,
-    /// What is left after this request (before it, when it was denied).
+    /// The amount left after this request, or before it if it was denied.
     pub remaining: u64,
-    /// How long until everything is available again.
+    /// The time until the full limit is available again.
     pub reset_after: Span,
-    /// When a denied request may come back.
+    /// When a denied request may be sent again.
     pub retry: Retry,
-    /// How long an allowed request must be held back before it goes on.
+    /// The time an allowed request must wait before it proceeds.
     pub wait: Span,
 }
 
 impl Verdict {
-    /// The span after which a denied request passes: `None` if it was allowed or never will be.
+    /// Returns the span after which a denied request passes.
+    ///
+    /// The result is `None` if the request was allowed or can never pass.
     pub fn retry_after(&self) -> Option<Span> {
         match self.retry {
             Retry::After(span) => Some(span),
@@ -86,29 +89,29 @@ impl Verdict {
         }
     }
 
-    /// A verdict that lets the request through.
-    pub fn allow(limit: u64, standing: Standing) -> Verdict {
+    /// Creates the verdict of an allowed request.
+    pub fn allow(limit: u64, judgement: Judgement) -> Verdict {
         Verdict {
             allowed: true,
             limit,
-            remaining: standing.remaining,
-            reset_after: standing.reset_after,
+            remaining: judgement.remaining,
+            reset_after: judgement.reset_after,
             retry: Retry::Now,
-            wait: if standing.overdrawn > standing.delay {
-                standing.overdrawn
+            wait: if judgement.overdrawn > judgement.delay {
+                judgement.overdrawn
             } else {
-                standing.delay
+                judgement.delay
             },
         }
     }
 
-    /// A verdict that turns the request away; `standing` is the one before it.
-    pub fn deny(limit: u64, standing: Standing, retry: Retry) -> Verdict {
+    /// Creates the verdict of a denied request, from the judgement before it.
+    pub fn deny(limit: u64, judgement: Judgement, retry: Retry) -> Verdict {
         Verdict {
             allowed: false,
             limit,
-            remaining: standing.remaining,
-            reset_after: standing.reset_after,
+            remaining: judgement.remaining,
+            reset_after: judgement.reset_after,
             retry,
             wait: Span::ZERO,
         }

@@ -1,32 +1,32 @@
-//! The warm-up: a rate that starts slow after idleness and speeds up under use.
+//! The warm-up: a rate that is slow after idle time and speeds up under use.
 //!
 //! This is Guava's `SmoothWarmingUp` in integers. A cold cache or connection pool cannot take
-//! the full rate at once, so permits saved up while idle are *dearer* than fresh ones: a fully
-//! cold limiter asks `cold_factor` times the usual interval for the first of them, and comes
-//! down to the usual interval along a straight line. Whoever comes when nothing is owed passes
-//! at once, whatever the cost; the next one waits for it.
+//! the full rate at once, so permits saved while idle are *more expensive* than fresh ones: in a fully
+//! cold limiter the first of them takes `cold_factor` times the usual interval, and the time comes
+//! down to the usual interval along a straight line. A request of any cost passes at once while there
+//! is no debt; the next one waits.
 //!
 //! Two changes of unit make it exact. Saved permits are kept as the *idle time* that saved them,
-//! `0..=warm_up`, so that saving is an addition and a change of rate leaves them as they are. And
-//! Guava's area under the line is split: every permit costs the stable interval, and on top the
-//! cold costs `warm_up * (f - 1) / (f + 1) * (u0² - u1²)`, `u` being the share of the coldness
-//! left. That is a function of the state alone, so three permits cost the same at once or one
-//! by one, and a refund gives back what was paid.
+//! `0..=warm_up`, so that saving is an addition and a change of rate leaves them unchanged. And
+//! Guava's area under the line is split: every permit costs the stable interval, and on top of that
+//! the cold costs `warm_up * (f - 1) / (f + 1) * (u0² - u1²)`, where `u` is the remaining share of the
+//! cold. That is a function of the state alone, so three permits cost the same at once or one by one,
+//! and a refund returns exactly what was paid.
 //!
-//! Rejected: doubles, as Guava has them. There a warm-up of nothing turns into NaN, and above a
-//! million permits a second every wait truncates to nothing.
+//! Rejected: doubles, as in Guava. There a warm-up of zero becomes NaN, and above a million permits a
+//! second every wait truncates to zero.
 
 mod parts;
 
 pub use parts::WarmUpParts;
 
-use crate::exact::Exact;
-use crate::{Algorithm, InvalidLimit, MAX_AMOUNT, MAX_FILL, Span, Standing, Time};
+use crate::exact_nanos::ExactNanos;
+use crate::{Algorithm, InvalidLimit, Judgement, MAX_AMOUNT, MAX_FILL, Span, Time};
 
-/// `rate` permits each `period`, reached `warm_up` after a cold start.
+/// A limit of `rate` permits each `period`, reached `warm_up` after a cold start.
 ///
-/// The [capacity](Algorithm::capacity) it reports is `rate`, what a warm limiter lets pass in a
-/// `period`; what is owed counts as used. Any cost passes while nothing is owed.
+/// The [capacity](Algorithm::capacity) is `rate`, the permits that a warm limiter allows in a
+/// `period`; debt counts as used. A request of any cost passes while there is no debt.
 ///
 /// ```
 /// use tollgate_core::{Algorithm, Span, Time, WarmUp};
@@ -35,7 +35,7 @@ use crate::{Algorithm, InvalidLimit, MAX_AMOUNT, MAX_FILL, Span, Standing, Time}
 /// let now = Time::EPOCH;
 /// let mut state = limit.fresh(now);
 /// assert!(limit.decide(&mut state, now, 1).allowed);
-/// // Cold: the next one waits almost three times the half second it takes once warm.
+/// // Cold: the next one waits almost three times the half second that it would wait when warm.
 /// assert_eq!(limit.peek(&state, now).overdrawn, Span::from_millis(1375));
 /// # Ok::<(), tollgate_core::InvalidLimit>(())
 /// ```
@@ -43,7 +43,7 @@ use crate::{Algorithm, InvalidLimit, MAX_AMOUNT, MAX_FILL, Span, Standing, Time}
 pub struct WarmUp {
     /// Permits per `period`.
     rate: u64,
-    /// Nanoseconds.
+    /// The period in nanoseconds.
     period: u64,
     /// Idle nanoseconds from warm to cold, which is also the time from cold to warm under load.
     warm_up: u64,
@@ -52,7 +52,7 @@ pub struct WarmUp {
     scale: u64,
 }
 
-/// How cold it is, and when the next request is due.
+/// The idle time saved, and the time of the next permit.
 ///
 /// ```
 /// use tollgate_core::{Algorithm, Span, Time, WarmUp};
@@ -63,28 +63,30 @@ pub struct WarmUp {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct WarmUpState {
-    /// Idle time saved up: zero is warm, the whole warm-up cold.
-    stored: Exact,
-    next_free: Exact,
+    /// The idle time saved: zero is warm, the whole warm-up is cold.
+    stored: ExactNanos,
+    next_free: ExactNanos,
 }
 
 impl WarmUpState {
-    /// The state of that much idle time saved and that next free moment, each in nanoseconds and
-    /// parts (`1 / scale`) of the next one.
+    /// Creates the state of a saved idle time and a next free moment.
+    ///
+    /// Each is in nanoseconds and parts (`1 / scale`) of the next one.
     pub const fn from_parts(stored: (u64, u64), next_free: (u64, u64)) -> WarmUpState {
-        let stored = Exact { ns: stored.0, frac: stored.1 };
-        WarmUpState { stored, next_free: Exact { ns: next_free.0, frac: next_free.1 } }
+        let stored = ExactNanos { ns: stored.0, frac: stored.1 };
+        WarmUpState { stored, next_free: ExactNanos { ns: next_free.0, frac: next_free.1 } }
     }
 
-    /// Idle time saved and the next free moment: what [`from_parts`](Self::from_parts) takes.
+    /// Returns the saved idle time and the next free moment, as [`from_parts`](Self::from_parts) takes them.
     pub const fn parts(self) -> ((u64, u64), (u64, u64)) {
         ((self.stored.ns, self.stored.frac), (self.next_free.ns, self.next_free.frac))
     }
 }
 
 impl WarmUp {
-    /// A limit of `rate` permits each `period`, three times slower when cold, that takes
-    /// `warm_up` to get there.
+    /// Creates a limit of `rate` permits each `period` that takes `warm_up` to get warm.
+    ///
+    /// The cold factor is three.
     pub fn new(rate: u64, period: Span, warm_up: Span) -> Result<WarmUp, InvalidLimit> {
         match rate {
             0 => return Err(InvalidLimit::ZeroAmount),
@@ -99,8 +101,9 @@ impl WarmUp {
         WarmUp { rate, period, warm_up, cold_factor: 3, scale: rate }.cold_factor(3)
     }
 
-    /// How many times slower the first permit is when cold: at least two. The rate times
-    /// `factor + 5` must not exceed [`MAX_AMOUNT`].
+    /// Sets how many times slower the first permit is when cold; at least two.
+    ///
+    /// The rate times `factor + 5` must not exceed [`MAX_AMOUNT`].
     ///
     /// ```
     /// use tollgate_core::{Algorithm, Span, Time, WarmUp};
@@ -123,64 +126,67 @@ impl WarmUp {
         }
     }
 
-    /// Into how many parts a nanosecond is divided in the states of this limit.
+    /// Returns the number of parts of a nanosecond in the states of this limit.
     pub fn scale(&self) -> u64 {
         self.scale
     }
 
-    /// Takes over a state of `old`: the share of cold is kept, and so is the time owed.
+    /// Converts a state of the limit `old` to one of this limit.
+    ///
+    /// The share of cold and the time of the debt stay the same.
     pub fn carry(&self, old: &WarmUp, state: &WarmUpState, now: Time) -> WarmUpState {
         let mut state = *state;
         old.resync(&mut state, now);
         let share =
             |part: u64, of: u64, whole: u64| u128::from(part) * u128::from(whole) / u128::from(of);
-        let rescaled = |e: Exact| Exact { frac: share(e.frac, old.scale, self.scale) as u64, ..e };
+        let rescaled =
+            |e: ExactNanos| ExactNanos { frac: share(e.frac, old.scale, self.scale) as u64, ..e };
         state.next_free = rescaled(state.next_free);
         state.stored = match old.warm_up == self.warm_up {
             true => rescaled(state.stored),
-            false => Exact::whole(share(state.stored.ns, old.warm_up, self.warm_up) as u64),
+            false => ExactNanos::whole(share(state.stored.ns, old.warm_up, self.warm_up) as u64),
         };
         state
     }
 
-    /// The time `n` permits take once warm.
-    fn warm_time_of(&self, n: u64) -> Exact {
-        let Exact { ns, frac } = Exact::of(n, self.period, self.rate);
-        Exact { ns, frac: frac * (self.scale / self.rate) }
+    /// Returns the time that `n` permits take when warm.
+    fn warm_time_of(&self, n: u64) -> ExactNanos {
+        let ExactNanos { ns, frac } = ExactNanos::from_amount(n, self.period, self.rate);
+        ExactNanos { ns, frac: frac * (self.scale / self.rate) }
     }
 
-    /// The idle time that saves `n` permits; beyond the whole warm-up any more will do.
-    fn idle_time_of(&self, n: u64) -> Exact {
+    /// Returns the idle time that saves `n` permits, or any time beyond the whole warm-up.
+    fn idle_time_of(&self, n: u64) -> ExactNanos {
         let one = u128::from(self.period) * (2 * (u128::from(self.cold_factor) + 1));
-        let all = Exact::whole(self.warm_up).units(self.scale);
-        Exact::from_units(u128::from(n).min(all / one + 1) * one, self.scale)
+        let all = ExactNanos::whole(self.warm_up).units(self.scale);
+        ExactNanos::from_units(u128::from(n).min(all / one + 1) * one, self.scale)
     }
 
-    /// What going from `stored` to warm costs on top of the stable intervals, in nanoseconds.
-    fn chill(&self, stored: Exact) -> u64 {
+    /// Returns the nanoseconds that warming up from `stored` costs on top of the stable intervals.
+    fn chill(&self, stored: ExactNanos) -> u64 {
         let factor = u128::from(self.cold_factor);
         let quarter = u128::from(self.warm_up) * u128::from(self.rate);
         let whole = 4 * quarter;
         // Permits below the threshold cost no more than fresh ones.
         let above = stored.units(self.scale).saturating_sub((factor + 1) * quarter).min(whole);
-        // The share above it, in 2^-62. Of a larger number 65 bits are enough.
+        // The share above the threshold, in 2^-62. Of a larger number 65 bits are enough.
         let excess_bits = (128 - whole.leading_zeros()).saturating_sub(65);
         let share = ((above >> excess_bits) << 62) / (whole >> excess_bits);
         let coldest = u128::from(self.warm_up) * (factor - 1) / (factor + 1);
         ((((share * share) >> 62) * coldest) >> 62) as u64
     }
 
-    /// Time that went by unused is saved up.
+    /// Saves the unused time up to `now`.
     fn resync(&self, state: &mut WarmUpState, now: Time) {
-        let now = Exact::whole(now.as_nanos());
+        let now = ExactNanos::whole(now.as_nanos());
         let idle = now.minus(state.next_free, self.scale);
-        state.stored = state.stored.plus(idle, self.scale).min(Exact::whole(self.warm_up));
+        state.stored = state.stored.plus(idle, self.scale).min(ExactNanos::whole(self.warm_up));
         state.next_free = state.next_free.max(now);
     }
 
-    /// When the state is cold again.
-    fn cold_at(&self, state: &WarmUpState) -> Exact {
-        let missing = Exact::whole(self.warm_up).minus(state.stored, self.scale);
+    /// Returns when the state is cold again.
+    fn cold_at(&self, state: &WarmUpState) -> ExactNanos {
+        let missing = ExactNanos::whole(self.warm_up).minus(state.stored, self.scale);
         state.next_free.plus(missing, self.scale)
     }
 }
@@ -188,9 +194,12 @@ impl WarmUp {
 impl Algorithm for WarmUp {
     type State = WarmUpState;
 
-    /// Cold.
+    /// Returns a cold state.
     fn fresh(&self, now: Time) -> WarmUpState {
-        WarmUpState { stored: Exact::whole(self.warm_up), next_free: Exact::whole(now.as_nanos()) }
+        WarmUpState {
+            stored: ExactNanos::whole(self.warm_up),
+            next_free: ExactNanos::whole(now.as_nanos()),
+        }
     }
 
     fn charge(&self, state: &mut WarmUpState, now: Time, cost: i64) {
@@ -199,19 +208,19 @@ impl Algorithm for WarmUp {
         let (time, idle) = (self.warm_time_of(permits), self.idle_time_of(permits));
         if cost >= 0 {
             state.stored = state.stored.minus(idle, self.scale);
-            let chill = Exact::whole(before - self.chill(state.stored));
+            let chill = ExactNanos::whole(before - self.chill(state.stored));
             state.next_free = state.next_free.plus(time, self.scale).plus(chill, self.scale);
         } else {
-            state.stored = state.stored.plus(idle, self.scale).min(Exact::whole(self.warm_up));
-            let back = time.plus(Exact::whole(self.chill(state.stored) - before), self.scale);
+            state.stored = state.stored.plus(idle, self.scale).min(ExactNanos::whole(self.warm_up));
+            let back = time.plus(ExactNanos::whole(self.chill(state.stored) - before), self.scale);
             state.next_free =
-                state.next_free.minus(back, self.scale).max(Exact::whole(now.as_nanos()));
+                state.next_free.minus(back, self.scale).max(ExactNanos::whole(now.as_nanos()));
         }
     }
 
-    fn judge(&self, state: &WarmUpState, now: Time) -> Standing {
-        let until = |moment: Exact| Time::from_nanos(moment.ceil()).since(now);
-        Standing {
+    fn judge(&self, state: &WarmUpState, now: Time) -> Judgement {
+        let until = |moment: ExactNanos| Time::from_nanos(moment.ceil()).since(now);
+        Judgement {
             overdrawn: until(state.next_free),
             delay: Span::ZERO,
             remaining: self.rate.saturating_sub(self.used(state, now)),
@@ -223,10 +232,10 @@ impl Algorithm for WarmUp {
         self.rate
     }
 
-    /// The permits owed.
+    /// Returns the permits of the debt.
     fn used(&self, state: &WarmUpState, now: Time) -> u64 {
         let owed =
-            state.next_free.minus(Exact::whole(now.as_nanos()), self.scale).units(self.scale);
+            state.next_free.minus(ExactNanos::whole(now.as_nanos()), self.scale).units(self.scale);
         let permit = u128::from(self.period) * u128::from(self.scale / self.rate);
         u64::try_from(owed.div_ceil(permit)).unwrap_or(u64::MAX)
     }
@@ -239,8 +248,8 @@ impl Algorithm for WarmUp {
         true
     }
 
-    /// A pace has nothing to keep: it is free, or it is not.
-    fn spare(&self, _cost: u64) -> u64 {
+    /// Returns 0: a warm-up limits the pace and has no amount to reserve.
+    fn max_reserve(&self, _cost: u64) -> u64 {
         0
     }
 }

@@ -1,56 +1,12 @@
-//! Adaptive limits: resilience4j's adaptive bulkhead, replayed; and what holds for any history.
+//! Adaptive limits: properties that hold for any history.
 
 use proptest::prelude::*;
-use serde_json::Value;
 use tollgate_core::adaptive::{
-    Aimd, AnyController, Bulkhead, Controller, Flow, Gradient, Partitions, Sample, Vegas, Windowed,
+    Aimd, Controller, Flow, Gradient, Sample, Vegas, WindowedController,
 };
 use tollgate_core::{MAX_AMOUNT, Span, Time};
 
-#[test]
-fn resilience4j_adaptive_bulkhead() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../spec/vectors/resilience4j.json");
-    let all: Vec<Value> = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-    let is_ours = |v: &&Value| v["id"].as_str().unwrap().contains("/adaptive_bulkhead/");
-    let mut replayed = 0;
-    for vector in all.iter().filter(is_ours) {
-        let config = &vector["config"];
-        let n = |name: &str| config[name].as_u64().unwrap();
-        assert_eq!((n("increase_augend"), n("increase_multiplier")), (1, 2));
-        let bulkhead = Bulkhead::new(n("min"), n("max"))
-            .unwrap()
-            .initial(n("initial"))
-            .window(n("sliding_window_size") as u32, n("minimum_number_of_calls") as u32)
-            .every(n("increase_interval") as u32)
-            .failure_pct(n("failure_rate_threshold_pct") as u32)
-            .slow_pct(
-                n("slow_call_rate_threshold_pct") as u32,
-                Span::from_millis(n("slow_call_ms")),
-            )
-            .backoff_pct((config["decrease_multiplier"].as_f64().unwrap() * 100.0) as u32);
-        let mut state = bulkhead.start();
-        for (i, step) in vector["steps"].as_array().unwrap().iter().enumerate() {
-            let (args, expect) = (&step["args"], &step["expect"]);
-            let was_slow_start = state.is_slow_start();
-            let rtt = Span::from_millis(args["duration_ms"].as_u64().unwrap());
-            let dropped = !args["success"].as_bool().unwrap();
-            // Upstream does not ask how many are in flight; say that the limit is in use.
-            let sample = Sample { rtt, in_flight: state.limit(), dropped };
-            state = bulkhead.update(state, sample);
-            assert_eq!(expect["limit"], state.limit(), "{} step {i}", vector["id"]);
-            let turned = match (was_slow_start, state.is_slow_start()) {
-                (true, false) => Some("CONGESTION_AVOIDANCE"),
-                (false, true) => Some("SLOW_START"),
-                _ => None,
-            };
-            assert_eq!(expect["transition_to"].as_str(), turned, "{} step {i}", vector["id"]);
-        }
-        replayed += 1;
-    }
-    assert_eq!(replayed, 3);
-}
-
-/// Numbers with a taste for the extremes.
+/// Generates numbers, among them many extremes.
 fn extreme() -> impl Strategy<Value = u64> {
     prop_oneof![Just(0), Just(1), Just(u64::MAX), 0..1_000u64, 0..1_000_000_000u64, any::<u64>()]
 }
@@ -66,23 +22,38 @@ fn bounds() -> impl Strategy<Value = (u64, u64)> {
     (bound(), bound()).prop_map(|(a, b)| (a.min(b), a.max(b)))
 }
 
-/// Every controller, with parameters from anywhere.
-fn controllers(min: u64, max: u64, initial: u64, x: u32) -> Vec<AnyController> {
-    let gradient = Gradient::new(min, max).unwrap().initial(initial);
-    let tuned = gradient.smoothing_pct(x).tolerance_pct(x).backoff_pct(x).long_window(x);
-    let vegas = Vegas::new(min, max).unwrap().initial(initial);
-    let bulkhead = Bulkhead::new(min, max).unwrap().initial(initial);
-    vec![
-        AnyController::Aimd(Aimd::new(min, max).unwrap().initial(initial).backoff_pct(x)),
-        AnyController::Vegas(vegas),
-        AnyController::Vegas(vegas.fixed_queue(x, x / 2).smoothing_pct(x).probe_every(x)),
-        AnyController::Vegas(vegas.queue(x, x).probe_every(1).as_netflix()),
-        AnyController::Gradient(gradient),
-        AnyController::Gradient(tuned.queue_size(u64::MAX)),
-        AnyController::Gradient(tuned.queue_size(u64::from(x)).as_netflix()),
-        AnyController::Bulkhead(bulkhead),
-        AnyController::Bulkhead(bulkhead.window(x, x).every(x % 4).failure_pct(x).backoff_pct(x)),
-    ]
+/// Runs a block for every controller, with tuning derived from `$x`.
+macro_rules! for_each_controller {
+    (($min:expr, $max:expr, $initial:expr, $x:expr), |$controller:ident| $body:block) => {{
+        let (min, max, initial, x): (u64, u64, u64, u32) = ($min, $max, $initial, $x);
+        let aimd = Aimd::new(min, max).unwrap().initial(initial);
+        let vegas = Vegas::new(min, max).unwrap().initial(initial);
+        let gradient = Gradient::new(min, max).unwrap().initial(initial);
+        let tuned = gradient.smoothing_pct(x).tolerance_pct(x).backoff_pct(x).long_window(x);
+        let $controller = aimd.backoff_pct(x);
+        $body
+        for $controller in [
+            vegas,
+            vegas.fixed_queue(x, x / 2).smoothing_pct(x).probe_every(x),
+            vegas.queue(x, x).probe_every(1).as_netflix(),
+        ] {
+            $body
+        }
+        for $controller in [
+            gradient,
+            tuned.queue_size(u64::MAX),
+            tuned.queue_size(u64::from(x)).as_netflix(),
+        ] {
+            $body
+        }
+    }};
+}
+
+/// Returns the limits before and after a drop that ends `samples`.
+fn around_a_drop<C: Controller>(controller: &C, samples: &[Sample], rtt: Span) -> (u64, u64) {
+    let state = samples.iter().fold(controller.start(), |s, x| controller.update(s, *x));
+    let after = controller.update(state, Sample::dropped(rtt, u64::MAX));
+    (controller.limit(&state), controller.limit(&after))
 }
 
 proptest! {
@@ -90,22 +61,22 @@ proptest! {
     fn limits_stay_within_their_bounds(
         (min, max) in bounds(), initial in extreme(), x in any::<u32>(), samples in samples()
     ) {
-        for controller in controllers(min, max, initial, x) {
+        for_each_controller!((min, max, initial, x), |controller| {
             let mut state = controller.start();
             for sample in &samples {
-                prop_assert!((min..=max).contains(&state.limit()), "{controller:?}");
+                prop_assert!((min..=max).contains(&controller.limit(&state)), "{controller:?}");
                 state = controller.update(state, *sample);
             }
             prop_assert!((min..=max).contains(&controller.limit(&state)), "{controller:?}");
-        }
+        });
     }
 
     #[test]
     fn windows_stay_within_their_bounds(
         (min, max) in bounds(), x in any::<u32>(), samples in samples(), gap in extreme()
     ) {
-        for controller in controllers(min, max, min, x) {
-            let window = Windowed::new(controller).min_rtt(Span::ZERO).min_samples(x % 20);
+        for_each_controller!((min, max, min, x), |controller| {
+            let window = WindowedController::new(controller).min_rtt(Span::ZERO).min_samples(x % 20);
             for window in [window, window.percentile(x, x as usize % 100)] {
                 let (mut state, mut now) = (window.start(), Time::EPOCH);
                 for sample in &samples {
@@ -114,7 +85,7 @@ proptest! {
                     prop_assert!((min..=max).contains(&window.limit(&state)));
                 }
             }
-        }
+        });
     }
 
     #[test]
@@ -135,34 +106,31 @@ proptest! {
     fn a_drop_never_raises_a_limit_and_lowers_any_above_the_minimum(
         (min, max) in bounds(), initial in extreme(), samples in samples(), rtt in extreme()
     ) {
-        let defaults = [
-            AnyController::Aimd(Aimd::new(min, max).unwrap().initial(initial)),
-            AnyController::Vegas(Vegas::new(min, max).unwrap().initial(initial)),
-            AnyController::Gradient(Gradient::new(min, max).unwrap().initial(initial)),
-        ];
-        for controller in defaults {
-            let state = samples.iter().fold(controller.start(), |s, x| controller.update(s, *x));
-            let sample = Sample::dropped(Span::from_nanos(rtt), u64::MAX);
-            let after = controller.update(state, sample).limit();
-            prop_assert!(after < state.limit() || state.limit() == min, "{controller:?}");
+        let rtt = Span::from_nanos(rtt);
+        for (before, after) in [
+            around_a_drop(&Aimd::new(min, max).unwrap().initial(initial), &samples, rtt),
+            around_a_drop(&Vegas::new(min, max).unwrap().initial(initial), &samples, rtt),
+            around_a_drop(&Gradient::new(min, max).unwrap().initial(initial), &samples, rtt),
+        ] {
+            prop_assert!(after < before || before == min, "{before} to {after}");
         }
     }
 
     #[test]
     fn an_idle_limit_never_grows((min, max) in bounds(), x in any::<u32>(), samples in samples()) {
-        for controller in controllers(min, max, min, x) {
+        for_each_controller!((min, max, min, x), |controller| {
             let mut state = controller.start();
             for sample in &samples {
-                let in_flight = state.limit().div_ceil(2) - 1;
-                let after = controller.update(state, Sample { in_flight, ..*sample });
-                prop_assert!(after.limit() <= state.limit(), "{controller:?}");
-                state = after;
+                let limit = controller.limit(&state);
+                let in_flight = limit.div_ceil(2) - 1;
+                state = controller.update(state, Sample { in_flight, ..*sample });
+                prop_assert!(controller.limit(&state) <= limit, "{controller:?}");
             }
-        }
+        });
     }
 
-    /// Steady load on a service that queues: however long it lasts, the limit stays near what the
-    /// service can do. (Netflix's Gradient2 goes to its maximum.)
+    /// Under a steady load on a service that queues, the limit stays near what the service can serve.
+    /// (Netflix's Gradient2 goes to its maximum.)
     #[test]
     fn gradient_does_not_creep(capacity in 30..300u64, window in 1..600u32) {
         let gradient = Gradient::new(20, 10_000).unwrap().long_window(window);
@@ -173,33 +141,5 @@ proptest! {
             state = gradient.update(state, Sample::ok(rtt, n));
         }
         prop_assert!((capacity..=capacity + 5).contains(&state.limit()), "{}", state.limit());
-    }
-
-    /// Whatever comes, no admission takes the total above the limit of that moment; the parts
-    /// make up the total; and a share that is not used up gets the next slot.
-    #[test]
-    fn partitions_never_exceed_the_limit(
-        weights in prop::collection::vec(0..100u64, 1..5),
-        steps in prop::collection::vec((0..6usize, 0..30u64, any::<bool>()), 0..300),
-    ) {
-        prop_assume!(weights.iter().any(|w| *w > 0));
-        let shares = Partitions::new(&weights).unwrap();
-        let mut used = shares.empty();
-        for (at, (partition, limit, acquire)) in steps.into_iter().enumerate() {
-            let now = Time::from_nanos(at as u64);
-            let room = used.total() < limit && used.of(partition) < shares.share(partition, limit);
-            if !acquire {
-                used.release(partition);
-            } else if shares.acquire(&mut used, partition, limit, now) {
-                prop_assert!(used.total() <= limit);
-            } else {
-                prop_assert!(!room);
-            }
-            let sum: u64 = (0..=weights.len()).map(|p| used.of(p)).sum();
-            prop_assert_eq!(sum, used.total());
-        }
-        for (p, weight) in weights.iter().enumerate() {
-            prop_assert_eq!(shares.share(p, 29) > 0, *weight > 0);
-        }
     }
 }

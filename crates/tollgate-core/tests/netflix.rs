@@ -1,11 +1,11 @@
-//! Netflix concurrency-limits, replayed from traces executed on the original.
+//! Traces of Netflix concurrency-limits, recorded from the original and replayed here.
 //!
-//! `as_netflix()` must give the same limits. Where a trace shows a defect, the default must do
-//! better, and the test says in what.
+//! `as_netflix()` must give the same limits. Where a trace shows a defect, the default must do better,
+//! and the test says how.
 
 use serde_json::Value;
-use tollgate_core::adaptive::{Aimd, Controller, Gradient, Partitions, Sample, Vegas, Windowed};
-use tollgate_core::{Span, Time};
+use tollgate_core::adaptive::{Aimd, Controller, Gradient, Sample, Vegas, WindowedController};
+use tollgate_core::{Concurrency, ConcurrencyState, Span, Time};
 
 fn vectors() -> Vec<Value> {
     let path =
@@ -34,13 +34,13 @@ fn sample(step: &Value) -> Sample {
     }
 }
 
-/// An expected number, against one counted in `1 / scale`.
+/// Compares an expected number with one counted in `1 / scale`.
 fn assert_close(actual: u128, scale: f64, expected: &Value, tolerance: f64, what: &str) {
     let (actual, expected) = (actual as f64 / scale, expected.as_f64().unwrap());
     assert!((actual - expected).abs() <= tolerance, "{what}: {actual}, not {expected}");
 }
 
-/// Replays a trace and hands each step's state to `check`.
+/// Replays a trace and passes the state of each step to `check`.
 fn replay<C: Controller>(controller: &C, vector: &Value, check: impl Fn(&C::State, &Value, &str)) {
     let mut state = controller.start();
     for (i, step) in steps(vector).iter().enumerate() {
@@ -94,7 +94,7 @@ fn vegas(vector: &Value) {
         );
     });
     if vector["id"] == "concurrency-limits/vegas/new_min_rtt_skips_update" {
-        // Better: a drop lowers the limit each time, however soon it comes back.
+        // Better: a drop lowers the limit each time, however short its latency.
         assert_eq!(limits(&vegas, vector), [19, 18, 17]);
     } else {
         assert_eq!(limits(&vegas, vector), upstream_limits(vector), "{}", vector["id"]);
@@ -112,7 +112,7 @@ fn gradient(vector: &Value) {
         .long_window(whole(config, "long_window") as u32)
         .tolerance_pct(pct(config, "rtt_tolerance"))
         .slow_start(false);
-    // Every trace can be had back to the digit, the defects too.
+    // Every trace is reproduced to the digit, including the defects.
     replay(&better.as_netflix(), vector, |state, expect, what| {
         assert_eq!(state.limit(), whole(expect, "limit"), "{what}");
         assert_close(state.estimate_billionths(), 1e9, &expect["estimated_limit"], 1.1e-9, what);
@@ -138,7 +138,7 @@ fn gradient(vector: &Value) {
     }
 }
 
-/// The delegate of the windowed trace: its limit is the latency it was given, in milliseconds.
+/// The delegate of the windowed trace: its limit is the latency of its sample, in milliseconds.
 struct Identity;
 
 impl Controller for Identity {
@@ -158,7 +158,7 @@ fn windowed(vector: &Value) {
     let config = &vector["config"];
     assert_eq!(config["window"], "percentile(0.5, 10)");
     let nanos = |name| Span::from_nanos(whole(config, name));
-    let window = Windowed::new(Identity)
+    let window = WindowedController::new(Identity)
         .min_rtt(nanos("min_rtt_threshold_ns"))
         .min_samples(whole(config, "window_size") as u32)
         .period(nanos("min_window_ns"), nanos("max_window_ns"))
@@ -171,54 +171,62 @@ fn windowed(vector: &Value) {
     }
 }
 
-/// Replays a partition trace; gives each acquire's answer, ours beside upstream's.
+/// Replays a trace of a partitioned limiter on one [`Concurrency`] for all partitions together.
+///
+/// Returns for each acquire whether it passed, ours beside upstream's. Tollgate has no weighted
+/// partitions; the traces show that a limit is never exceeded.
 fn acquires(vector: &Value) -> Vec<(bool, bool)> {
-    let shares = vector["config"]["partitions"].as_object();
-    let names: Vec<&str> = shares.map_or(vec!["x"], |s| s.keys().map(String::as_str).collect());
-    let weight = |share: &Value| (share.as_f64().unwrap() * 100.0).round() as u64;
-    let weights: Vec<u64> = shares.map_or(vec![1], |s| s.values().map(weight).collect());
-    let partitions = Partitions::new(&weights).unwrap();
-    let (mut used, mut limit) = (partitions.empty(), whole(&vector["config"], "limit"));
-    let mut answers = Vec::new();
-    for step in steps(vector) {
-        let name = step["args"]["partition"].as_str();
-        let partition = name.map(|name| names.iter().position(|n| *n == name).unwrap());
+    let lease = Span::from_secs(3_600);
+    let mut limit = Concurrency::new(whole(&vector["config"], "limit"), lease).unwrap();
+    let mut state = ConcurrencyState::default();
+    let mut in_flight: Vec<(Option<&str>, u64)> = Vec::new();
+    let mut results = Vec::new();
+    for (id, step) in (0..).zip(steps(vector)) {
+        let (now, partition) = (Time::EPOCH, step["args"]["partition"].as_str());
         match step["op"].as_str().unwrap() {
             "acquire" => {
-                let now = Time::from_nanos(whole(step, "at"));
-                let ours = partitions.acquire(&mut used, partition.unwrap(), limit, now);
-                assert!(!ours || used.total() <= limit, "{} at {}", vector["id"], step["at"]);
-                answers.push((ours, step["expect"]["acquired"].as_bool().unwrap()));
+                let ours = limit.acquire(&mut state, now, 1, id).allowed;
+                if ours {
+                    in_flight.push((partition, id));
+                    let all = limit.in_flight(&state, now);
+                    assert!(all <= limit.capacity(), "{} at {}", vector["id"], step["at"]);
+                }
+                results.push((ours, step["expect"]["acquired"].as_bool().unwrap()));
             }
-            "release" => used.release(partition.unwrap()),
-            "set_limit" => limit = whole(&step["args"], "limit"),
+            // Upstream may release a request that we refused.
+            "release" => {
+                if let Some(index) = in_flight.iter().position(|(of, _)| *of == partition) {
+                    assert!(limit.release(&mut state, now, in_flight.remove(index).1));
+                }
+            }
+            "set_limit" => limit = limit.with_limit(whole(&step["args"], "limit")),
             op => panic!("unknown operation {op}"),
         }
     }
-    answers
+    results
 }
 
 fn partitioned(vector: &Value) {
-    let answers = acquires(vector);
-    // The acquires we answer otherwise, each with our answer.
-    let differ: Vec<(usize, bool)> = (0..answers.len())
-        .filter(|&i| answers[i].0 != answers[i].1)
-        .map(|i| (i, answers[i].0))
+    let results = acquires(vector);
+    // The acquires with another result than upstream's, each with ours.
+    let differ: Vec<(usize, bool)> = (0..results.len())
+        .filter(|&i| results[i].0 != results[i].1)
+        .map(|i| (i, results[i].0))
         .collect();
     match vector["id"].as_str().unwrap() {
         "concurrency-limits/partitioned/simple_limiter" => assert_eq!(differ, []),
-        // Better: with batch filling the limit of 10, live waits instead of making it 18 (11 to
-        // 18); and the slot that batch then frees goes to live, whose it is (21).
+        // Better: with batch filling the limit of 10, live does not make it 18 (11 to 18). A permit
+        // that is released goes to the next request (20).
         "concurrency-limits/partitioned/share_8_2_limit_10" => {
             let refused = (11..=18).map(|i| (i, false));
-            assert_eq!(differ, refused.chain([(21, true)]).collect::<Vec<_>>());
+            assert_eq!(differ, refused.chain([(20, true)]).collect::<Vec<_>>());
         }
-        // Better: 20 of 20 in flight are not made 22 (acquires 22, 23). So when the limit is 5,
-        // four remain where upstream has six, and the last acquire has room (27).
+        // Better: 20 of 20 in flight are not made 22 (22, 23). So under a limit of 5, four remain
+        // where upstream has six, and the last acquire passes (27).
         "concurrency-limits/partitioned/limit_change" => {
             assert_eq!(differ, [(22, false), (23, false), (27, true)]);
         }
-        // Better: a limit of 3 lets 3 in, not 6.
+        // Better: a limit of 3 admits 3, not 6.
         "concurrency-limits/partitioned/rounding_up_oversubscribes" => {
             assert_eq!(differ, [(4, false), (5, false), (7, false)]);
         }
@@ -227,9 +235,9 @@ fn partitioned(vector: &Value) {
 }
 
 #[test]
-fn every_trace() {
+fn every_trace_is_reproduced() {
     let vectors = vectors();
-    assert_eq!(vectors.len(), 22, "every trace there is");
+    assert_eq!(vectors.len(), 22, "all traces");
     for vector in &vectors {
         match vector["variant"].as_str().unwrap() {
             "AIMDLimit" => aimd(vector),

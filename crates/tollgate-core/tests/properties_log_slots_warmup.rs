@@ -1,5 +1,5 @@
 //! Laws of the sliding log, the slots, the warm-up and the concurrency limit, for any limit,
-//! any traffic and any clock. What every algorithm keeps is stated in `properties/laws.rs`.
+//! any traffic and any clock. The laws of every algorithm are in `properties/laws.rs`.
 
 #[path = "properties/laws.rs"]
 mod laws;
@@ -62,7 +62,7 @@ proptest! {
         laws::hold(&slots, &state, now, cost);
     }
 
-    /// All but the reset: a limiter that owes nothing has everything to spend, cold or not.
+    /// All laws but that of the reset: a limiter without debt is full, cold or not.
     #[test]
     fn warm_up_laws(limit in warm_up(), past in calls(30, 25, 400), cost in 0..25u64) {
         let (state, now) = laws::lived(&limit, at(START), &past);
@@ -95,7 +95,7 @@ proptest! {
         past in calls(20, 25, 300),
         costs in prop::collection::vec(0..50i64, 0..6),
     ) {
-        // A gap tells the requests of one instant apart.
+        // With a gap, requests of one instant are not interchangeable.
         let log = log.min_gap(Span::ZERO).unwrap();
         let (state, now) = laws::lived(&log, at(START), &past);
         laws::order_is_irrelevant(&log, &state, now, &costs);
@@ -105,19 +105,19 @@ proptest! {
         laws::order_is_irrelevant(&warm_up, &state, now, &costs);
     }
 
-    /// Whatever starts within any window, reservations and all, is at most the limit, and no two
-    /// starts are closer than the gap. Brute force over all that was admitted.
+    /// At most the limit starts within any window, including reservations, and no two starts are
+    /// closer than the gap. The check is brute force over all admitted requests.
     #[test]
     fn no_interval_of_a_log_admits_more_than_its_limit(
         (limit, window, gap, denied) in (1..10u64, 1..300u64, 0..50u64, any::<bool>()),
-        asked in prop::collection::vec((0..60u64, 1..6u64, 0..400u64), 1..100),
+        requests in prop::collection::vec((0..60u64, 1..6u64, 0..400u64), 1..100),
     ) {
         let gap = gap.min(window);
         let log = SlidingLog::new(limit, ns(window)).unwrap().min_gap(ns(gap)).unwrap();
         let log = if denied { log.count_denied() } else { log };
         let (mut state, mut now) = (log.fresh(at(START)), START);
         let mut starts = Vec::new();
-        for (after, cost, max_wait) in asked {
+        for (after, cost, max_wait) in requests {
             now += after;
             let verdict = log.reserve(&mut state, at(now), cost, ns(max_wait));
             if verdict.allowed {
@@ -126,7 +126,7 @@ proptest! {
             }
             prop_assert!(state.entries().len() as u64 <= limit + 2, "{state:?}");
         }
-        // Nobody in line need be served in order of arrival, as far as the limit is concerned.
+        // The limit does not require reservations to start in order of arrival.
         starts.sort_unstable();
         for (i, &(end, _)) in starts.iter().enumerate() {
             let within = starts.iter().filter(|(start, _)| *start <= end && start + window > end);
@@ -146,25 +146,25 @@ proptest! {
         }
     }
 
-    /// A log that dropped entries answers like one that kept them all.
+    /// A log that dropped entries decides like one with all of them.
     #[test]
-    fn a_log_forgets_only_what_cannot_matter(
+    fn a_log_drops_only_irrelevant_entries(
         log in log(),
-        asked in prop::collection::vec((0..60u64, 0..9u64), 1..100),
+        requests in prop::collection::vec((0..60u64, 0..9u64), 1..100),
     ) {
         let (mut state, mut now) = (log.fresh(at(START)), START);
         let mut all = Vec::new();
-        for (after, cost) in asked {
+        for (after, cost) in requests {
             now += after;
-            let kept: SlidingLogState = all.iter().copied().collect();
-            let (full, mut copy) = (log.retry_after(&kept, at(now), cost as i64), state.clone());
+            let complete: SlidingLogState = all.iter().copied().collect();
+            let (full, mut copy) = (log.retry_after(&complete, at(now), cost as i64), state.clone());
             let verdict = log.decide(&mut state, at(now), cost);
             prop_assert_eq!(verdict.allowed, full.is_zero() && cost <= log.capacity());
             prop_assert_eq!(log.retry_after(&copy, at(now), cost as i64), full);
             if cost > 0 && (verdict.allowed || log.counts_denied()) {
                 all.push((at(now), cost));
             }
-            // And what was just charged can be taken back.
+            // The last charge can be refunded.
             let before = copy.clone();
             log.charge(&mut copy, at(now), 1000);
             log.charge(&mut copy, at(now), -1000);
@@ -174,7 +174,7 @@ proptest! {
         }
     }
 
-    /// All-or-none: what one limit let pass and another refused is taken back without a trace.
+    /// All or none: an allowed request that another limit refused can be undone without a trace.
     #[test]
     fn an_attempt_can_be_undone(
         (log, slots) in (log(), slots()),
@@ -190,12 +190,12 @@ proptest! {
     #[test]
     fn slots_equal_a_naive_model(
         (limit, n, width) in (1..20u64, 2..8u64, 1..50u64),
-        asked in prop::collection::vec((0..150u64, prop_oneof![0..9i64, -9..0i64]), 1..100),
+        requests in prop::collection::vec((0..150u64, prop_oneof![0..9i64, -9..0i64]), 1..100),
     ) {
         let slots = SlidingSlots::new(limit, ns(width * n), n as u32).unwrap();
         let (mut state, mut now) = (slots.fresh(at(START)), START);
         let mut spent = Vec::<(u64, i64)>::new();
-        for (after, cost) in asked {
+        for (after, cost) in requests {
             now += after;
             spent.retain(|(slot, _)| slot + n > now / width);
             let used = spent.iter().map(|(_, cost)| *cost as u64).sum::<u64>();
@@ -203,7 +203,7 @@ proptest! {
             if cost < 0 {
                 slots.charge(&mut state, at(now), cost);
                 for _ in 0..-cost {
-                    // The newest that still holds something.
+                    // The newest slot that is not empty.
                     if let Some(entry) = spent.last_mut() {
                         entry.1 -= 1;
                         spent.retain(|(_, cost)| *cost > 0);
@@ -219,16 +219,16 @@ proptest! {
         }
     }
 
-    /// With reservations: no run of `n` slots starts more than the limit.
+    /// No run of `n` slots starts more than the limit, including reservations.
     #[test]
     fn no_window_of_slots_admits_more_than_its_limit(
         (limit, n, width) in (1..20u64, 2..8u64, 1..50u64),
-        asked in prop::collection::vec((0..60u64, 1..9u64, 0..900u64), 1..100),
+        requests in prop::collection::vec((0..60u64, 1..9u64, 0..900u64), 1..100),
     ) {
         let slots = SlidingSlots::new(limit, ns(width * n), n as u32).unwrap();
         let (mut state, mut now) = (slots.fresh(at(START)), START);
         let mut starts = Vec::new();
-        for (after, cost, max_wait) in asked {
+        for (after, cost, max_wait) in requests {
             now += after;
             let verdict = slots.reserve(&mut state, at(now), cost, ns(max_wait));
             if verdict.allowed {
@@ -241,7 +241,7 @@ proptest! {
         }
     }
 
-    /// Guava's formulas on doubles.
+    /// The warm-up agrees with Guava's formulas on doubles.
     #[test]
     fn warm_up_equals_the_area_under_the_line(
         (rate, warm_up_ms, cold) in (1..1000u64, 1..10_000u64, 2..12u32),
@@ -278,17 +278,17 @@ proptest! {
         for (after, what, cost, id, moved) in calls {
             now += after;
             model.retain(|(_, _, end)| *end > now);
-            let place = model.iter().position(|lease| lease.0 == id);
+            let index = model.iter().position(|lease| lease.0 == id);
             let limiter = Concurrency::new(limit, ns(lease)).unwrap();
             match what {
                 0 => {
                     let gone = limiter.release(&mut state, at(now), id);
-                    prop_assert_eq!(gone, place.map(|place| model.remove(place)).is_some());
+                    prop_assert_eq!(gone, index.map(|index| model.remove(index)).is_some());
                 }
                 1 => {
-                    prop_assert_eq!(limiter.renew(&mut state, at(now), id), place.is_some());
-                    if let Some(place) = place {
-                        model[place].2 = now + lease;
+                    prop_assert_eq!(limiter.renew(&mut state, at(now), id), index.is_some());
+                    if let Some(index) = index {
+                        model[index].2 = now + lease;
                     }
                 }
                 _ => {
@@ -320,7 +320,7 @@ proptest! {
         }
     }
 
-    /// Amounts, costs and times up to the last: nothing overflows, nothing panics.
+    /// Amounts, costs and times up to the maximum neither overflow nor panic.
     #[test]
     fn extremes_survive(
         (limit, window, n, cold) in (any::<u64>(), any::<u64>(), any::<u32>(), any::<u32>()),

@@ -1,8 +1,8 @@
-//! bucket4j's traces: greedy, interval and aligned refill, several bandwidths, debt, waiting in
-//! line, and configurations replaced while running.
+//! Traces of bucket4j: greedy, interval and aligned refill, several bandwidths, debt, reservations,
+//! and configurations replaced at run time.
 //!
-//! bucket4j floors its waits, and retrying at a floored wait fails. Ours are exact, so they are
-//! the same or one nanosecond longer; that ours are exact is asserted at every refusal.
+//! bucket4j rounds its waits down, and a retry after such a wait fails. Ours are exact, so they are
+//! equal or one nanosecond longer; every refusal asserts that ours are exact.
 
 mod vectors;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 use tollgate_core::{Algorithm, Carry, InvalidLimit, Meter, MeterState, Refill, Retry, Span, Time};
 use vectors::{Step, Vector, flag, int, load, nanos, signed};
 
-/// bucket4j's word for never.
+/// The value with which bucket4j reports that a request never passes.
 const NEVER: u64 = i64::MAX as u64;
 
 /// A bandwidth of a bucket, as bucket4j calls it.
@@ -34,7 +34,7 @@ fn meter(config: &Value, created: Time) -> Result<Meter, InvalidLimit> {
         other => panic!("unknown refill {other:?}"),
     };
     if config["adaptive_initial_tokens"] == true {
-        // The share of the first, cut interval, and what the refill alone would not fill.
+        // The share of the first, shorter interval, and what the refill alone would not fill.
         let until = first_refill().since(created).as_nanos();
         let share = until * tokens / int(config, "refill_period_ns");
         return meter.initial(capacity.min(share + capacity.saturating_sub(tokens)));
@@ -54,7 +54,7 @@ impl Bucket {
         Bucket(all.iter().map(|config| bandwidth(config, created)).collect())
     }
 
-    /// All or none; how long the caller waits, if it may pass.
+    /// Reserves in all meters or none, and returns the wait if the request may pass.
     fn reserve(&mut self, now: Time, cost: u64, max_wait: Span) -> Option<Span> {
         let mut charged: Vec<MeterState> = self.0.iter().map(|band| band.state).collect();
         let verdicts: Vec<_> = (self.0.iter().zip(&mut charged))
@@ -71,7 +71,7 @@ impl Bucket {
         self.0.iter().all(|band| band.meter.decide(&mut band.state.clone(), now, cost).allowed)
     }
 
-    /// When `cost` would pass, `None` if never; proven to be exact.
+    /// Returns when `cost` would pass, `None` if never, and asserts that it is exact.
     fn retry(&self, now: Time, cost: u64) -> Option<Span> {
         let mut longest = Span::ZERO;
         for band in &self.0 {
@@ -90,7 +90,7 @@ impl Bucket {
         self.0.iter_mut().for_each(|band| band.meter.charge(&mut band.state, now, cost));
     }
 
-    /// Tokens of each bandwidth, negative when owed.
+    /// Returns the tokens of each bandwidth, negative for debt.
     fn left(&self, now: Time) -> Vec<i128> {
         let left = |band: &Bandwidth| {
             i128::from(band.meter.capacity()) - i128::from(band.meter.used(&band.state, now))
@@ -102,12 +102,12 @@ impl Bucket {
         self.left(now).into_iter().min().expect("a bucket has bandwidths")
     }
 
-    fn longest(&self, now: Time, of: impl Fn(tollgate_core::Standing) -> Span) -> Span {
+    fn longest(&self, now: Time, of: impl Fn(tollgate_core::Judgement) -> Span) -> Span {
         let spans = self.0.iter().map(|band| of(band.meter.peek(&band.state, now)));
         spans.max().expect("a bucket has bandwidths")
     }
 
-    /// bucket4j matches old and new bandwidths by id; a single one without id matches another.
+    /// Replaces the bandwidths, matched by id as bucket4j does; a single one without id matches another.
     fn replace(&mut self, config: &Value, now: Time) {
         let how = match config["strategy"].as_str() {
             Some("AS_IS") => Carry::AsIs,
@@ -129,7 +129,7 @@ impl Bucket {
     }
 }
 
-/// Theirs is floored.
+/// Compares a wait with upstream's, which is rounded down.
 fn assert_floored(ours: Option<Span>, expect: &Value, key: &str, at: &str) {
     let theirs = int(expect, key);
     match ours.map(Span::as_nanos) {
@@ -155,7 +155,7 @@ fn perform(bucket: &mut Bucket, step: &Step, at: &str) {
             assert_eq!(consumed, flag(expect, "consumed"), "{at}");
             assert_eq!(bucket.available(now).max(0), signed(expect, "remaining").into(), "{at}");
             assert_floored(retry, expect, "nanos_to_wait_for_refill", at);
-            let reset = bucket.longest(now, |standing| standing.reset_after);
+            let reset = bucket.longest(now, |judgement| judgement.reset_after);
             assert_floored(Some(reset), expect, "nanos_to_wait_for_reset", at);
         }
         "estimate" => {
@@ -165,7 +165,7 @@ fn perform(bucket: &mut Bucket, step: &Step, at: &str) {
         }
         "consume_ignoring_rate_limits" => {
             bucket.charge(now, signed(&step.args, "tokens"));
-            let overdrawn = bucket.longest(now, |standing| standing.overdrawn);
+            let overdrawn = bucket.longest(now, |judgement| judgement.overdrawn);
             assert_floored(Some(overdrawn), expect, "penalty_ns", at);
         }
         "try_consume_as_much_as_possible" => {
@@ -177,7 +177,7 @@ fn perform(bucket: &mut Bucket, step: &Step, at: &str) {
         "blocking_try_consume" => {
             let wait = bucket.reserve(now, tokens(), nanos(&step.args, "max_wait_ns"));
             if expect["error"] == "invalid_argument" {
-                // They refuse to wait for no time; for us that is simply not waiting.
+                // Upstream refuses a wait of zero; for us it means not to wait.
                 assert_eq!(wait, None, "{at}");
             } else {
                 assert_eq!(wait.is_some(), flag(expect, "consumed"), "{at}");
@@ -194,7 +194,7 @@ fn perform(bucket: &mut Bucket, step: &Step, at: &str) {
     assert_eq!(bucket.left(now), theirs, "{at}: tokens left");
 }
 
-fn same_as_theirs(vector: &Vector) {
+fn matches_upstream(vector: &Vector) {
     let created = Time::from_nanos(int(&vector.config, "created_at"));
     let mut bucket = Bucket::new(&vector.config["bandwidths"], created);
     for (nth, step) in vector.steps.iter().enumerate() {
@@ -202,31 +202,32 @@ fn same_as_theirs(vector: &Vector) {
     }
 }
 
-/// They drop the half token refilled under the old period; we carry it.
+/// Checks that half a token of the old period is carried over, which upstream drops.
 fn carries_part_of_a_token(vector: &Vector) {
     assert!(vector.known_upstream_bug);
     let mut bucket = Bucket::new(&vector.config["bandwidths"], Time::EPOCH);
-    let mut seen = Vec::new();
+    let mut results = Vec::new();
     for step in &vector.steps {
         if step.op == "replace_configuration" {
             bucket.replace(&step.args, step.now());
         }
-        seen.push(bucket.available(step.now()) as u64);
+        results.push(bucket.available(step.now()) as u64);
     }
-    // At 150 ns one and a half; the half that is missing takes 5 ns at the new rate, not 10.
-    assert_eq!(seen, [1, 1, 1, 2, 2]);
+    // At 150 ns there are one and a half; the missing half takes 5 ns at the new rate, not 10.
+    assert_eq!(results, [1, 1, 1, 2, 2]);
 }
 
-/// A bucket that starts with more than it holds breaks `burst + rate * t`, so we refuse it.
+/// Checks that a bucket cannot start with more than it holds, which would break `burst + rate * t`.
 fn refuses_initial_above_capacity(config: &Value) {
     let (initial, burst) = (int(config, "initial_tokens"), int(config, "capacity"));
     let refused = InvalidLimit::InitialAboveBurst { initial, burst };
     assert_eq!(meter(config, Time::EPOCH), Err(refused));
 }
 
-/// Their nodes decide on stale copies. One meter is what a strict store would answer: it never
-/// admits more than is there, and they run at most `bound` tokens ahead of it. That tollgate's
-/// own `leased` and `synced` modes keep their bounds is proved with the shared stores.
+/// Checks that upstream admits at most `bound` tokens more than one meter.
+///
+/// Nodes of bucket4j decide on stale copies. One meter stands for a strict store. The tests of the
+/// shared stores prove the bounds of tollgate's own `leased` and `synced` modes.
 fn strict_admits_no_more(vector: &Vector, bound: i128) {
     let mut strict = Bucket::new(&vector.config["bandwidths"], Time::EPOCH);
     let (mut ours, mut theirs, mut furthest) = (0, 0, 0);
@@ -258,7 +259,7 @@ fn max_unsynchronized(vector: &Vector) -> u64 {
 }
 
 #[test]
-fn every_vector() {
+fn every_trace_matches_upstream() {
     let vectors = load("bucket4j.json");
     assert_eq!(vectors.len(), 42);
     for vector in &vectors {
@@ -276,17 +277,19 @@ fn every_vector() {
             }
             "invalid/zero_refill" => assert_eq!(build(), Err(InvalidLimit::ZeroAmount)),
             "invalid/zero_period" => assert_eq!(build(), Err(InvalidLimit::ZeroPeriod)),
-            // They cannot count faster than nanoseconds; a meter keeps fractions of them.
+            // Upstream cannot count faster than nanoseconds; a meter has fractions of them.
             "invalid/rate_over_1_per_ns" => assert!(build().is_ok()),
             "optimization/delay/two_nodes_overconsume" => strict_admits_no_more(vector, 4),
             "optimization/delay/immediate_sync_commands"
             | "optimization/skip_on_zero/two_nodes"
             | "optimization/predictive/two_nodes" => strict_admits_no_more(vector, 0),
-            _ if id.starts_with("greedy/") || id.starts_with("multi/") => same_as_theirs(vector),
+            _ if id.starts_with("greedy/") || id.starts_with("multi/") => matches_upstream(vector),
             _ if id.starts_with("intervally/") || id.starts_with("aligned/") => {
-                same_as_theirs(vector);
+                matches_upstream(vector);
             }
-            _ if id.starts_with("replace/") || id.starts_with("random_") => same_as_theirs(vector),
+            _ if id.starts_with("replace/") || id.starts_with("random_") => {
+                matches_upstream(vector)
+            }
             _ => panic!("unknown vector {id}"),
         }
     }

@@ -1,5 +1,5 @@
-//! The traces of node's rate-limiter-flexible: points per duration from the first hit on, with
-//! refused points counted.
+//! Traces of Node's rate-limiter-flexible: points per duration from the first hit, with refused
+//! points counted.
 
 mod vectors;
 
@@ -30,7 +30,7 @@ impl Limiter {
         self.window.peek(&self.state, now).reset_after
     }
 
-    /// Consumed and remaining points as they say.
+    /// Compares consumed and remaining points with upstream's.
     fn assert_points(&self, step: &Step, at: &str) {
         let used = self.window.used(&self.state, step.now());
         assert_eq!(used, int(&step.expect, "consumed_points"), "{at}: consumed");
@@ -38,7 +38,7 @@ impl Limiter {
         assert_eq!(left, int(&step.expect, "remaining_points"), "{at}: remaining");
     }
 
-    /// A step of a single limiter, `late` after the time they count from.
+    /// Runs a step of a single limiter, `late` after the time from which upstream counts.
     fn step(&mut self, step: &Step, late: Span, at: &str) {
         match step.op.as_str() {
             "consume" => {
@@ -64,15 +64,17 @@ fn millis(step: &Step) -> Span {
     Span::from_millis(int(&step.expect, "ms_before_next"))
 }
 
-fn same_as_theirs(vector: &Vector) {
+fn matches_upstream(vector: &Vector) {
     let mut limiter = Limiter::new(&vector.config);
     for (nth, step) in vector.steps.iter().enumerate() {
         limiter.step(step, Span::ZERO, &format!("{} step {nth}", vector.id));
     }
 }
 
-/// Consuming nothing opens a window with them. With us a window opens when something is spent,
-/// so that peeking leaves no trace: here one second later than theirs. What passes is the same.
+/// Checks that a peek opens no window.
+///
+/// Upstream opens one when nothing is consumed. Ours opens with the first spend, here one second
+/// later. The same requests pass.
 fn peek_opens_no_window(vector: &Vector) {
     let mut limiter = Limiter::new(&vector.config);
     let (peek, rest) = vector.steps.split_first().unwrap();
@@ -85,8 +87,9 @@ fn peek_opens_no_window(vector: &Vector) {
     }
 }
 
-/// Being barred for a while after crossing the limit is not the engine's: it comes with bans.
-/// Up to the crossing all is the same; then, within the window, the limit refuses by itself.
+/// Compares a trace up to the point at which upstream blocks the key.
+///
+/// Bans are not part of this crate. Within the window the limit refuses without a ban as well.
 fn up_to_the_block(vector: &Vector) {
     let mut limiter = Limiter::new(&vector.config);
     let duration = int(&vector.config, "duration_s") * SECOND;
@@ -104,7 +107,7 @@ fn up_to_the_block(vector: &Vector) {
                     "{at}"
                 );
             }
-            // Past the window only their block refuses, and its end is a fresh start for both.
+            // After the window only the block of upstream refuses, and both start afresh at its end.
             now => {
                 let over =
                     now >= blocked_from(vector) + int(&vector.config, "block_duration_s") * SECOND;
@@ -122,7 +125,7 @@ fn blocked_from(vector: &Vector) -> u64 {
     refused.expect("a step that crosses the limit").at
 }
 
-/// The burst limit is asked only when the main one refuses; the nearer end is told.
+/// Compares a burst limit that is checked only when the main one refuses; the nearer end is reported.
 fn bursty(vector: &Vector) {
     let mut main = Limiter::new(&vector.config["limiter"]);
     let mut burst = Limiter::new(&vector.config["burst"]);
@@ -148,8 +151,9 @@ fn bursty(vector: &Vector) {
     }
 }
 
-/// With the store down another limiter answers, with its own count; up again, the first goes on
-/// where it was. Choosing between them is the limiter's `on_error`, not the engine's.
+/// Compares a limiter with a second one that decides while the store is down.
+///
+/// Each has its own count. The choice between them is the rule's `on_error`, not part of this crate.
 fn insurance(vector: &Vector) {
     let mut store = Limiter::new(&vector.config);
     let mut insurance = Limiter::new(&vector.config["insurance"]);
@@ -165,7 +169,7 @@ fn insurance(vector: &Vector) {
     }
 }
 
-/// Trouble with a store is an answer of its own, given before any limit is asked.
+/// Checks a trace of store errors, which are reported before any limit decides.
 fn store_down(vector: &Vector) {
     for step in &vector.steps {
         match step.op.as_str() {
@@ -176,7 +180,7 @@ fn store_down(vector: &Vector) {
     }
 }
 
-/// A negative number of points lets nothing pass; our amounts have no sign, and nothing is refused.
+/// Checks that a negative number of points allows nothing; our amounts have no sign, and zero is invalid.
 fn below_zero(vector: &Vector) {
     assert!(signed(&vector.config, "points") < 0);
     assert!(vector.steps.iter().all(|step| !flag(&step.expect, "allowed")));
@@ -186,12 +190,12 @@ fn below_zero(vector: &Vector) {
 }
 
 #[test]
-fn every_vector() {
+fn every_trace_matches_upstream() {
     let vectors = load("rate-limiter-flexible.json");
     assert_eq!(vectors.len(), 8);
     for vector in &vectors {
         match vector.id.strip_prefix("rate-limiter-flexible/").expect("one of theirs") {
-            "memory/weighted" => same_as_theirs(vector),
+            "memory/weighted" => matches_upstream(vector),
             "memory/zero_points_consume_is_peek" => peek_opens_no_window(vector),
             "memory/block_duration" | "store/block_duration" => up_to_the_block(vector),
             "memory/negative_points_limit" => below_zero(vector),

@@ -1,10 +1,10 @@
-//! Guava's `RateLimiter`: bursty is a deep meter that pays later, warming up is `WarmUp`.
+//! Traces of Guava's `RateLimiter`: bursty is a meter that pays later, warming up is `WarmUp`.
 //!
-//! Guava truncates every wait it adds up to whole microseconds, one to three times a request;
-//! tollgate truncates nothing. So each trace is replayed twice. First every step starts from the
-//! state Guava reported after the one before, and must agree within the stated tolerance (a
-//! microsecond). Then the whole trace runs on our own state, and may differ by a microsecond
-//! more for each request that Guava truncated since the limiter was last idle.
+//! Guava truncates every wait to whole microseconds, one to three times a request; tollgate truncates
+//! nothing. So each trace is replayed twice. First every step starts from the state that Guava
+//! reported after the previous one, and must agree within the stated tolerance (a microsecond). Then
+//! the whole trace runs on our own state, and may differ by a microsecond more for each request that
+//! Guava truncated since the limiter was last idle.
 
 mod vectors;
 
@@ -14,10 +14,10 @@ use tollgate_core::{WarmUp, WarmUpState};
 use vectors::{Step, Vector, flag, int, load};
 
 #[test]
-fn every_step_is_answered_alike() {
+fn every_step_matches_upstream() {
     for vector in load("guava.json") {
         assert!(!vector.known_upstream_bug, "{}", vector.id);
-        let mut replay = Replay::of(&vector);
+        let mut replay = Replay::new(&vector);
         for (n, step) in vector.steps.iter().enumerate() {
             replay.step(step, 0.0, &format!("{} step {n}", vector.id));
             replay.adopt(step);
@@ -26,13 +26,13 @@ fn every_step_is_answered_alike() {
 }
 
 #[test]
-fn every_trace_is_answered_alike() {
+fn every_trace_matches_upstream() {
     for vector in load("guava.json") {
-        let mut replay = Replay::of(&vector);
+        let mut replay = Replay::new(&vector);
         let mut truncated = 0.0;
         for (n, step) in vector.steps.iter().enumerate() {
             if replay.limiter.is_fresh(Time::from_nanos(step.at)) {
-                truncated = 0.0; // An idle limiter forgets what was truncated.
+                truncated = 0.0; // The truncation has no effect on an idle limiter.
             }
             replay.step(step, truncated, &format!("{} step {n}", vector.id));
             truncated += 1.0;
@@ -62,19 +62,19 @@ impl Limiter {
     }
 }
 
-/// A trace being replayed; microseconds and permits as Guava has them.
+/// The replay of a trace, in the microseconds and permits of Guava.
 struct Replay {
     limiter: Limiter,
     rate: f64,
-    /// How long saving up takes: burst or warm-up.
+    /// The time until no more permits are saved: burst or warm-up.
     depth_us: f64,
-    /// Zero for a bursty one.
+    /// The cold factor; zero for a bursty limiter.
     cold_factor: u32,
     tolerance_us: f64,
 }
 
 impl Replay {
-    fn of(vector: &Vector) -> Replay {
+    fn new(vector: &Vector) -> Replay {
         let (config, created) =
             (&vector.config, Time::from_nanos(int(&vector.config, "created_at")));
         let rate = float(config, "permits_per_second");
@@ -104,19 +104,19 @@ impl Replay {
         replay
     }
 
-    /// The most permits saved up.
+    /// Returns the most permits that are saved.
     fn max_permits(&self) -> f64 {
         self.depth_us / self.saving_us()
     }
 
-    /// How long saving one permit takes.
+    /// Returns the time that saves one permit.
     fn saving_us(&self) -> f64 {
         let cold = f64::from(self.cold_factor);
         let slower = if cold == 0.0 { 1.0 } else { 2.0 * (cold + 1.0) / (cold + 5.0) };
         slower * 1e6 / self.rate
     }
 
-    /// Saved permits and the next free microsecond.
+    /// Returns the saved permits and the next free microsecond.
     fn read(&self, now: Time) -> (f64, f64) {
         let now = us(now.as_nanos(), 0, 1);
         match &self.limiter {
@@ -134,7 +134,7 @@ impl Replay {
         }
     }
 
-    /// Goes on from the state Guava reported.
+    /// Continues from the state that Guava reported.
     fn adopt(&mut self, step: &Step) {
         let Some(stored) = step.expect.get("stored_permits") else { return };
         let saved_us = stored.as_f64().unwrap() * self.saving_us();
@@ -157,7 +157,7 @@ impl Replay {
 
     fn step(&mut self, step: &Step, truncated_us: f64, what: &str) {
         let now = Time::from_nanos(step.at);
-        let tolerance_us = self.tolerance_us + truncated_us + 1e-3; // and our nanosecond
+        let tolerance_us = self.tolerance_us + truncated_us + 1e-3; // and a nanosecond of ours
         if step.expect.get("error").is_some() {
             return self.refused(step, now, what);
         }
@@ -206,7 +206,7 @@ impl Replay {
         Ok(())
     }
 
-    /// What Guava calls invalid has no words here, is refused, or spends nothing.
+    /// Checks that invalid input of Guava cannot be expressed here, is refused, or spends nothing.
     fn refused(&mut self, step: &Step, now: Time, what: &str) {
         let before = self.read(now);
         if step.op == "set_rate" {
@@ -223,7 +223,7 @@ impl Replay {
 
 fn bursty_meter(rate: f64, burst_us: f64) -> Result<Meter, InvalidLimit> {
     let (rate, period) = ratio(rate);
-    Ok(Meter::deep(rate, period, span(burst_us))?.initial(0)?.pay_later())
+    Ok(Meter::with_depth(rate, period, span(burst_us))?.initial(0)?.pay_later())
 }
 
 fn warming_up(rate: f64, warm_up_us: f64, cold_factor: u32) -> Result<WarmUp, InvalidLimit> {
@@ -231,7 +231,7 @@ fn warming_up(rate: f64, warm_up_us: f64, cold_factor: u32) -> Result<WarmUp, In
     WarmUp::new(rate, period, span(warm_up_us))?.cold_factor(cold_factor)
 }
 
-/// A rate as whole permits in whole seconds: 1.125 a second are 9 in 8 s.
+/// Converts a rate to whole permits in whole seconds: 1.125 a second are 9 in 8 s.
 fn ratio(rate: f64) -> (u64, Span) {
     let whole = |secs: &u64| (rate * *secs as f64).fract() < 1e-9;
     let secs = (1..1000).find(whole).expect("a simple fraction");

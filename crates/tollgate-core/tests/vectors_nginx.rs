@@ -1,6 +1,6 @@
-//! nginx: `limit_req` is a meter that shapes, `limit_conn` a limit on those in flight.
+//! Traces of nginx: `limit_req` is a meter that shapes, `limit_conn` a concurrency limit.
 //!
-//! Their "excess" is what is owed beyond the one request being served, in thousandths, with the
+//! The "excess" of nginx is the debt beyond the one request being served, in thousandths, with the
 //! leak truncated to whole thousandths at every request. Ours is exact, so it may be up to one
 //! thousandth less.
 
@@ -19,7 +19,7 @@ struct Zone {
 }
 
 impl Zone {
-    fn of(limit: &serde_json::Value) -> Zone {
+    fn new(limit: &serde_json::Value) -> Zone {
         let (rate_milli, burst) = (int(limit, "rate_milli_per_s"), int(limit, "burst"));
         let meter = Meter::new(rate_milli, Span::from_secs(1000), burst + 1).unwrap();
         let meter = match limit["delay"].as_u64() {
@@ -29,7 +29,7 @@ impl Zone {
         Zone { name: text(limit, "zone"), rate_milli, meter, state: None }
     }
 
-    /// What a charged state owes beyond one request, in thousandths, rounded up.
+    /// Returns the debt of a charged state beyond one request, in thousandths, rounded up.
     fn excess_milli(&self, state: MeterState, now: Time) -> u64 {
         let owed_ns = state.parts().0 - now.as_nanos();
         let milli = u128::from(owed_ns) * u128::from(self.rate_milli);
@@ -38,7 +38,7 @@ impl Zone {
 }
 
 #[test]
-fn every_trace_is_answered_alike() {
+fn every_trace_matches_upstream() {
     for vector in load("nginx.json") {
         assert!(!vector.known_upstream_bug, "{}", vector.id);
         match vector.id.starts_with("nginx/limit_conn/") {
@@ -50,13 +50,13 @@ fn every_trace_is_answered_alike() {
 
 fn limit_req(vector: &Vector) {
     let mut zones: Vec<Zone> =
-        vector.config["limits"].as_array().unwrap().iter().map(Zone::of).collect();
+        vector.config["limits"].as_array().unwrap().iter().map(Zone::new).collect();
     if vector.id.ends_with("empty_key_not_limited") {
         // The trace sent an empty key (its `args` do not show it): a rule whose key has no
-        // value yields no check, so no zone is asked.
+        // value yields no check, so no zone decides.
         zones.clear();
     }
-    // Their clock never goes back by less than a minute: the readout is at the latest time seen.
+    // The clock of nginx never goes back by less than a minute, so the latest time counts.
     let mut latest = Time::EPOCH;
     for (n, step) in vector.steps.iter().enumerate() {
         let what = format!("{} step {n}", vector.id);
@@ -74,7 +74,7 @@ fn request(zones: &mut [Zone], step: &Step, latest: Time, what: &str) {
         let mut state = zone.state.unwrap_or_else(|| zone.meter.fresh(now));
         let verdict = zone.meter.attempt(&mut state, now, 1, Span::ZERO);
         charged.push(state);
-        // The first that refuses decides; else the one that holds it back longest.
+        // The first zone that refuses decides; otherwise the one with the longest delay.
         let weight = (!verdict.allowed, verdict.wait);
         if decided.is_none_or(|(_, refused, wait)| !refused && weight > (refused, wait)) {
             decided = Some((n, weight.0, weight.1));
@@ -104,7 +104,7 @@ fn request(zones: &mut [Zone], step: &Step, latest: Time, what: &str) {
 fn limit_conn(vector: &Vector) {
     let directive = text(&vector.config, "directive");
     let most = directive.trim_start_matches("limit_conn c ").trim_end_matches(';');
-    // A connection of theirs has no lease: it lasts until it is closed.
+    // A connection of nginx has no lease: it lasts until it is closed.
     let limit = Concurrency::new(most.parse().unwrap(), MAX_FILL).unwrap();
     let mut state = ConcurrencyState::default();
     for (n, step) in vector.steps.iter().enumerate() {

@@ -1,8 +1,8 @@
-//! pyrate-limiter's in-memory bucket: several sliding logs, all or none.
+//! Traces of pyrate-limiter's in-memory bucket: several sliding logs, all or none.
 //!
-//! Their window is closed at its old end, ours half-open: an item exactly one interval old
-//! still counts there, in whole milliseconds, and is gone here. So their waits are 1 ms longer
-//! than ours, and nothing else differs.
+//! The window of upstream is closed at its old end, ours is half-open: an item that is exactly one
+//! interval old still counts there, in whole milliseconds, and not here. So upstream's waits are 1 ms
+//! longer than ours, and nothing else differs.
 
 mod vectors;
 
@@ -10,7 +10,7 @@ use tollgate_core::{Algorithm, Retry, SlidingLog, SlidingLogState, Span, Time};
 use vectors::{Step, flag, int, load};
 
 #[test]
-fn every_trace_is_answered_alike() {
+fn every_trace_matches_upstream() {
     for vector in load("pyrate-limiter.json") {
         assert!(!vector.known_upstream_bug, "{}", vector.id);
         let mut bucket = Bucket::default();
@@ -32,9 +32,9 @@ fn every_trace_is_answered_alike() {
 
 #[derive(Default)]
 struct Bucket {
-    /// The shortest interval first, as theirs must be.
+    /// The logs, the shortest interval first, as upstream requires.
     rates: Vec<(SlidingLog, Span, SlidingLogState)>,
-    /// Items they hold: they forget old ones only when told to leak.
+    /// The items that upstream holds; it removes old ones only in `leak`.
     count: u64,
 }
 

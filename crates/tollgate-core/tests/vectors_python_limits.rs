@@ -1,12 +1,12 @@
-//! The traces of Python's `limits`: fixed windows opened by the first hit, and sliding windows
-//! by two counters.
+//! Traces of Python's `limits`: fixed windows opened by the first hit, and sliding windows of two
+//! counters.
 
 mod vectors;
 
 use tollgate_core::{Algorithm, FixedWindow, SlidingWindow, Span, Time, Window};
 use vectors::{Vector, int, load};
 
-/// Runs the trace; `check(step, allowed, remaining, reset in ms)` sees each answer.
+/// Runs the trace and calls `check(step, allowed, remaining, reset in ms)` after each step.
 fn run<A: Algorithm>(
     vector: &Vector,
     algo: &A,
@@ -26,8 +26,8 @@ fn run<A: Algorithm>(
             }
             other => panic!("{}: unknown operation {other}", vector.id),
         };
-        let standing = algo.peek(&state, now);
-        check(nth, allowed, standing.remaining, standing.reset_after.as_nanos() as f64 / 1e6);
+        let judgement = algo.peek(&state, now);
+        check(nth, allowed, judgement.remaining, judgement.reset_after.as_nanos() as f64 / 1e6);
     }
 }
 
@@ -42,8 +42,10 @@ fn fixed(vector: &Vector) {
     });
 }
 
-/// Their remaining sits on the edge of what a double can tell, so it may be one off; their reset
-/// is that of a counter, not of the limit. What is admitted is the same.
+/// Compares a sliding window: the same requests pass.
+///
+/// The remaining amount of upstream is computed in doubles and may be one off; its reset is that of a
+/// counter, not of the limit.
 fn sliding(vector: &Vector) {
     let length = Span::from_secs(int(&vector.config, "window_s"));
     let window = SlidingWindow::new(int(&vector.config, "amount"), length).unwrap();
@@ -55,7 +57,7 @@ fn sliding(vector: &Vector) {
 }
 
 #[test]
-fn every_vector() {
+fn every_trace_matches_upstream() {
     let vectors = load("python-limits.json");
     assert_eq!(vectors.len(), 5);
     for vector in &vectors {

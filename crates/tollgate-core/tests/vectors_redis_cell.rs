@@ -1,12 +1,12 @@
-//! redis-cell's traces: `CL.THROTTLE key max_burst count period [quantity]`.
+//! Traces of redis-cell: `CL.THROTTLE key max_burst count period [quantity]`.
 //!
-//! A meter of `count` per `period` that holds `max_burst + 1`. The reply is rendered here as a
-//! door would, seconds rounded up.
+//! The limit is a meter of `count` per `period` that holds `max_burst + 1`. The reply is rendered here
+//! as a door would, with seconds rounded up.
 
 mod vectors;
 
 use serde_json::{Value, json};
-use tollgate_core::{Algorithm, InvalidLimit, Meter, MeterState, Retry, Span, Standing, Time};
+use tollgate_core::{Algorithm, InvalidLimit, Judgement, Meter, MeterState, Retry, Span, Time};
 use vectors::{Step, Vector, int, load, signed};
 
 fn meter(args: &Value) -> Result<Meter, InvalidLimit> {
@@ -18,22 +18,22 @@ fn seconds(span: Span) -> i64 {
     span.as_nanos().div_ceil(1_000_000_000) as i64
 }
 
-/// `[limited, limit, remaining, retry, reset]`.
+/// Returns the reply `[limited, limit, remaining, retry, reset]`.
 fn throttle(meter: &Meter, state: &mut MeterState, now: Time, quantity: i64) -> [i64; 5] {
-    let reply = |limited, standing: Standing, retry| {
-        let (limit, left) = (meter.capacity() as i64, standing.remaining as i64);
-        [limited, limit, left, retry, seconds(standing.reset_after)]
+    let reply = |limited, judgement: Judgement, retry| {
+        let (limit, left) = (meter.capacity() as i64, judgement.remaining as i64);
+        [limited, limit, left, retry, seconds(judgement.reset_after)]
     };
     let Ok(cost) = u64::try_from(quantity) else {
         meter.charge(state, now, quantity);
         return reply(0, meter.judge(state, now), -1);
     };
     let verdict = meter.decide(state, now, cost);
-    let standing = meter.peek(state, now);
+    let judgement = meter.peek(state, now);
     match verdict.retry {
-        Retry::Now => reply(0, standing, -1),
-        Retry::After(span) => reply(1, standing, seconds(span)),
-        Retry::Never => reply(1, standing, -1),
+        Retry::Now => reply(0, judgement, -1),
+        Retry::After(span) => reply(1, judgement, seconds(span)),
+        Retry::Never => reply(1, judgement, -1),
     }
 }
 
@@ -52,14 +52,15 @@ fn replies(vector: &Vector) -> Vec<[i64; 5]> {
     steps.collect()
 }
 
-fn same_as_theirs(vector: &Vector) {
+fn matches_upstream(vector: &Vector) {
     for (nth, (step, reply)) in vector.steps.iter().zip(replies(vector)).enumerate() {
         assert_eq!(json!(reply), step.expect["reply"], "{} step {nth}", vector.id);
     }
 }
 
-/// They cut below a millisecond, and so tell a limited caller to retry after 0 seconds. We say
-/// 1 there; all else is the same.
+/// Checks that a limited request never gets a retry of 0 seconds.
+///
+/// Upstream truncates below a millisecond and replies 0. Ours is 1 there; all else is equal.
 fn never_zero_while_limited(vector: &Vector) {
     for (nth, (step, ours)) in vector.steps.iter().zip(replies(vector)).enumerate() {
         let at = format!("{} step {nth}", vector.id);
@@ -68,12 +69,12 @@ fn never_zero_while_limited(vector: &Vector) {
         for (ours, theirs) in ours[3..].iter().zip(&theirs[3..]) {
             assert!(ours == theirs || (*ours == 1 && *theirs == 0), "{at}: {ours}, not {theirs}");
         }
-        assert!(ours[0] == 0 || ours[3] > 0, "{at}: limited, and told to retry at once");
-        assert!(ours[4] > 0, "{at}: spent, and told it is full");
+        assert!(ours[0] == 0 || ours[3] > 0, "{at}: limited, with a retry of zero");
+        assert!(ours[4] > 0, "{at}: spent, with a reset of zero");
     }
 }
 
-/// A refund beyond full writes their key and then fails; here it is simply full.
+/// Checks a refund beyond full, which fails upstream after a write; here the key is full.
 fn refund_beyond_full(vector: &Vector) {
     for (nth, (step, ours)) in vector.steps.iter().zip(replies(vector)).enumerate() {
         match step.expect.get("error") {
@@ -84,7 +85,7 @@ fn refund_beyond_full(vector: &Vector) {
 }
 
 #[test]
-fn every_vector() {
+fn every_trace_matches_upstream() {
     let vectors = load("redis-cell.json");
     assert_eq!(vectors.len(), 12);
     for vector in &vectors {
@@ -95,13 +96,13 @@ fn every_vector() {
             | "quantity_zero_peek"
             | "clock_backwards"
             | "fractional_seconds_round_up"
-            | "wait_then_full" => same_as_theirs(vector),
+            | "wait_then_full" => matches_upstream(vector),
             "sub_ms_10000_per_s" | "large_burst" => never_zero_while_limited(vector),
             "negative_quantity" => refund_beyond_full(vector),
-            // A limit of nothing is a mistake, not a limit: the door answers it with an error.
+            // A limit of zero is invalid: the door replies with an error.
             "burst_minus_one" => assert_eq!(meter(first), Err(InvalidLimit::ZeroBurst)),
             "zero_count" => assert_eq!(meter(first), Err(InvalidLimit::ZeroAmount)),
-            // Parsing is the door's; nothing that is not an integer reaches the engine.
+            // The door parses arguments; only integers reach this crate.
             "bad_integer" => {
                 for step in &vector.steps {
                     let numbers = ["max_burst", "count", "period_s", "quantity"];

@@ -1,6 +1,6 @@
-//! resilience4j's traces: permits per cycle, reserved ahead into later cycles.
+//! Traces of resilience4j: permits per cycle, reserved ahead into later cycles.
 //!
-//! A fixed window aligned to the limiter's start. `available` may be negative: what is borrowed
+//! The limit is a fixed window aligned to the start of the limiter. A negative `available` is borrowed
 //! from later windows.
 
 mod vectors;
@@ -13,10 +13,11 @@ struct Limiter {
     state: FixedWindowState,
     length: Span,
     timeout: Span,
-    /// When the limit was last asked: they settle cycles only then, under the limit of then.
-    asked: Time,
-    /// They keep more than a lowered limit until the cycle ends; ours is cut to it at once, by
-    /// so much in the window of that time.
+    /// The time of the last reservation: upstream updates cycles only then, under the limit of then.
+    last_reserved: Time,
+    /// The amount by which our window was cut when the limit was lowered, and the time.
+    ///
+    /// Upstream keeps more than a lowered limit until the cycle ends; ours is cut at once.
     cut: (i128, Time),
 }
 
@@ -30,7 +31,14 @@ impl Limiter {
         let window = window(int(&vector.config, "limit_for_period"), length);
         let timeout = nanos(&vector.config, "timeout_ns");
         let state = window.fresh(Time::EPOCH);
-        Limiter { window, state, length, timeout, asked: Time::EPOCH, cut: (0, Time::EPOCH) }
+        Limiter {
+            window,
+            state,
+            length,
+            timeout,
+            last_reserved: Time::EPOCH,
+            cut: (0, Time::EPOCH),
+        }
     }
 
     fn available(&self, now: Time) -> i128 {
@@ -42,9 +50,9 @@ impl Limiter {
         if nth(now) == nth(self.cut.1) { self.cut.0 } else { 0 }
     }
 
-    /// The wait, if the reservation is taken.
+    /// Reserves permits and returns the wait, if they are granted.
     fn reserve(&mut self, now: Time, permits: u64) -> Option<Span> {
-        self.asked = now;
+        self.last_reserved = now;
         let verdict = self.window.reserve(&mut self.state, now, permits, self.timeout);
         verdict.allowed.then_some(verdict.wait)
     }
@@ -57,19 +65,19 @@ impl Limiter {
         }
     }
 
-    /// Takes what is left of this window, and only that.
+    /// Takes everything that is left of this window.
     fn drain(&mut self, now: Time) -> u64 {
         let left = self.window.peek(&self.state, now).remaining;
         self.window.charge(&mut self.state, now, left as i64);
         left
     }
 
-    /// What was left when last asked stays, cut to the new limit.
+    /// Changes the limit; the amount left at `as_of` stays, cut to the new limit.
     fn change_limit(&mut self, limit: u64, as_of: Time) {
         let new = window(limit, self.length);
         let left = Carry::AsIs.apply(self.available(as_of), self.window.capacity(), limit);
         self.cut = (self.available(as_of) - left, as_of);
-        self.state = new.endow(as_of, left);
+        self.state = new.with_remaining(as_of, left);
         self.window = new;
     }
 }
@@ -84,7 +92,7 @@ fn perform(limiter: &mut Limiter, step: &Step, at: &str) {
         }
         "change_timeout" => limiter.timeout = nanos(&step.args, "timeout_ns"),
         "change_limit_for_period" => {
-            limiter.change_limit(int(&step.args, "limit"), limiter.asked);
+            limiter.change_limit(int(&step.args, "limit"), limiter.last_reserved);
         }
         other => panic!("{at}: unknown operation {other}"),
     }
@@ -95,16 +103,18 @@ fn atomic(vector: &Vector) {
     for (nth, step) in vector.steps.iter().enumerate() {
         let at = format!("{} step {nth}", vector.id);
         perform(&mut limiter, step, &at);
-        let theirs = i128::from(signed(&step.expect, "available"));
+        let upstream = i128::from(signed(&step.expect, "available"));
         let cut = limiter.cut_at(step.now());
-        assert_eq!(limiter.available(step.now()), theirs - cut, "{at}: available");
+        assert_eq!(limiter.available(step.now()), upstream - cut, "{at}: available");
         let one = nanos(&step.expect, "nanos_to_wait_for_one");
         assert_eq!(limiter.wait_for_one(step.now()), one, "{at}: wait for one");
     }
 }
 
-/// They drain by the count of before the cycle ended, and forgive debt. Ours drains what is
-/// there: nothing is left, and nothing that was borrowed is given back.
+/// Compares a trace with a drain.
+///
+/// Upstream drains the count of the previous cycle, and forgives debt. Ours drains what is available:
+/// nothing is left, and debt stays.
 fn drained(vector: &Vector, left_after: i128, then: Option<Option<Span>>) {
     assert!(vector.known_upstream_bug);
     let mut limiter = Limiter::new(vector, nanos(&vector.config, "limit_refresh_period_ns"));
@@ -131,7 +141,7 @@ fn drained(vector: &Vector, left_after: i128, then: Option<Option<Span>>) {
     }
 }
 
-/// Steps, not times: a tick is the end of a window.
+/// Runs a trace of steps without times, where a tick is the end of a window.
 fn semaphore(vector: &Vector, mut check: impl FnMut(&Step, Option<bool>, i128)) {
     let mut limiter = Limiter::new(vector, Span::from_secs(1));
     let mut now = Time::EPOCH;
@@ -159,25 +169,27 @@ fn semaphore(vector: &Vector, mut check: impl FnMut(&Step, Option<bool>, i128)) 
     }
 }
 
-fn same_as_theirs(step: &Step, acquired: Option<bool>, available: i128) {
+fn matches_upstream(step: &Step, acquired: Option<bool>, available: i128) {
     if let Some(acquired) = acquired {
         assert_eq!(acquired, flag(&step.expect, "acquired"));
     }
     assert_eq!(available, signed(&step.expect, "available").into());
 }
 
-/// Theirs keeps more than the new limit and then stops refreshing. Ours is cut at once, and
-/// every later window holds the new limit.
+/// Checks a lowered limit.
+///
+/// Upstream keeps more than the new limit and then stops refreshing. Ours is cut at once, and every
+/// later window has the new limit.
 fn limit_down(vector: &Vector) {
-    let mut seen = Vec::new();
-    semaphore(vector, |_, acquired, available| seen.push((acquired, available)));
+    let mut results = Vec::new();
+    semaphore(vector, |_, acquired, available| results.push((acquired, available)));
     let (yes, no) = (Some(true), Some(false));
     let ours = [(yes, 4), (None, 2), (yes, 1), (None, 2), (no, 2), (None, 2), (yes, 0)];
-    assert_eq!(seen, ours);
+    assert_eq!(results, ours);
 }
 
 #[test]
-fn every_vector() {
+fn every_trace_matches_upstream() {
     let vectors = load("resilience4j.json");
     assert_eq!(vectors.len(), 21);
     for vector in &vectors {
@@ -188,8 +200,8 @@ fn every_vector() {
             "atomic/drain_in_debt" => drained(vector, -4, Some(Some(Span::from_millis(750)))),
             "semaphore/limit_down_breaks_refresh" => limit_down(vector),
             _ if id.starts_with("atomic/") => atomic(vector),
-            _ if id.starts_with("semaphore/") => semaphore(vector, same_as_theirs),
-            // A controller of concurrency: asserted in `netflix.rs`, with the other controllers.
+            _ if id.starts_with("semaphore/") => semaphore(vector, matches_upstream),
+            // An adaptive bulkhead that resilience4j never released; tollgate has no such controller.
             "adaptive_bulkhead/slow_start_doubles"
             | "adaptive_bulkhead/failure_enters_congestion_avoidance"
             | "adaptive_bulkhead/back_to_slow_start_at_minimum" => {

@@ -1,4 +1,4 @@
-//! ClassDojo's rolling-rate-limiter: `sliding_log` with `count_denied` and `min_gap`.
+//! Traces of ClassDojo's rolling-rate-limiter: `sliding_log` with `count_denied` and `min_gap`.
 
 mod vectors;
 
@@ -9,13 +9,13 @@ use vectors::{Step, Vector, flag, int, load, text};
 
 struct Limits {
     both: SlidingLog,
-    /// The same with only one of its two reasons to refuse.
+    /// Limits with only one of the two reasons to refuse.
     count: SlidingLog,
     gap: SlidingLog,
 }
 
 impl Limits {
-    fn of(vector: &Vector) -> Limits {
+    fn new(vector: &Vector) -> Limits {
         let window = Span::from_millis(int(&vector.config, "interval_ms"));
         let gap = Span::from_millis(int(&vector.config, "min_difference_ms"));
         let count = SlidingLog::new(int(&vector.config, "max_in_interval"), window).unwrap();
@@ -28,10 +28,10 @@ impl Limits {
 }
 
 #[test]
-fn every_trace_is_answered_alike() {
+fn every_trace_matches_upstream() {
     for vector in load("rolling-rate-limiter.json") {
         assert!(!vector.known_upstream_bug, "{}", vector.id);
-        let limits = Limits::of(&vector);
+        let limits = Limits::new(&vector);
         let mut keys = HashMap::new();
         for (n, step) in vector.steps.iter().enumerate() {
             let state = keys.entry(text(&step.args, "key")).or_default();
@@ -50,7 +50,7 @@ fn replay(limits: &Limits, state: &mut SlidingLogState, step: &Step, what: &str)
     let (by_count, by_gap) = (blocked_by(&limits.count), blocked_by(&limits.gap));
     let mut charged = state.clone();
     let verdict = limits.both.decide(&mut charged, now, 1);
-    // They say of every call, passed or not, when the next one may come.
+    // Upstream reports for every call, allowed or not, when the next one may come.
     let next = limits.both.retry_after(&charged, now, 1);
 
     let expect = &step.expect;

@@ -1,14 +1,16 @@
-//! Additive increase, multiplicative decrease: one up for a success, a tenth off for a drop.
+//! Additive increase, multiplicative decrease: plus one for a success, minus a tenth for a drop.
 
 use super::{Bounds, Controller, Sample};
 use crate::{InvalidLimit, Span};
 
-/// Trusts drops only: a request that is dropped, or slower than the time-out, takes the limit
-/// to 90 %; any other adds one, provided at least half the limit was in use.
+/// A controller that relies on drops alone.
+///
+/// A request that is dropped, or slower than the time-out, takes the limit to 90 %. Any other request
+/// adds one, provided at least half the limit was in use.
 ///
 /// One up *per request* already doubles the limit per round, so this controller needs no slow
-/// start. Every drop counts by itself: where drops come in bursts, put a
-/// [`Windowed`](super::Windowed) before it.
+/// start. Every drop counts by itself: where drops come in bursts, wrap the controller in a
+/// [`WindowedController`](super::WindowedController).
 ///
 /// ```
 /// use tollgate_core::Span;
@@ -27,7 +29,7 @@ pub struct Aimd {
     timeout: Span,
 }
 
-/// What an [`Aimd`] remembers: its limit.
+/// The state of an [`Aimd`] controller: its limit.
 ///
 /// ```
 /// use tollgate_core::adaptive::{Aimd, Controller};
@@ -40,31 +42,33 @@ pub struct AimdState {
 }
 
 impl AimdState {
-    /// The limit now.
+    /// Returns the current limit.
     pub const fn limit(&self) -> u64 {
         self.limit
     }
 }
 
 impl Aimd {
-    /// A limit between `min` and `max`, both included; starts at `min`, backs off to 90 %, and
-    /// takes anything slower than 5 s for a drop.
+    /// Creates a controller of a limit between `min` and `max`, both included.
+    ///
+    /// The limit starts at `min`; a drop backs off to 90 %, and anything slower than 5 s counts as
+    /// a drop.
     pub fn new(min: u64, max: u64) -> Result<Aimd, InvalidLimit> {
         let bounds = Bounds::new(min, max)?;
         Ok(Aimd { bounds, initial: min, backoff_pct: 90, timeout: Span::from_secs(5) })
     }
 
-    /// Start here instead, as far as the bounds allow.
+    /// Sets the limit to start with, within the bounds; `min` by default.
     pub fn initial(self, limit: u64) -> Aimd {
         Aimd { initial: self.bounds.clamp(limit), ..self }
     }
 
-    /// What percentage of the limit a drop leaves, 1 to 99.
+    /// Sets the percentage of the limit that remains after a drop, 1 to 99; 90 by default.
     pub fn backoff_pct(self, pct: u32) -> Aimd {
         Aimd { backoff_pct: pct.clamp(1, 99), ..self }
     }
 
-    /// A request slower than this counts as dropped.
+    /// Sets the latency above which a request counts as dropped; 5 s by default.
     pub fn timeout(self, timeout: Span) -> Aimd {
         Aimd { timeout, ..self }
     }

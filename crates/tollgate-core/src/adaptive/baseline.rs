@@ -1,13 +1,14 @@
-//! What latency is without load: a mean while warming up, an exponential average afterwards.
+//! The latency without load: a mean while warming up, an exponential average afterwards.
 
 use super::permits::ONE;
 use crate::Span;
 
-/// Samples whose plain mean starts the average.
+/// The number of samples whose plain mean starts the average.
 const WARM_UP: u32 = 10;
 
-/// A latency in 10⁻⁶ ns, so that the average of whole nanoseconds keeps its fraction. Two years
-/// at most and never zero: products fit 128 bits and quotients exist.
+/// Converts a latency to 10⁻⁶ ns, so that the average of whole nanoseconds keeps its fraction.
+///
+/// The result is two years at most and never zero: products fit 128 bits and quotients exist.
 pub(super) fn femtos(rtt: Span) -> u128 {
     u128::from(rtt.as_nanos().clamp(1, 1 << 56)) * 1_000_000
 }
@@ -28,7 +29,7 @@ impl Baseline {
         self.samples >= WARM_UP
     }
 
-    /// The average with `rtt` in it; `window` is how many samples it looks back on.
+    /// Returns the average including `rtt`, over the last `window` samples.
     pub(super) fn with(self, rtt: u128, window: u32) -> Baseline {
         let samples = (self.samples + 1).min(WARM_UP);
         let (share, of) = if self.is_warm() { (2u32, window + 1) } else { (1, samples) };
@@ -36,14 +37,16 @@ impl Baseline {
         Baseline { femtos: (self.femtos * (of - share) + rtt * share + of / 2) / of, samples }
     }
 
-    /// 5 % lower if `rtt` is below half of it: latency came back from a long overload, and
-    /// waiting for the average to follow would take as long again.
+    /// Returns the baseline 5 % lower if `rtt` is below half of it.
+    ///
+    /// Latency has then recovered from a long overload, and the average alone would take as long again
+    /// to follow.
     pub(super) fn relaxed(self, rtt: u128) -> Baseline {
         let far_above = self.is_warm() && self.femtos > rtt * 2;
         Baseline { femtos: if far_above { self.femtos * 95 / 100 } else { self.femtos }, ..self }
     }
 
-    /// `pct` percent of the baseline over `rtt`, in [`ONE`]s and at most 1.
+    /// Returns `pct` percent of the baseline over `rtt`, in [`ONE`]s and at most 1.
     pub(super) fn over(self, rtt: u128, pct: u32) -> u128 {
         let allowed = self.femtos * u128::from(pct) / 100;
         if allowed >= rtt { ONE } else { allowed * ONE / rtt }

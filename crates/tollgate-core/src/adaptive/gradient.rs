@@ -1,24 +1,27 @@
-//! The gradient controller (Netflix Gradient2): latency now against latency without load.
+//! The gradient controller (Netflix Gradient2): current latency against latency without load.
 
 use super::baseline::{Baseline, femtos};
 use super::permits::{ONE, Permits};
 use super::{Bounds, Controller, Sample};
 use crate::InvalidLimit;
 
-/// Slow samples in a row at the minimum limit before the baseline is taken for outdated: enough
-/// for what queued under a higher limit to be gone.
-const PATIENCE: u32 = 10;
+/// Slow samples in a row at the minimum limit after which the baseline counts as outdated.
+///
+/// They are enough for the queue of a higher limit to be gone.
+const MAX_SLOW_SAMPLES: u32 = 10;
 
-/// Grows while the limit makes no queue, holds while latency is within tolerance, and shrinks in
+/// A controller that compares latency with its average without load.
+///
+/// The limit grows while it makes no queue, stays while latency is within tolerance, and shrinks in
 /// proportion once it is not.
 ///
 /// With a limit `L` and an unloaded latency `b`, a latency of `r` means that about `L·(1 − b/r)`
-/// of the requests in flight are queueing. Up to `queue_size` of them is welcome: it keeps the
-/// far side busy.
+/// of the requests in flight are queueing. A queue of up to `queue_size` is welcome: it keeps the
+/// service busy.
 ///
 /// | sample | limit |
 /// | --- | --- |
-/// | dropped | 90 % of it; its latency is not believed |
+/// | dropped | 90 % of it; its latency is ignored |
 /// | less than half the limit in use | unchanged |
 /// | queue ≤ `queue_size`, slow start | one more per request: doubles each round |
 /// | queue ≤ `queue_size` | a fifth of `queue_size` more |
@@ -27,10 +30,10 @@ const PATIENCE: u32 = 10;
 ///
 /// Upstream ignores drops, and adds `queue_size` whatever the latency, to a baseline that learns
 /// from its own queue: the limit creeps up for as long as there is load. Here the baseline may
-/// learn downwards at any time, but upwards only from samples the limit did not cause: less than
+/// learn downwards at any time, but upwards only from samples that the limit did not cause: less than
 /// half of it in use, or the limit at its minimum. If even there ten in a row are too slow, the
-/// service has changed and the baseline starts afresh: one slower for good, beyond tolerance, costs
-/// a dip to the minimum, never a runaway.
+/// service has changed and the baseline starts afresh. A service that is permanently slower, beyond
+/// tolerance, costs a dip to the minimum, never a runaway.
 ///
 /// ```
 /// use tollgate_core::Span;
@@ -57,7 +60,7 @@ pub struct Gradient {
     netflix: bool,
 }
 
-/// What a [`Gradient`] remembers: the limit with its fraction, and the unloaded latency.
+/// The state of a [`Gradient`] controller: the limit with its fraction, and the unloaded latency.
 ///
 /// ```
 /// use tollgate_core::adaptive::{Controller, Gradient};
@@ -71,28 +74,30 @@ pub struct GradientState {
     baseline: Baseline,
     slow_start: bool,
     /// Samples in a row that were too slow although the limit is at its minimum.
-    stuck: u32,
+    slow_at_min: u32,
 }
 
 impl GradientState {
-    /// The limit now.
+    /// Returns the current limit.
     pub const fn limit(&self) -> u64 {
         self.estimate.floor()
     }
 
-    /// The limit with its fraction, in 10⁻⁹ permits.
+    /// Returns the limit with its fraction, in 10⁻⁹ permits.
     pub const fn estimate_billionths(&self) -> u128 {
         self.estimate.billionths()
     }
 
-    /// Latency without load as far as known, in picoseconds; zero before the first sample.
+    /// Returns the latency without load in picoseconds; zero before the first sample.
     pub const fn baseline_picos(&self) -> u128 {
         self.baseline.femtos() / 1_000
     }
 }
 
 impl Gradient {
-    /// A limit between `min` and `max`, both included; starts at `min`, in slow start.
+    /// Creates a controller of a limit between `min` and `max`, both included.
+    ///
+    /// The limit starts at `min`, in slow start.
     pub fn new(min: u64, max: u64) -> Result<Gradient, InvalidLimit> {
         Ok(Gradient {
             bounds: Bounds::new(min, max)?,
@@ -107,42 +112,44 @@ impl Gradient {
         })
     }
 
-    /// Start here instead, as far as the bounds allow.
+    /// Sets the limit to start with, within the bounds; `min` by default.
     pub fn initial(self, limit: u64) -> Gradient {
         Gradient { initial: self.bounds.clamp(limit), ..self }
     }
 
-    /// How many requests may queue before growth stops (4).
+    /// Sets the number of queued requests at which growth stops; 4 by default.
     pub fn queue_size(self, requests: u64) -> Gradient {
         Gradient { queue_size: requests, ..self }
     }
 
-    /// How much of the way to its new value the limit goes at each sample, 1 to 100 (20).
+    /// Sets the percentage of the way to its new value that the limit goes at each sample, 1 to 100.
+    ///
+    /// The default is 20.
     pub fn smoothing_pct(self, pct: u32) -> Gradient {
         Gradient { smoothing_pct: pct.clamp(1, 100), ..self }
     }
 
-    /// How much of the unloaded latency is still fine, 100 to 1000 (150).
+    /// Sets the tolerated latency in percent of the unloaded one, 100 to 1000; 150 by default.
     pub fn tolerance_pct(self, pct: u32) -> Gradient {
         Gradient { tolerance_pct: pct.clamp(100, 1000), ..self }
     }
 
-    /// What percentage of the limit a drop leaves, 1 to 99 (90).
+    /// Sets the percentage of the limit that remains after a drop, 1 to 99; 90 by default.
     pub fn backoff_pct(self, pct: u32) -> Gradient {
         Gradient { backoff_pct: pct.clamp(1, 99), ..self }
     }
 
-    /// How many samples the unloaded latency is averaged over (600).
+    /// Sets the number of samples over which the unloaded latency is averaged; 600 by default.
     pub fn long_window(self, samples: u32) -> Gradient {
         Gradient { long_window: samples.clamp(1, 1 << 20), ..self }
     }
 
-    /// Whether to double per round until the first queue or drop.
+    /// Sets whether the limit doubles per round until the first queue or drop; it does by default.
     pub fn slow_start(self, on: bool) -> Gradient {
         Gradient { slow_start: on, ..self }
     }
 
-    /// Gradient2 exactly as Netflix has it: deaf to drops, creeping, no slow start.
+    /// Behaves exactly as Netflix's Gradient2: ignores drops, creeps up, has no slow start.
     pub fn as_netflix(self) -> Gradient {
         Gradient { netflix: true, slow_start: false, ..self }
     }
@@ -152,7 +159,7 @@ impl Gradient {
         GradientState { estimate, ..state }
     }
 
-    /// `limit · clamp(tolerance · baseline / rtt, ½, 1)`.
+    /// Returns `limit · clamp(tolerance · baseline / rtt, ½, 1)`.
     fn shrunk(&self, state: GradientState, rtt: u128) -> Permits {
         state.estimate.times(state.baseline.over(rtt, self.tolerance_pct).max(ONE / 2))
     }
@@ -166,18 +173,18 @@ impl Gradient {
         GradientState { baseline: state.baseline.relaxed(rtt), ..state }
     }
 
-    /// Takes `rtt` into the baseline if the limit cannot have caused it.
+    /// Adds `rtt` to the baseline if the limit cannot have caused it.
     fn learn(&self, state: &mut GradientState, rtt: u128, busy: bool) {
-        let known = state.baseline;
-        let within = known.over(rtt, self.tolerance_pct) == ONE;
+        let previous = state.baseline;
+        let within = previous.over(rtt, self.tolerance_pct) == ONE;
         let at_floor = state.limit() == self.bounds.min;
-        state.stuck = if busy && at_floor && !within { state.stuck + 1 } else { 0 };
-        if state.stuck >= PATIENCE {
-            (state.baseline, state.stuck) = (Baseline::default(), 0);
+        state.slow_at_min = if busy && at_floor && !within { state.slow_at_min + 1 } else { 0 };
+        if state.slow_at_min >= MAX_SLOW_SAMPLES {
+            (state.baseline, state.slow_at_min) = (Baseline::default(), 0);
         }
         let first = state.baseline == Baseline::default();
-        let falling = rtt <= known.femtos();
-        if first || falling || !busy || within && (at_floor || !known.is_warm()) {
+        let falling = rtt <= previous.femtos();
+        if first || falling || !busy || within && (at_floor || !previous.is_warm()) {
             state.baseline = state.baseline.with(rtt, self.long_window);
         }
     }
@@ -189,7 +196,7 @@ impl Controller for Gradient {
     fn start(&self) -> GradientState {
         let estimate = Permits::whole(self.initial);
         let (baseline, slow_start) = (Baseline::default(), self.slow_start);
-        GradientState { estimate, baseline, slow_start, stuck: 0 }
+        GradientState { estimate, baseline, slow_start, slow_at_min: 0 }
     }
 
     fn update(&self, state: GradientState, sample: Sample) -> GradientState {
@@ -203,7 +210,7 @@ impl Controller for Gradient {
             return self.upstream(state, rtt, busy);
         }
         if sample.dropped {
-            // In whole permits: a drop must be felt even by a limit of 2.
+            // In whole permits, so that a drop lowers even a limit of 2.
             let less = self.bounds.back_off(state.limit(), self.backoff_pct);
             return GradientState { estimate: Permits::whole(less), slow_start: false, ..state };
         }
@@ -211,12 +218,12 @@ impl Controller for Gradient {
         if busy {
             let queue = state.estimate.times(ONE - state.baseline.over(rtt, 100));
             let within = state.baseline.over(rtt, self.tolerance_pct) == ONE;
-            let room = within && queue <= Permits::whole(self.queue_size);
-            state.slow_start &= room;
+            let can_grow = within && queue <= Permits::whole(self.queue_size);
+            state.slow_start &= can_grow;
             state = if state.slow_start {
                 let more = Permits::whole(requests.min(state.limit()));
                 GradientState { estimate: state.estimate.plus(more).within(self.bounds), ..state }
-            } else if room {
+            } else if can_grow {
                 self.move_to(state, state.estimate.plus(Permits::whole(self.queue_size)))
             } else {
                 self.move_to(state, self.shrunk(state, rtt))

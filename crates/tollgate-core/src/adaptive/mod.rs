@@ -1,22 +1,21 @@
-//! Concurrency limits that find their own level: pure controllers, `update(state, sample) -> state`.
+//! Concurrency limits that adapt to a service: pure controllers, `update(state, sample) -> state`.
 //!
-//! Nobody knows the right number of requests in flight, and it moves. A [`Controller`] watches
-//! what finished requests say (how long, how many beside it, dropped or not) and raises the limit
-//! while there is room, lowers it when there is none. It holds parameters only; its state is a
-//! small value, so a store can keep one per key and a test can replay any history.
+//! The right number of requests in flight is unknown, and it moves. A [`Controller`] watches the
+//! finished requests (how long each took, how many were in flight, whether it was dropped). It raises
+//! the limit while the service has capacity and lowers it when the service has none. It holds
+//! parameters only; its state is a small value, so a store can keep one per key and a test can replay
+//! any history.
 //!
-//! | controller | trusts | use it when |
+//! | controller | relies on | use it when |
 //! | --- | --- | --- |
-//! | [`Flow`] | what flows, latency without a queue, and drops | you need not think about it: the default |
-//! | [`Gradient`] | latency against its unloaded average, and drops | there is no clock to tell |
-//! | [`Vegas`] | latency against the best seen, and drops | requests are alike, so the best latency means something |
+//! | [`Flow`] | throughput, latency without a queue, and drops | always, unless one below fits better: the default |
+//! | [`Gradient`] | latency against its unloaded average, and drops | there is no clock to read |
+//! | [`Vegas`] | latency against the best measured, and drops | requests are alike, so the best latency means something |
 //! | [`Aimd`] | drops and time-outs only | latency says nothing about load |
-//! | [`Bulkhead`] | the share of failed and slow calls | failures, not latency, are the symptom |
 //!
-//! [`Windowed`] sums up many requests into one sample before a controller sees them; [`Partitions`]
-//! divides whatever limit results among kinds of traffic. The algorithms are those of Netflix
-//! concurrency-limits and resilience4j, without their known defects; `as_netflix()` brings the
-//! exact original back for those who compare.
+//! [`WindowedController`] combines many requests into one sample before a controller gets it. The
+//! algorithms other than [`Flow`] are those of Netflix concurrency-limits, without their known
+//! defects; `as_netflix()` restores the exact original for comparison.
 //!
 //! All arithmetic is in integers: a fraction of a permit is counted in 10⁻¹², so the same samples
 //! give the same limit on every machine.
@@ -38,28 +37,22 @@
 //! ```
 
 mod aimd;
-mod any;
 mod baseline;
-mod bulkhead;
 mod flow;
 mod gradient;
-mod partition;
 mod permits;
 mod vegas;
-mod window;
+mod windowed;
 
 pub use aimd::{Aimd, AimdState};
-pub use any::{AnyController, AnyControllerState};
-pub use bulkhead::{Bulkhead, BulkheadState};
 pub use flow::{Flow, FlowState};
 pub use gradient::{Gradient, GradientState};
-pub use partition::{Occupancy, Partitions};
 pub use vegas::{Vegas, VegasState};
-pub use window::{Windowed, WindowedState};
+pub use windowed::{WindowedController, WindowedControllerState};
 
 use crate::{InvalidLimit, MAX_AMOUNT, Span};
 
-/// What one finished request tells a controller.
+/// The measurements of one finished request.
 ///
 /// ```
 /// use tollgate_core::{Span, adaptive::Sample};
@@ -68,33 +61,34 @@ use crate::{InvalidLimit, MAX_AMOUNT, Span};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// How long the request took.
+    /// The time the request took.
     pub rtt: Span,
-    /// How many were in flight when it began, itself included.
+    /// The number of requests in flight when it began, itself included.
     pub in_flight: u64,
-    /// Whether it was dropped: timed out, refused or reset by what the limit protects.
+    /// Whether the protected service dropped it: timed out, refused or reset it.
     pub dropped: bool,
 }
 
 impl Sample {
-    /// A request that was answered.
+    /// Creates the sample of a request that was answered.
     pub const fn ok(rtt: Span, in_flight: u64) -> Sample {
         Sample { rtt, in_flight, dropped: false }
     }
 
-    /// A request that was dropped.
+    /// Creates the sample of a request that was dropped.
     pub const fn dropped(rtt: Span, in_flight: u64) -> Sample {
         Sample { rtt, in_flight, dropped: true }
     }
 
-    /// Whether at least half of `limit` was in use. If not, the sample says nothing about a
-    /// higher limit, and growing on it would be growing blindly.
+    /// Returns whether at least half of `limit` was in use.
+    ///
+    /// If not, the sample says nothing about a higher limit, so the limit must not grow on it.
     const fn presses(&self, limit: u64) -> bool {
         self.in_flight.saturating_mul(2) >= limit
     }
 }
 
-/// An adaptive limit: parameters here, a small state with the caller.
+/// An algorithm that adapts a concurrency limit; `self` holds the parameters, the caller the state.
 ///
 /// ```
 /// use tollgate_core::Span;
@@ -111,27 +105,29 @@ impl Sample {
 /// assert_eq!(Timid.update(Timid.start(), Sample::dropped(Span::ZERO, 3)), 1);
 /// ```
 pub trait Controller {
-    /// What a controller remembers.
+    /// The state of the controller for one limit.
     type State: Copy;
 
-    /// The state before the first sample.
+    /// Returns the state before the first sample.
     fn start(&self) -> Self::State;
 
-    /// The state after `sample`.
+    /// Returns the state after `sample`.
     fn update(&self, state: Self::State, sample: Sample) -> Self::State;
 
-    /// The limit this state stands for.
+    /// Returns the limit of `state`.
     fn limit(&self, state: &Self::State) -> u64;
 
-    /// The state after one sample that sums up `requests` of them, as a [`Windowed`] makes. Only
-    /// a controller whose steps depend on how much traffic it saw needs its own.
+    /// Returns the state after one sample that stands for `requests` of them.
+    ///
+    /// A [`WindowedController`] makes such samples. Only a controller whose steps depend on the amount
+    /// of traffic overrides this method.
     fn digest(&self, state: Self::State, sample: Sample, requests: u64) -> Self::State {
         let _ = requests;
         self.update(state, sample)
     }
 }
 
-/// Where a limit may move: at least 1, at most [`MAX_AMOUNT`].
+/// The range of an adaptive limit: at least 1, at most [`MAX_AMOUNT`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Bounds {
     min: u64,
@@ -153,7 +149,7 @@ impl Bounds {
         limit.clamp(self.min, self.max)
     }
 
-    /// `pct` percent of `limit`, rounded down, within the bounds.
+    /// Returns `pct` percent of `limit`, rounded down, within the bounds.
     fn back_off(self, limit: u64, pct: u32) -> u64 {
         let less = u128::from(limit) * u128::from(pct) / 100;
         self.clamp(u64::try_from(less).unwrap_or(u64::MAX))

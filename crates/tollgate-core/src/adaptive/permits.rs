@@ -1,4 +1,4 @@
-//! A limit with its fraction: permits counted in 10⁻¹², so that smoothing loses nothing.
+//! Limits with a fraction: permits counted in 10⁻¹², so that smoothing loses nothing.
 
 use super::{Bounds, Sample};
 
@@ -14,7 +14,7 @@ impl Permits {
         Permits(n as u128 * ONE)
     }
 
-    /// Whole permits, the fraction dropped.
+    /// Returns the whole permits, without the fraction.
     pub(super) const fn floor(self) -> u64 {
         (self.0 / ONE) as u64
     }
@@ -31,12 +31,12 @@ impl Permits {
         Permits(self.0.saturating_sub(other.0))
     }
 
-    /// Whether at least half of this limit was in use.
+    /// Returns whether at least half of this limit was in use.
     pub(super) fn pressed_by(self, sample: Sample) -> bool {
         u128::from(sample.in_flight) * 2 * ONE >= self.0
     }
 
-    /// `share / of` of it, rounded up; `of` is not zero and `share` not above it.
+    /// Returns `share / of` of the permits, rounded up; `of` is not zero and `share` not above it.
     pub(super) fn ceil_share(self, share: u64, of: u64) -> u64 {
         let (share, of) = (u128::from(share), u128::from(of));
         let whole = self.0 / ONE * share;
@@ -44,13 +44,15 @@ impl Permits {
         (whole / of + rest.div_ceil(of * ONE)) as u64
     }
 
-    /// Times `ratio` (of [`ONE`], at most 1). Split in two so that the product cannot overflow.
+    /// Returns the permits times `ratio` (of [`ONE`], at most 1).
+    ///
+    /// The product is split in two so that it cannot overflow.
     pub(super) fn times(self, ratio: u128) -> Permits {
         let (whole, part) = (self.0 / ONE, self.0 % ONE);
         Permits(whole * ratio + (part * ratio + ONE / 2) / ONE)
     }
 
-    /// A step of `pct` percent of the way to `target`.
+    /// Returns the permits after a step of `pct` percent of the way to `target`.
     pub(super) fn toward(self, target: Permits, pct: u32) -> Permits {
         let pct = u128::from(pct);
         Permits((self.0 * (100 - pct) + target.0 * pct + 50) / 100)

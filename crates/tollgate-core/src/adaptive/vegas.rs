@@ -1,16 +1,18 @@
-//! The Vegas controller (after TCP Vegas): the queue, guessed from latency, steers the limit.
+//! The Vegas controller (after TCP Vegas): the limit follows the queue, estimated from latency.
 
 use super::permits::Permits;
 use super::{Bounds, Controller, Sample};
 use crate::{InvalidLimit, Span};
 
-/// Compares latency with the best seen. With a limit `L`, a best latency `b` and one of `r` now,
-/// `⌈L·(1 − b/r)⌉` requests are queueing; few and the limit grows, many and it shrinks, by steps
-/// of `log = max(1, ⌊log₁₀ L⌋)`.
+/// A controller that compares latency with the best measured one.
+///
+/// With a limit `L`, a best latency `b` and a current one of `r`, `⌈L·(1 − b/r)⌉` requests are
+/// queueing. If they are few the limit grows, if they are many it shrinks, by steps of
+/// `log = max(1, ⌊log₁₀ L⌋)`.
 ///
 /// | sample | limit |
 /// | --- | --- |
-/// | dropped | − log; its latency is not believed |
+/// | dropped | − log; its latency is ignored |
 /// | a new best latency | unchanged |
 /// | less than half the limit in use | unchanged |
 /// | queue ≤ log | + 6·log: so fast that no slow start is needed |
@@ -18,9 +20,9 @@ use crate::{InvalidLimit, Span};
 /// | queue ≤ 6·log | unchanged |
 /// | above | − log |
 ///
-/// The best latency must be allowed to age, or one lucky sample rules for ever. Upstream replaces
-/// it at random moments by whatever comes next, queue included. Here every `30·L` samples it
-/// becomes the best of the *last* `30·L`.
+/// The best latency must age, or one lucky sample determines the limit for ever. Upstream replaces it
+/// at random moments by the next sample, including its queue. Here, every `30·L` samples, it becomes
+/// the best of the *last* `30·L`.
 ///
 /// ```
 /// use tollgate_core::Span;
@@ -46,7 +48,7 @@ pub struct Vegas {
     netflix: bool,
 }
 
-/// What a [`Vegas`] remembers: the limit and the best latency.
+/// The state of a [`Vegas`] controller: the limit and the best latency.
 ///
 /// ```
 /// use tollgate_core::Span;
@@ -59,30 +61,31 @@ pub struct Vegas {
 pub struct VegasState {
     estimate: Permits,
     best: Option<Span>,
-    /// The best of the samples since the last renewal, and how many they are.
+    /// The best latency of the samples since the last renewal.
     recent: Span,
+    /// The number of those samples.
     age: u64,
 }
 
 impl VegasState {
-    /// The limit now.
+    /// Returns the current limit.
     pub const fn limit(&self) -> u64 {
         self.estimate.floor()
     }
 
-    /// The limit with its fraction, in 10⁻⁹ permits.
+    /// Returns the limit with its fraction, in 10⁻⁹ permits.
     pub const fn estimate_billionths(&self) -> u128 {
         self.estimate.billionths()
     }
 
-    /// The best latency, taken for the one without load.
+    /// Returns the best latency, which stands for the one without load.
     pub const fn best_rtt(&self) -> Option<Span> {
         self.best
     }
 }
 
 impl Vegas {
-    /// A limit between `min` and `max`, both included; starts at `min`.
+    /// Creates a controller of a limit between `min` and `max`, both included; starts at `min`.
     pub fn new(min: u64, max: u64) -> Result<Vegas, InvalidLimit> {
         Ok(Vegas {
             bounds: Bounds::new(min, max)?,
@@ -96,38 +99,41 @@ impl Vegas {
         })
     }
 
-    /// Start here instead, as far as the bounds allow.
+    /// Sets the limit to start with, within the bounds; `min` by default.
     pub fn initial(self, limit: u64) -> Vegas {
         Vegas { initial: self.bounds.clamp(limit), ..self }
     }
 
-    /// Grow below a queue of `alpha` logs, shrink above `beta` logs (3 and 6).
+    /// Sets the queue in logs below which the limit grows and above which it shrinks.
+    ///
+    /// The defaults are 3 and 6.
     pub fn queue(self, alpha: u32, beta: u32) -> Vegas {
         Vegas { alpha, beta: beta.max(alpha), fixed: false, ..self }
     }
 
-    /// Grow below a queue of `alpha` requests, shrink above `beta`, whatever the limit.
+    /// Sets the queue in requests below which the limit grows and above which it shrinks.
     pub fn fixed_queue(self, alpha: u32, beta: u32) -> Vegas {
         Vegas { fixed: true, ..self.queue(alpha, beta) }
     }
 
-    /// How much of each step is taken, 1 to 100 (100).
+    /// Sets the percentage of each step that is taken, 1 to 100; 100 by default.
     pub fn smoothing_pct(self, pct: u32) -> Vegas {
         Vegas { smoothing_pct: pct.clamp(1, 100), ..self }
     }
 
-    /// Renew the best latency every `rounds` times the limit samples (30); 0 for never.
+    /// Renews the best latency every `rounds` times the limit samples; 30 by default, 0 for never.
     pub fn probe_every(self, rounds: u32) -> Vegas {
         Vegas { probe: rounds, ..self }
     }
 
-    /// Take the latency of drops for real, and leave the limit alone when one is the new best,
-    /// as Netflix does.
+    /// Behaves exactly as Netflix's original.
+    ///
+    /// The latency of drops counts, and the limit stays unchanged when a drop is the new best.
     pub fn as_netflix(self) -> Vegas {
         Vegas { netflix: true, ..self }
     }
 
-    /// The best latency with this sample in it, and whether the sample is that best.
+    /// Updates the best latency, and returns whether `rtt` is the new best.
     fn measure(&self, state: &mut VegasState, rtt: Span) -> bool {
         state.recent = state.recent.min(rtt);
         state.age += 1;
@@ -141,7 +147,7 @@ impl Vegas {
         is_best
     }
 
-    /// Where the limit wants to be.
+    /// Returns the limit that the sample suggests.
     fn target(&self, state: &VegasState, sample: Sample) -> Permits {
         let limit = state.estimate;
         let log = u64::from(limit.floor().checked_ilog10().unwrap_or(0).max(1));
@@ -174,9 +180,9 @@ impl Controller for Vegas {
     }
 
     fn update(&self, mut state: VegasState, sample: Sample) -> VegasState {
-        let believed = !sample.dropped || self.netflix;
-        // A latency of zero is a clock too coarse, not a service without cost.
-        if believed && self.measure(&mut state, sample.rtt.max(Span::from_nanos(1))) {
+        let latency_counts = !sample.dropped || self.netflix;
+        // A latency of zero means that the clock is too coarse, not that the service is free.
+        if latency_counts && self.measure(&mut state, sample.rtt.max(Span::from_nanos(1))) {
             return state;
         }
         let target = self.target(&state, sample).within(self.bounds);

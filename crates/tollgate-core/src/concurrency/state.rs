@@ -1,7 +1,7 @@
-//! The leases of one key, in the order in which they run out, and found by their id.
+//! The leases of one key, ordered by expiry and found by id.
 //!
-//! Few of them are a list: looking through it is quicker than anything clever. Of many it is not,
-//! and with ten thousand in flight every request would look at ten thousand: those are two trees.
+//! Few leases are a list, which is the fastest to search. With ten thousand in flight every request
+//! would search ten thousand, so many leases are two trees.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque, btree_map, vec_deque};
@@ -9,10 +9,12 @@ use alloc::collections::{BTreeMap, VecDeque, btree_map, vec_deque};
 use super::Lease;
 use crate::Time;
 
-/// More than this are kept in trees.
-const FEW: usize = 256;
-/// So few are a list again. Far from the other, so that nobody goes to and fro.
-const FEW_AGAIN: usize = 64;
+/// The most leases in a list; more are moved to trees.
+const MAX_LIST: usize = 256;
+/// The number of leases at which trees become a list again.
+///
+/// The number is far below [`MAX_LIST`], so that a state does not alternate between the two.
+const SHRINK_TO_LIST: usize = 64;
 
 /// The leases of one key.
 ///
@@ -24,80 +26,86 @@ const FEW_AGAIN: usize = 64;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct ConcurrencyState {
-    kept: Kept,
-    /// The cost of all leases. Wider than a cost, so that no sum of them overflows.
+    storage: LeaseStorage,
+    /// The cost of all leases, wide enough that no sum overflows.
     total: u128,
 }
 
-/// By when they run out; of those that do so together, the lowest id comes first.
+/// Leases ordered by expiry, and by id where they expire together.
 #[derive(Clone, Debug)]
-enum Kept {
-    Few(VecDeque<Lease>),
-    Many(Box<Trees>),
+enum LeaseStorage {
+    List(VecDeque<Lease>),
+    Trees(Box<LeaseTrees>),
 }
 
+/// Many leases, indexed by expiry and by id.
 #[derive(Clone, Debug, Default)]
-struct Trees {
-    /// What each costs, by when it runs out and its id.
+struct LeaseTrees {
+    /// Costs by expiry and id.
     costs: BTreeMap<(Time, u64), u64>,
-    /// When each runs out, by its id.
-    ends: BTreeMap<u64, Time>,
+    /// Expiries by id.
+    expiries: BTreeMap<u64, Time>,
 }
 
-impl Default for Kept {
-    fn default() -> Kept {
-        Kept::Few(VecDeque::new())
+impl Default for LeaseStorage {
+    fn default() -> LeaseStorage {
+        LeaseStorage::List(VecDeque::new())
     }
 }
 
 impl ConcurrencyState {
-    /// The leases not yet known to be gone, the one that runs out first leading.
+    /// Returns the leases, the one that expires first leading.
+    ///
+    /// The result includes expired leases that have not been removed yet.
     pub fn leases(&self) -> impl ExactSizeIterator<Item = Lease> {
-        match &self.kept {
-            Kept::Few(list) => InOrder::Few(list.iter()),
-            Kept::Many(trees) => InOrder::Many(trees.costs.iter()),
+        match &self.storage {
+            LeaseStorage::List(list) => LeasesByExpiry::List(list.iter()),
+            LeaseStorage::Trees(trees) => LeasesByExpiry::Trees(trees.costs.iter()),
         }
     }
 
-    /// The cost of all of them.
+    /// Returns the cost of all leases.
     pub(super) fn total(&self) -> u128 {
         self.total
     }
 
-    /// When the last of them runs out.
-    pub(super) fn last_end(&self) -> Option<Time> {
-        match &self.kept {
-            Kept::Few(list) => list.back().map(|lease| lease.expires),
-            Kept::Many(trees) => trees.costs.keys().next_back().map(|(expires, _)| *expires),
+    /// Returns when the last lease expires.
+    pub(super) fn last_expiry(&self) -> Option<Time> {
+        match &self.storage {
+            LeaseStorage::List(list) => list.back().map(|lease| lease.expires),
+            LeaseStorage::Trees(trees) => {
+                trees.costs.keys().next_back().map(|(expires, _)| *expires)
+            }
         }
     }
 
-    /// One more, whose id is not there yet. A clock that went back, or a lease of another length, may
-    /// come out of order.
+    /// Adds a lease with a new id.
+    ///
+    /// The lease may belong before others, if the clock went back or leases have different lengths.
     pub(super) fn insert(&mut self, lease: Lease) {
         self.total += u128::from(lease.cost);
-        match &mut self.kept {
-            Kept::Few(list) => {
+        match &mut self.storage {
+            LeaseStorage::List(list) => {
                 let key = (lease.expires, lease.id);
-                let place = list.partition_point(|other| (other.expires, other.id) <= key);
-                list.insert(place, lease);
-                if list.len() > FEW {
-                    self.kept = Kept::Many(Box::new(list.iter().copied().collect()));
+                let index = list.partition_point(|other| (other.expires, other.id) <= key);
+                list.insert(index, lease);
+                if list.len() > MAX_LIST {
+                    self.storage = LeaseStorage::Trees(Box::new(list.iter().copied().collect()));
                 }
             }
-            Kept::Many(trees) => trees.insert(lease),
+            LeaseStorage::Trees(trees) => trees.insert(lease),
         }
     }
 
-    /// Takes out the lease of an id.
+    /// Removes and returns the lease of `id`.
     pub(super) fn take(&mut self, id: u64) -> Option<Lease> {
-        let lease = match &mut self.kept {
-            Kept::Few(list) => {
-                let place = list.iter().position(|lease| lease.id == id)?;
-                list.remove(place)?
+        let lease = match &mut self.storage {
+            LeaseStorage::List(list) => {
+                let index = list.iter().position(|lease| lease.id == id)?;
+                list.remove(index)?
             }
-            Kept::Many(trees) => {
-                let expires = trees.ends.remove(&id)?;
+            LeaseStorage::Trees(trees) => {
+                let expires = trees.expiries.remove(&id)?;
                 let cost = trees.costs.remove(&(expires, id))?;
                 Lease { id, cost, expires }
             }
@@ -108,49 +116,49 @@ impl ConcurrencyState {
     }
 
     pub(super) fn forget_expired(&mut self, now: Time) {
-        while let Some(cost) = self.kept.pop_expired(now) {
+        while let Some(cost) = self.storage.pop_expired(now) {
             self.total -= u128::from(cost);
             self.shrink();
         }
     }
 
     fn shrink(&mut self) {
-        if let Kept::Many(trees) = &self.kept
-            && trees.costs.len() <= FEW_AGAIN
+        if let LeaseStorage::Trees(trees) = &self.storage
+            && trees.costs.len() <= SHRINK_TO_LIST
         {
-            self.kept = Kept::Few(self.leases().collect());
+            self.storage = LeaseStorage::List(self.leases().collect());
         }
     }
 }
 
-impl Kept {
-    /// The cost of one that has run out, and is gone with that.
+impl LeaseStorage {
+    /// Removes the first lease if it has expired, and returns its cost.
     fn pop_expired(&mut self, now: Time) -> Option<u64> {
         match self {
-            Kept::Few(list) => {
+            LeaseStorage::List(list) => {
                 list.front().filter(|lease| lease.expires <= now)?;
                 list.pop_front().map(|lease| lease.cost)
             }
-            Kept::Many(trees) => {
-                let first = trees.costs.first_entry().filter(|it| it.key().0 <= now)?;
+            LeaseStorage::Trees(trees) => {
+                let first = trees.costs.first_entry().filter(|entry| entry.key().0 <= now)?;
                 let ((_, id), cost) = first.remove_entry();
-                trees.ends.remove(&id);
+                trees.expiries.remove(&id);
                 Some(cost)
             }
         }
     }
 }
 
-impl Trees {
+impl LeaseTrees {
     fn insert(&mut self, Lease { id, cost, expires }: Lease) {
         self.costs.insert((expires, id), cost);
-        self.ends.insert(id, expires);
+        self.expiries.insert(id, expires);
     }
 }
 
-impl FromIterator<Lease> for Trees {
-    fn from_iter<I: IntoIterator<Item = Lease>>(leases: I) -> Trees {
-        let mut trees = Trees::default();
+impl FromIterator<Lease> for LeaseTrees {
+    fn from_iter<I: IntoIterator<Item = Lease>>(leases: I) -> LeaseTrees {
+        let mut trees = LeaseTrees::default();
         leases.into_iter().for_each(|lease| trees.insert(lease));
         trees
     }
@@ -164,7 +172,7 @@ impl FromIterator<Lease> for ConcurrencyState {
     }
 }
 
-/// The same leases are the same state, however they are kept.
+/// States are equal if their leases are, in a list or in trees.
 impl PartialEq for ConcurrencyState {
     fn eq(&self, other: &ConcurrencyState) -> bool {
         self.leases().eq(other.leases())
@@ -173,19 +181,19 @@ impl PartialEq for ConcurrencyState {
 
 impl Eq for ConcurrencyState {}
 
-/// Leases in their order.
-enum InOrder<'s> {
-    Few(vec_deque::Iter<'s, Lease>),
-    Many(btree_map::Iter<'s, (Time, u64), u64>),
+/// An iterator over leases in the order of their expiry.
+enum LeasesByExpiry<'s> {
+    List(vec_deque::Iter<'s, Lease>),
+    Trees(btree_map::Iter<'s, (Time, u64), u64>),
 }
 
-impl Iterator for InOrder<'_> {
+impl Iterator for LeasesByExpiry<'_> {
     type Item = Lease;
 
     fn next(&mut self) -> Option<Lease> {
         match self {
-            InOrder::Few(leases) => leases.next().copied(),
-            InOrder::Many(costs) => {
+            LeasesByExpiry::List(leases) => leases.next().copied(),
+            LeasesByExpiry::Trees(costs) => {
                 costs.next().map(|(&(expires, id), &cost)| Lease { id, cost, expires })
             }
         }
@@ -193,10 +201,10 @@ impl Iterator for InOrder<'_> {
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         match self {
-            InOrder::Few(leases) => leases.size_hint(),
-            InOrder::Many(costs) => costs.size_hint(),
+            LeasesByExpiry::List(leases) => leases.size_hint(),
+            LeasesByExpiry::Trees(costs) => costs.size_hint(),
         }
     }
 }
 
-impl ExactSizeIterator for InOrder<'_> {}
+impl ExactSizeIterator for LeasesByExpiry<'_> {}

@@ -1,4 +1,4 @@
-//! Worked cases of the concurrency.
+//! Worked cases of the concurrency limit.
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn limit(n: u64) -> Concurrency {
 }
 
 #[test]
-fn a_lease_runs_out_to_the_nanosecond() {
+fn a_lease_expires_to_the_nanosecond() {
     let limit = limit(1);
     let mut state = ConcurrencyState::default();
     assert!(limit.acquire(&mut state, at(0), 1, 1).allowed);
@@ -25,7 +25,7 @@ fn a_lease_runs_out_to_the_nanosecond() {
 }
 
 #[test]
-fn a_late_release_frees_nobody_elses_place() {
+fn a_late_release_does_not_free_the_permit_of_another_holder() {
     let limit = limit(1);
     let mut state = ConcurrencyState::default();
     limit.acquire(&mut state, at(0), 1, 1);
@@ -43,7 +43,7 @@ fn a_renewed_lease_outlives_the_others() {
     limit.acquire(&mut state, at(0), 1, 1);
     limit.acquire(&mut state, at(1), 1, 2);
     assert!(limit.renew(&mut state, at(5), 1));
-    assert_eq!(limit.acquire(&mut state, at(6), 1, 3).retry, after(5), "2 goes first now");
+    assert_eq!(limit.acquire(&mut state, at(6), 1, 3).retry, after(5), "2 expires first now");
     assert_eq!(limit.full_at(&state), at(15));
     assert!(!limit.renew(&mut state, at(11), 2));
     assert_eq!(limit.peek(&state, at(11)).remaining, 1);
@@ -63,20 +63,20 @@ fn a_denied_request_waits_for_as_many_leases_as_it_needs_and_changes_nothing() {
 }
 
 #[test]
-fn the_same_id_again_takes_no_second_place() {
+fn a_repeated_id_takes_no_second_permit() {
     let limit = limit(2);
     let mut state = ConcurrencyState::default();
     limit.acquire(&mut state, at(0), 1, 1);
     assert_eq!(limit.acquire(&mut state, at(5), 1, 1).remaining, 1);
     assert_eq!(limit.full_at(&state), at(15), "the lease starts anew");
     assert!(!limit.acquire(&mut state, at(5), 3, 1).allowed);
-    assert_eq!(limit.in_flight(&state, at(5)), 1, "a denied one keeps what it had");
+    assert_eq!(limit.in_flight(&state, at(5)), 1, "a denied request keeps its lease");
     assert!(limit.acquire(&mut state, at(5), 0, 9).allowed);
-    assert_eq!(state.leases().len(), 1, "nothing asked, nothing leased");
+    assert_eq!(state.leases().len(), 1, "a cost of zero takes no lease");
 }
 
 #[test]
-fn a_lowered_limit_denies_until_enough_left() {
+fn a_lowered_limit_denies_until_enough_have_finished() {
     let high = limit(3);
     let low = high.with_limit(1);
     let mut state = ConcurrencyState::default();
@@ -91,40 +91,40 @@ fn a_lowered_limit_denies_until_enough_left() {
 }
 
 #[test]
-fn parameters_nobody_could_honour_are_refused() {
+fn invalid_parameters_are_refused() {
     assert_eq!(Concurrency::new(0, Span::MAX), Err(InvalidLimit::ZeroAmount));
     assert_eq!(Concurrency::new(1, Span::ZERO), Err(InvalidLimit::ZeroPeriod));
     assert_eq!(Concurrency::new(1, Span::MAX), Err(InvalidLimit::PeriodTooLong));
     assert_eq!(Concurrency::new(u64::MAX, Span::MAX), Err(InvalidLimit::AmountTooLarge(u64::MAX)));
 }
 
-/// Crowds that grow and shrink, against a list that is sorted each time.
+/// Compares many leases, growing and shrinking in number, with a list that is sorted each time.
 #[test]
-fn many_are_kept_like_few() {
+fn trees_and_lists_of_leases_behave_alike() {
     let limit = Concurrency::new(1_000, Span::from_secs(10)).unwrap();
     let (mut state, mut model) = (ConcurrencyState::default(), Vec::<Lease>::new());
-    let (mut random, mut crowds) = (7_u64, 0);
+    let (mut random, mut extremes) = (7_u64, 0);
     let mut any = move |below: u64| {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         (random >> 33) % below
     };
     let mut now = at(0);
     for step in 0..20_000_u64 {
-        // In turn a rush, and a time in which most leave or run out.
+        // Many leases arrive and then most end or expire, in turn.
         let rush = step / 1_000 % 2 == 0;
         now = now + Span::from_millis(if rush { 4 } else { 100 });
         model.retain(|lease| lease.expires > now);
         let id = any(600);
-        let place = model.iter().position(|lease| lease.id == id);
+        let index = model.iter().position(|lease| lease.id == id);
         match any(if rush { 8 } else { 3 }) {
             0 => {
-                assert_eq!(limit.release(&mut state, now, id), place.is_some());
-                place.map(|place| model.remove(place));
+                assert_eq!(limit.release(&mut state, now, id), index.is_some());
+                index.map(|index| model.remove(index));
             }
             1 => {
-                assert_eq!(limit.renew(&mut state, now, id), place.is_some());
+                assert_eq!(limit.renew(&mut state, now, id), index.is_some());
                 let renewed = now + limit.lease();
-                place.into_iter().for_each(|place| model[place].expires = renewed);
+                index.into_iter().for_each(|index| model[index].expires = renewed);
             }
             _ => {
                 let cost = 1 + any(2);
@@ -132,7 +132,7 @@ fn many_are_kept_like_few() {
                 let fits = others.map(|lease| lease.cost).sum::<u64>() + cost <= 1_000;
                 assert_eq!(limit.acquire(&mut state, now, cost, id).allowed, fits);
                 if fits {
-                    place.map(|place| model.remove(place));
+                    index.map(|index| model.remove(index));
                     model.push(Lease { id, cost, expires: now + limit.lease() });
                 }
             }
@@ -141,11 +141,11 @@ fn many_are_kept_like_few() {
         assert!(state.leases().eq(model.iter().copied()), "{step}");
         let in_flight = model.iter().map(|lease| lease.cost).sum::<u64>();
         assert_eq!(limit.in_flight(&state, now), in_flight);
-        assert_eq!(limit.full_at(&state), model.last().map_or(Time::EPOCH, |it| it.expires));
+        assert_eq!(limit.full_at(&state), model.last().map_or(Time::EPOCH, |lease| lease.expires));
         if step % 1_000 == 999 {
-            assert_eq!(state, model.iter().rev().copied().collect(), "however it came to be");
-            crowds += usize::from(if rush { model.len() > 300 } else { model.len() < 60 });
+            assert_eq!(state, model.iter().rev().copied().collect(), "in any order of insertion");
+            extremes += usize::from(if rush { model.len() > 300 } else { model.len() < 60 });
         }
     }
-    assert_eq!(crowds, 20, "each rush is a crowd, and few are left after it");
+    assert_eq!(extremes, 20, "many leases in each rush, and few after it");
 }

@@ -1,4 +1,4 @@
-//! Worked cases of the fixed window, and what once broke.
+//! Worked cases of the fixed window, and regressions.
 
 use super::*;
 use crate::{Carry, Retry};
@@ -21,7 +21,7 @@ fn first_hit(limit: u64) -> FixedWindow {
     FixedWindow::new(limit, Window::FirstHit { length: TEN }).unwrap()
 }
 
-/// Months of 30 and 31 seconds in turn.
+/// A calendar of periods of 30 and 31 seconds in turn.
 #[derive(Debug)]
 struct Months;
 
@@ -68,13 +68,13 @@ fn windows_from_the_first_hit() {
     assert!(window.decide(&mut state, at(1005), 1).allowed);
     assert!(window.decide(&mut state, at(1014), 1).allowed);
     assert_eq!(window.decide(&mut state, at(1014), 1).retry, after(1));
-    // The next window opens when it is needed, not when the last one ends.
+    // The next request opens a window, not the end of the last one.
     assert!(window.decide(&mut state, at(1027), 2).allowed);
     assert_eq!(window.decide(&mut state, at(1030), 1).retry, after(7));
 }
 
 #[test]
-fn a_window_given_back_is_not_open() {
+fn a_refunded_window_is_not_open() {
     let window = first_hit(2);
     let mut state = window.fresh(at(0));
     assert!(window.decide(&mut state, at(0), 2).allowed);
@@ -93,7 +93,7 @@ fn calendar_windows() {
     assert_eq!(window.decide(&mut state, at(29), 1).retry, after(1));
     assert!(window.decide(&mut state, at(30), 3).allowed);
     assert_eq!(window.decide(&mut state, at(30), 1).retry, after(31));
-    // Debt is paid by the windows that follow, however long they are.
+    // The windows that follow pay the debt, however long they are.
     window.charge(&mut state, at(30), 7);
     assert_eq!(window.decide(&mut state, at(30), 1).retry, after(31 + 30 + 31));
     assert_eq!(window.full_at(&state), at(30 + 31 + 30 + 31 + 30));
@@ -125,9 +125,9 @@ fn debt_is_paid_by_later_windows() {
     for window in [aligned(10), first_hit(10)] {
         let mut state = window.fresh(at(0));
         window.charge(&mut state, at(0), 25);
-        let standing = window.peek(&state, at(0));
-        assert_eq!((standing.overdrawn, standing.remaining), (Span::from_secs(20), 0));
-        assert_eq!(standing.reset_after, Span::from_secs(30));
+        let judgement = window.peek(&state, at(0));
+        assert_eq!((judgement.overdrawn, judgement.remaining), (Span::from_secs(20), 0));
+        assert_eq!(judgement.reset_after, Span::from_secs(30));
         assert_eq!(window.decide(&mut state, at(3), 5).retry, after(17));
         assert_eq!(window.decide(&mut state, at(3), 6).retry, after(27));
         assert_eq!(
@@ -146,7 +146,7 @@ fn reserving_ahead() {
     let verdict = window.reserve(&mut state, at(4), 5, Span::from_secs(6));
     assert_eq!((verdict.allowed, verdict.wait), (true, Span::from_secs(6)));
     assert_eq!(window.peek(&state, at(10)).remaining, 7);
-    // More than a window's worth only for those who said so, and never at once.
+    // More than the limit needs the option, and never passes at once.
     assert_eq!(window.reserve(&mut state, at(10), 11, Span::MAX).retry, Retry::Never);
     let across = window.reserve_across_windows();
     let verdict = across.reserve(&mut state, at(10), 20, Span::MAX);
@@ -156,20 +156,20 @@ fn reserving_ahead() {
 }
 
 #[test]
-fn counting_the_denied_fills_the_window_not_the_next() {
+fn counted_refusals_fill_the_window_but_not_the_next() {
     let window = aligned(10).count_denied();
     let mut state = window.fresh(at(0));
     assert!(window.decide(&mut state, at(0), 7).allowed);
     for _ in 0..5 {
         assert_eq!(window.decide(&mut state, at(1), 4).retry, after(9));
     }
-    // What would have fitted before no longer does; a peek beyond the limit is refused as well.
+    // A cost that fitted before no longer does; a peek beyond the limit is refused as well.
     assert!(!window.decide(&mut state, at(2), 3).allowed);
     assert!(!window.decide(&mut state, at(2), 0).allowed);
     assert_eq!(window.used(&state, at(2)), 7 + 5 * 4 + 3);
     assert_eq!(window.full_at(&state), at(10));
     assert!(window.decide(&mut state, at(10), 10).allowed);
-    // A peek at exactly the limit is fine. There is no line to wait in.
+    // A peek at exactly the limit passes. Waiting is not possible.
     assert!(window.decide(&mut state, at(10), 0).allowed);
     assert!(!window.reserve(&mut state, at(10), 1, Span::MAX).allowed);
 }
@@ -182,7 +182,7 @@ fn a_clock_that_goes_back_gives_nothing() {
         assert!(!window.decide(&mut state, at(95), 1).allowed);
         assert!(!window.decide(&mut state, at(100), 1).allowed);
         assert!(window.decide(&mut state, at(130), 1).allowed);
-        // A key with nothing spent is not held to a window in the future.
+        // A key with nothing spent is not bound to a window in the future.
         window.charge(&mut state, at(130), -1);
         assert!(window.decide(&mut state, at(20), 2).allowed);
         assert!(window.decide(&mut state, at(51), 2).allowed);
@@ -198,7 +198,7 @@ fn refunds() {
     assert_eq!(window.peek(&state, at(1)).remaining, 4);
     window.charge(&mut state, at(1), i64::MIN);
     assert_eq!(window.peek(&state, at(1)).remaining, 10);
-    // What is given back after its window has ended is gone.
+    // A refund after the end of its window has no effect.
     assert!(window.decide(&mut state, at(1), 10).allowed);
     window.charge(&mut state, at(11), -10);
     assert!(window.decide(&mut state, at(11), 10).allowed);
@@ -206,7 +206,7 @@ fn refunds() {
 }
 
 #[test]
-fn refusals() {
+fn invalid_parameters_are_refused() {
     let refused =
         |limit, length| FixedWindow::new(limit, Window::FirstHit { length }).map(drop).unwrap_err();
     assert_eq!(refused(0, TEN), InvalidLimit::ZeroAmount);
@@ -222,7 +222,7 @@ fn a_changed_limit_keeps_what_is_left() {
     let mut state = old.fresh(at(3));
     old.charge(&mut state, at(3), 13);
     let left = Carry::AsIs.apply(-3, 10, 4);
-    let mut state = new.endow(at(3), left);
+    let mut state = new.with_remaining(at(3), left);
     assert_eq!(new.used(&state, at(3)), 7);
     assert_eq!(new.decide(&mut state, at(3), 1).retry, after(7));
     assert_eq!(new.peek(&state, at(10)).remaining, 1);
@@ -238,7 +238,7 @@ fn parts_are_a_round_trip() {
     assert_eq!(FixedWindowState::from_parts(end, used), state);
 }
 
-/// A period that ends once and for all.
+/// A calendar of a single period.
 #[derive(Debug)]
 struct Ends(Time);
 
@@ -252,7 +252,7 @@ impl Calendar for Ends {
     }
 }
 
-/// Hammering a calendar that counts refusals once put its reset off for ever.
+/// Repeated refusals on a calendar that counts them once postponed its reset for ever.
 #[test]
 fn counted_refusals_never_outlast_their_period() {
     let end = Time::from_nanos(100);

@@ -1,11 +1,13 @@
-//! Carrying a meter's state over to a changed meter, exact to the fraction of a token.
+//! Carries the state of a meter over to a changed meter, exact to the fraction of a token.
 
-use crate::exact::{Exact, rescale};
+use crate::exact_nanos::{ExactNanos, rescale};
 use crate::{Algorithm, Carry, Meter, MeterState, Time};
 
 impl Meter {
-    /// Takes over a state of `old`. What is left is rounded down to the new meter's own parts of
-    /// a nanosecond, so a change of limits never mints anything.
+    /// Converts a state of the meter `old` to one of this meter.
+    ///
+    /// The remaining amount is rounded down to this meter's parts of a nanosecond, so a change of
+    /// limits never creates tokens.
     ///
     /// ```
     /// use tollgate_core::{Algorithm, Carry, Meter, Span, Time};
@@ -17,8 +19,8 @@ impl Meter {
     /// assert_eq!(new.peek(&state, Time::EPOCH).remaining, 60);
     /// # Ok::<(), tollgate_core::InvalidLimit>(())
     /// ```
-    pub fn carry(&self, old: &Meter, state: &MeterState, now: Time, how: Carry) -> MeterState {
-        if how == Carry::Reset {
+    pub fn carry(&self, old: &Meter, state: &MeterState, now: Time, policy: Carry) -> MeterState {
+        if policy == Carry::Reset {
             return self.fresh(now);
         }
         // A token is `period` units of `1 / rate` nanoseconds.
@@ -26,9 +28,9 @@ impl Meter {
         let left = was_full - old.debt(state, now).units(old.plain.rate) as i128;
         let in_tokens =
             || rescale(left, i128::from(old.plain.period), i128::from(self.plain.period));
-        let carried = match how {
+        let carried = match policy {
             Carry::Proportional if left > 0 => rescale(left, was_full, full),
-            // Whoever pays later was promised a moment, not a number of tokens: keep it, as Guava.
+            // A debt of a meter that pays later is a point in time, not tokens: keep it, as Guava does.
             Carry::Proportional if old.pays_later => {
                 rescale(left, i128::from(old.plain.rate), i128::from(self.plain.rate))
             }
@@ -40,15 +42,15 @@ impl Meter {
             _ => in_tokens(),
         };
         let owed = full.saturating_sub(carried.min(full)).unsigned_abs();
-        let debt = Exact::from_units(owed, self.plain.rate);
-        MeterState(Exact::whole(self.refilled_at(now)).plus(debt, self.plain.rate))
+        let debt = ExactNanos::from_units(owed, self.plain.rate);
+        MeterState(ExactNanos::whole(self.refilled_at(now)).plus(debt, self.plain.rate))
     }
 
     fn full_units(&self) -> i128 {
         self.plain.depth.units(self.plain.rate) as i128
     }
 
-    /// What this meter holds more than `old`, or less.
+    /// Returns how much more than `old` this meter holds; negative for less.
     fn grown_units(&self, old: &Meter) -> i128 {
         let grown = i128::from(self.plain.burst) - i128::from(old.plain.burst);
         grown * i128::from(self.plain.period)

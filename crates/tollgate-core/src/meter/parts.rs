@@ -1,10 +1,11 @@
-//! A meter in numbers, for a mirror of it in another language.
+//! The parameters of a meter as numbers, for an implementation in another language.
 
-use crate::exact::Exact;
+use crate::exact_nanos::ExactNanos;
 use crate::{Meter, MeterState};
 
-/// What a [`Meter`] is made of. Spans are whole nanoseconds and parts of the next one, each
-/// `1 / rate`, as in a [`MeterState`].
+/// The parameters of a [`Meter`].
+///
+/// Spans are whole nanoseconds and parts of the next one, each `1 / rate`, as in a [`MeterState`].
 ///
 /// ```
 /// use tollgate_core::{Meter, Span};
@@ -17,25 +18,24 @@ use crate::{Meter, MeterState};
 pub struct MeterParts {
     /// Tokens per `period`, the two having no common divisor.
     pub rate: u64,
-    /// Nanoseconds in which `rate` tokens come back.
+    /// Nanoseconds in which `rate` tokens are refilled.
     pub period: u64,
     /// How far the arrival time may run ahead of now.
     pub depth: (u64, u64),
-    /// How far it may run ahead before requests are held back.
+    /// How far the arrival time may run ahead before requests are delayed.
     pub smooth: Option<(u64, u64)>,
-    /// What a new key already owes.
+    /// The debt of a new key.
     pub owed_at_start: (u64, u64),
-    /// Refill in intervals: their length, and what, added to a time, makes every refill fall on a
-    /// multiple of it.
+    /// Interval refill: the length, and the offset that aligns refills to multiples of it.
     pub interval: Option<(u64, u64)>,
-    /// Any request passes while nothing is owed.
+    /// Whether a request of any cost passes while there is no debt.
     pub pays_later: bool,
 }
 
 impl Meter {
-    /// What this meter is made of.
+    /// Returns the parameters of this meter.
     pub fn parts(&self) -> MeterParts {
-        let pair = |exact: Exact| (exact.ns, exact.frac);
+        let pair = |exact: ExactNanos| (exact.ns, exact.frac);
         MeterParts {
             rate: self.plain.rate,
             period: self.plain.period,
@@ -47,7 +47,7 @@ impl Meter {
         }
     }
 
-    /// The time `tokens` take to come back, in the parts of a [`MeterState`]; saturates.
+    /// Returns the time that `tokens` take to refill, in the parts of a [`MeterState`]; saturates.
     pub fn time_of(&self, tokens: u64) -> (u64, u64) {
         MeterState(self.plain.time_of(tokens)).parts()
     }

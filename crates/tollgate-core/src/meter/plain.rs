@@ -1,10 +1,10 @@
-//! The everyday meter, with nothing to slow it down.
+//! The meter without options, as a fast path.
 //!
-//! This is the arithmetic of every [`Meter`](crate::Meter), without refill in intervals, initial
-//! fill, shaping and borrowing. A store that has found a limit to be this plain decides with
-//! [`PlainMeter::take`], some twenty instructions.
+//! This is the arithmetic of every [`Meter`](crate::Meter), without interval refill, initial fill,
+//! shaping and paying later. A store that has a plain limit decides with [`PlainMeter::take`], some
+//! twenty instructions.
 
-use crate::exact::Exact;
+use crate::exact_nanos::ExactNanos;
 use crate::{MeterState, Retry, Span, Time};
 
 /// A meter that refills continuously, starts full, and allows or refuses.
@@ -23,17 +23,17 @@ use crate::{MeterState, Retry, Span, Time};
 pub struct PlainMeter {
     /// Tokens per `period`, reduced by their common divisor.
     pub(super) rate: u64,
-    /// Nanoseconds in which `rate` tokens come back.
+    /// Nanoseconds in which `rate` tokens are refilled.
     pub(super) period: u64,
     pub(super) burst: u64,
-    /// How long one token takes.
-    pub(super) token: Exact,
+    /// The time one token takes to refill.
+    pub(super) token: ExactNanos,
     /// How far the arrival time may run ahead of now: the time `burst` tokens take.
-    pub(super) depth: Exact,
+    pub(super) depth: ExactNanos,
 }
 
 impl PlainMeter {
-    /// Takes `cost` out of `state` if that is allowed: the state after it, or when to come back.
+    /// Spends `cost` if that is allowed, and returns the new state, or when to retry.
     #[inline(always)]
     pub fn take(&self, state: MeterState, now: Time, cost: u64) -> Result<MeterState, Retry> {
         let now = now.as_nanos();
@@ -47,36 +47,41 @@ impl PlainMeter {
         }
     }
 
-    /// Into how many parts a nanosecond is divided in the states of this meter.
+    /// Returns the number of parts of a nanosecond in the states of this meter.
     #[inline]
     pub fn scale(&self) -> u64 {
         self.rate
     }
 
     #[inline(always)]
-    pub(super) fn time_of(&self, tokens: u64) -> Exact {
-        if tokens == 1 { self.token } else { Exact::of(tokens, self.period, self.rate) }
+    pub(super) fn time_of(&self, tokens: u64) -> ExactNanos {
+        if tokens == 1 {
+            self.token
+        } else {
+            ExactNanos::from_amount(tokens, self.period, self.rate)
+        }
     }
 
-    /// The arrival time after spending `tokens`, everything due by `since` having come back.
+    /// Returns the arrival time after spending `tokens`, refilled up to `since`.
     #[inline(always)]
-    pub(super) fn spent(&self, arrival: Exact, since: u64, tokens: u64) -> Exact {
-        arrival.max(Exact::whole(since)).plus(self.time_of(tokens), self.rate)
+    pub(super) fn spent(&self, arrival: ExactNanos, since: u64, tokens: u64) -> ExactNanos {
+        arrival.max(ExactNanos::whole(since)).plus(self.time_of(tokens), self.rate)
     }
 
-    pub(super) fn given_back(&self, arrival: Exact, since: u64, tokens: u64) -> Exact {
-        arrival.max(Exact::whole(since)).minus(self.time_of(tokens), self.rate)
+    /// Returns the arrival time after refunding `tokens`, refilled up to `since`.
+    pub(super) fn refunded(&self, arrival: ExactNanos, since: u64, tokens: u64) -> ExactNanos {
+        arrival.max(ExactNanos::whole(since)).minus(self.time_of(tokens), self.rate)
     }
 
-    /// Whether the arrival time is no further ahead of `since` than the bucket is deep.
+    /// Returns whether the arrival time is ahead of `since` by at most the depth of the bucket.
     #[inline(always)]
-    pub(super) fn conforms(&self, arrival: Exact, since: u64) -> bool {
-        arrival <= Exact { ns: since.saturating_add(self.depth.ns), frac: self.depth.frac }
+    pub(super) fn conforms(&self, arrival: ExactNanos, since: u64) -> bool {
+        arrival <= ExactNanos { ns: since.saturating_add(self.depth.ns), frac: self.depth.frac }
     }
 
-    /// How long after `now` that will be so.
+    /// Returns how long after `now` the arrival time conforms.
     #[inline]
-    fn conforms_after(&self, arrival: Exact, now: u64) -> Span {
+    fn conforms_after(&self, arrival: ExactNanos, now: u64) -> Span {
         Span::from_nanos(arrival.minus(self.depth, self.rate).ceil().saturating_sub(now))
     }
 }

@@ -1,4 +1,4 @@
-//! Worked cases of the meter, and what once broke.
+//! Worked cases of the meter, and regressions.
 
 use super::*;
 use crate::{Carry, Retry, Verdict};
@@ -23,7 +23,7 @@ fn interval(phase: u64) -> Refill {
     Refill::Interval { phase: at(phase) }
 }
 
-/// What a meter has left, negative when it owes.
+/// Returns what a meter has left, negative for debt.
 fn left(meter: &Meter, state: &MeterState, now: Time) -> i128 {
     i128::from(meter.capacity()) - i128::from(meter.used(state, now))
 }
@@ -39,7 +39,7 @@ fn worked_token_bucket_case() {
 }
 
 #[test]
-fn a_verdict_tells_all() {
+fn a_verdict_has_all_fields() {
     let meter = Meter::new(10, SECOND, 10).unwrap();
     let mut state = meter.fresh(at_ms(0));
     assert!(meter.decide(&mut state, at_ms(0), 9).allowed);
@@ -70,7 +70,7 @@ fn thirds_of_a_nanosecond_are_not_lost() {
     }
     assert_eq!(passed, [0, 333_333_334, 666_666_668, 1_000_000_002]);
 
-    // Asked ahead, nothing is rounded on the way: the fourth is due exactly at the second.
+    // Reservations are not rounded: the fourth is due exactly at the second.
     let mut state = meter.fresh(at(0));
     let turn = |()| (meter.reserve(&mut state, at(0), 1, SECOND).wait.as_nanos(), state.parts());
     let turns = [
@@ -88,8 +88,8 @@ fn interval_refill_comes_all_at_once() {
     let meter = Meter::new(3, Span::from_nanos(100), 5).unwrap().refill(interval(0));
     let mut state = meter.fresh(at(0));
     assert!(meter.decide(&mut state, at(50), 4).allowed);
-    let seen = [99, 100, 199, 200, 1000].map(|now| meter.peek(&state, at(now)).remaining);
-    assert_eq!(seen, [1, 4, 4, 5, 5]);
+    let results = [99, 100, 199, 200, 1000].map(|now| meter.peek(&state, at(now)).remaining);
+    assert_eq!(results, [1, 4, 4, 5, 5]);
     assert_eq!(meter.decide(&mut state, at(60), 2).retry, after(40));
     assert_eq!(meter.decide(&mut state, at(60), 5).retry, after(140));
     assert_eq!(meter.full_at(&state), at(200));
@@ -97,7 +97,7 @@ fn interval_refill_comes_all_at_once() {
 
 #[test]
 fn interval_refill_before_its_first_tick() {
-    // A phase in the future names ticks before it too, even one before the epoch.
+    // A phase in the future implies ticks before it, even one before the epoch.
     let meter = Meter::new(10, Span::from_nanos(1000), 10).unwrap().refill(interval(5100));
     let mut state = meter.fresh(at(5));
     assert!(meter.decide(&mut state, at(5), 10).allowed);
@@ -121,7 +121,7 @@ fn initial_fill() {
 }
 
 #[test]
-fn shaping_holds_back_what_is_beyond_smooth() {
+fn shaping_delays_requests_beyond_smooth() {
     let meter = Meter::new(10, SECOND, 5).unwrap().smooth_after(2);
     let mut state = meter.fresh(at_ms(0));
     let verdicts = [(); 6].map(|()| meter.decide(&mut state, at_ms(0), 1));
@@ -146,7 +146,7 @@ fn paying_later() {
 }
 
 #[test]
-fn waiting_in_line() {
+fn reserving_ahead() {
     let meter = Meter::new(10, SECOND, 10).unwrap();
     let mut state = meter.fresh(at_ms(0));
     assert!(meter.decide(&mut state, at_ms(0), 10).allowed);
@@ -159,7 +159,7 @@ fn waiting_in_line() {
 
 #[test]
 fn slow_and_fast_rates_are_exact() {
-    // (rate, period, burst, when one token taken from a full bucket is back)
+    // (rate, period, burst, when one token taken from a full bucket is refilled)
     let table = [
         (1, YEAR, 1, 31_556_952_000_000_000),
         (99_991, MONTH, 99_991, 26_299_826_985), // 2629746e9 / 99991 = 26299826984.4…
@@ -193,7 +193,7 @@ fn a_month_at_a_fractional_rate_does_not_drift() {
 }
 
 #[test]
-fn refusals() {
+fn invalid_parameters_are_refused() {
     let table = [
         (0, SECOND, 1, "a limit of 0 would never let anything pass: use at least 1"),
         (1, SECOND, 0, "a burst of 0 would never let anything pass: use at least 1"),
@@ -224,7 +224,7 @@ fn refusals() {
     }
     let refused = Meter::new(1, SECOND, 5).unwrap().initial(6).unwrap_err();
     assert_eq!(refused.to_string(), "6 tokens at the start do not fit a burst of 5");
-    // A fraction of a nanosecond beyond the longest fill is beyond it.
+    // A fraction of a nanosecond beyond the longest fill time is too much.
     assert_eq!(Meter::new(3, Span::from_nanos(1 << 61), 6).unwrap().fill_time(), MAX_FILL);
     let seventh = ((5u128 << 62) + 1) / 7; // 7 of these at 5 a period: 2^62 and a fifth.
     let refused = Meter::new(5, Span::from_nanos(seventh as u64), 7);
@@ -233,17 +233,17 @@ fn refusals() {
 
 #[test]
 fn a_bucket_given_as_a_time() {
-    let meter = Meter::deep(10, SECOND, Span::from_millis(250)).unwrap();
+    let meter = Meter::with_depth(10, SECOND, Span::from_millis(250)).unwrap();
     assert_eq!(meter.capacity(), 2);
     let mut state = meter.fresh(at_ms(0));
     assert!(meter.decide(&mut state, at_ms(0), 2).allowed);
     assert_eq!(meter.decide(&mut state, at_ms(0), 1).retry, after(50_000_000));
-    // Less than a token holds nothing, unless paid for later.
-    let shallow = Meter::deep(1, SECOND, Span::from_millis(500)).unwrap();
+    // A bucket of less than a token allows nothing, unless it pays later.
+    let shallow = Meter::with_depth(1, SECOND, Span::from_millis(500)).unwrap();
     assert_eq!(shallow.decide(&mut shallow.fresh(at(0)), at(0), 1).retry, Retry::Never);
     assert!(shallow.pay_later().decide(&mut shallow.fresh(at(0)), at(0), 1).allowed);
     // 2^62 ns at 8 tokens a nanosecond would wrap to an amount of 0.
-    let refused = Meter::deep(8, Span::from_nanos(1), MAX_FILL).unwrap_err();
+    let refused = Meter::with_depth(8, Span::from_nanos(1), MAX_FILL).unwrap_err();
     assert_eq!(refused, InvalidLimit::AmountTooLarge(u64::MAX));
 }
 
@@ -264,8 +264,8 @@ fn debt_and_refunds() {
     let mut state = meter.fresh(at_ms(0));
     meter.charge(&mut state, at_ms(0), 25);
     assert_eq!(left(&meter, &state, at_ms(0)), -15);
-    let standing = meter.peek(&state, at_ms(0));
-    assert_eq!((standing.overdrawn, standing.remaining), (Span::from_millis(1500), 0));
+    let judgement = meter.peek(&state, at_ms(0));
+    assert_eq!((judgement.overdrawn, judgement.remaining), (Span::from_millis(1500), 0));
     meter.charge(&mut state, at_ms(0), -20);
     assert_eq!(left(&meter, &state, at_ms(0)), 5);
     meter.charge(&mut state, at_ms(0), -20);
@@ -286,7 +286,7 @@ fn carrying_over() {
     assert_eq!(carried(Carry::Proportional), 305);
     assert_eq!(carried(Carry::Additive), 930);
     assert_eq!(carried(Carry::Reset), 1000);
-    // The half token is carried: the other half takes 150 ms / 7.
+    // The half token is carried over: the other half takes 150 ms / 7.
     let as_is = new.carry(&old, &state, now, Carry::AsIs);
     assert_eq!(left(&new, &as_is, now + Span::from_nanos(21_428_571)), 30);
     assert_eq!(left(&new, &as_is, now + Span::from_nanos(21_428_572)), 31);
@@ -320,12 +320,12 @@ fn carrying_over_the_largest_numbers_is_exact() {
 }
 
 #[test]
-fn endowing() {
+fn a_state_with_a_given_remaining_amount() {
     let meter = Meter::new(10, SECOND, 10).unwrap();
     let cold = meter.initial(3).unwrap();
     for tokens in [-25, -1, 0, 7, 10] {
-        assert_eq!(left(&meter, &meter.endow(at(9), tokens), at(9)), tokens);
-        assert_eq!(left(&cold, &cold.endow(at(9), tokens), at(9)), tokens);
+        assert_eq!(left(&meter, &meter.with_remaining(at(9), tokens), at(9)), tokens);
+        assert_eq!(left(&cold, &cold.with_remaining(at(9), tokens), at(9)), tokens);
     }
-    assert_eq!(left(&meter, &meter.endow(at(9), 99), at(9)), 10);
+    assert_eq!(left(&meter, &meter.with_remaining(at(9), 99), at(9)), 10);
 }

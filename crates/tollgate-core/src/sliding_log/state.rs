@@ -1,13 +1,13 @@
-//! The log itself: moments and costs, the newest last, and their sum.
+//! The state of the sliding log: times and costs, the newest last, and their sum.
 //!
-//! A ring buffer, since everything happens at its ends: spending and giving back at the newest,
-//! forgetting at the oldest.
+//! The log is a ring buffer, since all changes happen at its ends: spends and refunds at the
+//! newest, expiry at the oldest.
 
 use alloc::collections::VecDeque;
 
 use crate::Time;
 
-/// What was spent and when: the log of one key.
+/// The log of one key: the times and costs of its spends.
 ///
 /// ```
 /// use tollgate_core::{SlidingLogState, Time};
@@ -17,25 +17,28 @@ use crate::Time;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SlidingLogState {
-    /// Newest last; moments never decrease.
-    pub(super) entries: VecDeque<Entry>,
-    /// The cost of all entries. Wider than a cost, so that no sum of them overflows.
+    /// The newest last; times never decrease.
+    pub(super) entries: VecDeque<LogEntry>,
+    /// The cost of all entries, wide enough that no sum overflows.
     pub(super) total: u128,
 }
 
+/// The spends of one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct LogEntry {
     pub(super) at: Time,
     pub(super) cost: u64,
 }
 
 impl SlidingLogState {
-    /// Moments and costs, the newest last.
+    /// Returns times and costs, the newest last.
     pub fn entries(&self) -> impl ExactSizeIterator<Item = (Time, u64)> {
         self.entries.iter().map(|entry| (entry.at, entry.cost))
     }
 
-    /// Adds to the newest end. A clock that went back is held at the newest moment.
+    /// Adds an entry at the newest end.
+    ///
+    /// If the clock went back, the entry gets the time of the newest one.
     pub(super) fn push(&mut self, at: Time, cost: u64, merge: bool) {
         self.total += u128::from(cost);
         match self.entries.back_mut() {
@@ -44,11 +47,12 @@ impl SlidingLogState {
             }
             newest => {
                 let at = newest.map_or(at, |newest| at.max(newest.at));
-                self.entries.push_back(Entry { at, cost });
+                self.entries.push_back(LogEntry { at, cost });
             }
         }
     }
 
+    /// Refunds `cost` from the newest entries.
     pub(super) fn take_back(&mut self, mut cost: u64) {
         while cost > 0 {
             let Some(newest) = self.entries.back_mut() else { return };

@@ -39,7 +39,7 @@ fn retry_waits_for_as_many_entries_as_the_cost_needs() {
 }
 
 #[test]
-fn entries_of_one_instant_merge_unless_a_gap_tells_them_apart() {
+fn entries_of_one_instant_merge_unless_there_is_a_gap() {
     let (merged, apart) = (log(9, 100), log(9, 100).min_gap(ms(1)).unwrap());
     let (mut one, mut two) = (merged.fresh(at(0)), apart.fresh(at(0)));
     for _ in 0..2 {
@@ -52,7 +52,7 @@ fn entries_of_one_instant_merge_unless_a_gap_tells_them_apart() {
 }
 
 #[test]
-fn hammering_keeps_a_counting_log_shut_and_small() {
+fn repeated_refusals_keep_a_counting_log_closed_and_small() {
     let log = log(3, 100).min_gap(ms(1)).unwrap().count_denied();
     let mut state = log.fresh(at(0));
     for t in 0..1000 {
@@ -63,7 +63,7 @@ fn hammering_keeps_a_counting_log_shut_and_small() {
 }
 
 #[test]
-fn a_charge_above_the_limit_can_be_taken_back_whole() {
+fn a_charge_above_the_limit_can_be_refunded() {
     let log = log(3, 100);
     let mut state = log.fresh(at(0));
     for t in 0..3 {
@@ -79,7 +79,7 @@ fn a_charge_above_the_limit_can_be_taken_back_whole() {
 }
 
 #[test]
-fn a_place_in_line_is_entered_when_it_is_due() {
+fn a_reservation_is_recorded_when_it_is_due() {
     let log = log(2, 100).min_gap(ms(10)).unwrap();
     let mut state = log.fresh(at(0));
     assert!(log.decide(&mut state, at(0), 1).allowed);
@@ -91,7 +91,7 @@ fn a_place_in_line_is_entered_when_it_is_due() {
 }
 
 #[test]
-fn a_clock_that_goes_back_neither_frees_nor_shuts() {
+fn a_clock_that_goes_back_changes_nothing() {
     let log = log(2, 100);
     let mut state = log.fresh(at(500));
     assert!(log.decide(&mut state, at(500), 1).allowed);
@@ -100,7 +100,7 @@ fn a_clock_that_goes_back_neither_frees_nor_shuts() {
 }
 
 #[test]
-fn a_cost_of_nothing_leaves_no_entry_and_keeps_no_distance() {
+fn a_cost_of_zero_leaves_no_entry_and_needs_no_gap() {
     let log = log(1, 100).min_gap(ms(100)).unwrap();
     let mut state = log.fresh(at(0));
     assert!(log.decide(&mut state, at(0), 1).allowed);
@@ -109,7 +109,7 @@ fn a_cost_of_nothing_leaves_no_entry_and_keeps_no_distance() {
 }
 
 #[test]
-fn parameters_nobody_could_honour_are_refused() {
+fn invalid_parameters_are_refused() {
     assert_eq!(SlidingLog::new(0, ms(1)), Err(InvalidLimit::ZeroAmount));
     assert_eq!(SlidingLog::new(1, Span::ZERO), Err(InvalidLimit::ZeroPeriod));
     assert_eq!(SlidingLog::new(1, Span::MAX), Err(InvalidLimit::PeriodTooLong));

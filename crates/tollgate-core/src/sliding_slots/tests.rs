@@ -7,13 +7,13 @@ fn at(ms: u64) -> Time {
     Time::EPOCH + Span::from_millis(ms)
 }
 
-/// Ten in four slots of 100 ms.
+/// Returns a limit of ten in four slots of 100 ms.
 fn quarters() -> SlidingSlots {
     SlidingSlots::new(10, Span::from_millis(400), 4).unwrap()
 }
 
 #[test]
-fn what_was_spent_leaves_a_slot_at_a_time() {
+fn spends_expire_one_slot_at_a_time() {
     let slots = quarters();
     let mut state = slots.fresh(at(0));
     for (ms, cost, left) in [(50, 4, 6), (120, 3, 3), (399, 3, 0), (400, 4, 0), (500, 2, 1)] {
@@ -39,7 +39,7 @@ fn retry_waits_for_as_many_slots_as_the_cost_needs() {
 }
 
 #[test]
-fn a_refund_takes_back_from_the_newest_slot_first() {
+fn a_refund_comes_from_the_newest_slot_first() {
     let slots = quarters();
     let mut state = slots.fresh(at(0));
     slots.charge(&mut state, at(0), 4);
@@ -51,7 +51,7 @@ fn a_refund_takes_back_from_the_newest_slot_first() {
 }
 
 #[test]
-fn a_place_in_line_is_spent_in_the_slot_it_is_due_in_and_can_be_cancelled() {
+fn a_reservation_is_spent_in_its_due_slot_and_can_be_cancelled() {
     let slots = quarters();
     let mut state = slots.fresh(at(0));
     assert!(slots.decide(&mut state, at(0), 8).allowed);
@@ -60,7 +60,7 @@ fn a_place_in_line_is_spent_in_the_slot_it_is_due_in_and_can_be_cancelled() {
     assert_eq!(slots.decide(&mut state, at(60), 1).retry, Retry::After(Span::from_millis(340)));
     let mut cancelled = state.clone();
     slots.charge(&mut cancelled, at(60), -5);
-    assert_eq!(cancelled, before, "as if nobody had waited");
+    assert_eq!(cancelled, before, "as if there had been no reservation");
     assert_eq!(slots.decide(&mut state, at(410), 1).remaining, 4);
     assert_eq!(slots.used(&state, at(799)), 6);
     assert_eq!(slots.used(&state, at(800)), 0);
@@ -77,7 +77,7 @@ fn a_clock_that_goes_back_stays_in_the_newest_slot() {
 }
 
 #[test]
-fn parameters_nobody_could_honour_are_refused() {
+fn invalid_parameters_are_refused() {
     let new =
         |limit, nanos, slots| SlidingSlots::new(limit, Span::from_nanos(nanos), slots).unwrap_err();
     assert_eq!(new(0, 10, 2), InvalidLimit::ZeroAmount);

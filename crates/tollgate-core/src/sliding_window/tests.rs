@@ -1,4 +1,4 @@
-//! Worked cases of the sliding window, and what once broke.
+//! Worked cases of the sliding window, and regressions.
 
 use super::*;
 use crate::Retry;
@@ -32,8 +32,8 @@ fn whole_requests_count() {
     let window = window(4);
     let mut state = window.fresh(at(30));
     assert!(window.decide(&mut state, at(30), 4).allowed);
-    assert!(!window.decide(&mut state, at(60), 1).allowed); // All four of the last minute count.
-    assert!(window.decide(&mut state, at(75), 1).allowed); // Three do.
+    assert!(!window.decide(&mut state, at(60), 1).allowed); // all four of the last minute count
+    assert!(window.decide(&mut state, at(75), 1).allowed); // three do
     assert!(!window.decide(&mut state, at(75), 1).allowed);
     assert!(window.decide(&mut state, at(75) + Span::from_nanos(1), 1).allowed); // 2.99…
     assert_eq!(state.parts(), (at(60), 4, 2));
@@ -44,10 +44,10 @@ fn a_retry_may_lie_in_the_next_window() {
     let window = window(4);
     let mut state = window.fresh(at(0));
     assert!(window.decide(&mut state, at(0), 4).allowed);
-    // Three may count: four fade below four right after the minute.
+    // Three may count: the share of four falls below four right after the minute.
     let verdict = window.decide(&mut state, at(30), 1);
     assert_eq!(verdict.retry, Retry::After(Span::from_secs(30) + Span::from_nanos(1)));
-    // None may: the last has to fade below one, three quarters into the next minute.
+    // None may count: the share falls below one three quarters into the next minute.
     let verdict = window.decide(&mut state, at(30), 4);
     assert_eq!(verdict.retry, Retry::After(Span::from_secs(75) + Span::from_nanos(1)));
     assert_eq!(verdict.reset_after, verdict.retry_after().unwrap());
@@ -55,7 +55,7 @@ fn a_retry_may_lie_in_the_next_window() {
 }
 
 #[test]
-fn full_is_told_to_the_nanosecond() {
+fn the_full_time_is_exact_to_the_nanosecond() {
     let window = window(4);
     let mut state = window.fresh(at(0));
     assert_eq!(window.full_at(&state), Time::EPOCH);
@@ -76,7 +76,7 @@ fn reserving_ahead_counts_from_now() {
     assert!(!window.reserve(&mut state, at(0), 5, MINUTE).allowed);
     let verdict = window.reserve(&mut state, at(0), 5, Span::from_secs(90));
     assert!(verdict.allowed);
-    // Fifteen of this minute fade below eleven 16 s into the next.
+    // The share of fifteen of this minute falls below eleven 16 s into the next.
     assert_eq!(verdict.wait, Span::from_secs(76) + Span::from_nanos(1));
 }
 
@@ -92,13 +92,13 @@ fn refunds_take_from_this_window_first() {
 }
 
 #[test]
-fn counting_the_denied() {
+fn refused_requests_can_count() {
     let window = window(2).count_denied();
     let mut state = window.fresh(at(0));
     for second in 0..60 {
         assert_eq!(window.decide(&mut state, at(second), 1).allowed, second < 2);
     }
-    // Sixty asked: a steady hammer does not get in again.
+    // After sixty requests, steady retries do not pass again.
     assert!(!window.decide(&mut state, at(110), 1).allowed);
     assert!(!window.reserve(&mut state, at(110), 1, Span::MAX).allowed);
     assert_eq!(state.parts(), (at(60), 60, 2));
@@ -115,7 +115,7 @@ fn a_clock_that_goes_back_gives_nothing() {
 }
 
 #[test]
-fn refusals() {
+fn invalid_parameters_are_refused() {
     let refused = |limit, length| SlidingWindow::new(limit, length).unwrap_err();
     assert_eq!(refused(0, MINUTE), InvalidLimit::ZeroAmount);
     assert_eq!(refused((1 << 62) + 1, MINUTE), InvalidLimit::AmountTooLarge((1 << 62) + 1));

@@ -1,9 +1,9 @@
-//! A warm-up in numbers, for a mirror of it in another language.
+//! The parameters of a warm-up as numbers, for an implementation in another language.
 
 use crate::WarmUp;
-use crate::exact::Exact;
+use crate::exact_nanos::ExactNanos;
 
-/// What a [`WarmUp`] is made of.
+/// The parameters of a [`WarmUp`].
 ///
 /// ```
 /// use tollgate_core::{Span, WarmUp};
@@ -15,32 +15,32 @@ use crate::exact::Exact;
 pub struct WarmUpParts {
     /// Permits per `period`.
     pub rate: u64,
-    /// Nanoseconds.
+    /// The period in nanoseconds.
     pub period: u64,
     /// Idle nanoseconds from warm to cold.
     pub warm_up: u64,
-    /// How many times the usual interval the coldest permit takes.
+    /// The time of the coldest permit, in multiples of the usual interval.
     pub cold_factor: u32,
     /// Parts of a nanosecond in the states.
     pub scale: u64,
 }
 
 impl WarmUp {
-    /// What this limit is made of.
+    /// Returns the parameters of this limit.
     pub fn parts(&self) -> WarmUpParts {
         let WarmUp { rate, period, warm_up, cold_factor, scale } = *self;
         WarmUpParts { rate, period, warm_up, cold_factor, scale }
     }
 
-    /// The time `permits` take once warm: whole nanoseconds, and parts of the next one.
+    /// Returns the time that `permits` take when warm: whole nanoseconds, and parts of the next one.
     pub fn time_of(&self, permits: u64) -> (u64, u64) {
-        let Exact { ns, frac } = self.warm_time_of(permits);
+        let ExactNanos { ns, frac } = self.warm_time_of(permits);
         (ns, frac)
     }
 
-    /// The idle time that saves `permits`.
+    /// Returns the idle time that saves `permits`.
     pub fn idle_for(&self, permits: u64) -> (u64, u64) {
-        let Exact { ns, frac } = self.idle_time_of(permits);
+        let ExactNanos { ns, frac } = self.idle_time_of(permits);
         (ns, frac)
     }
 }

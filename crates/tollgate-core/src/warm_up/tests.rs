@@ -1,4 +1,4 @@
-//! Worked cases of the warm up.
+//! Worked cases of the warm-up.
 
 use super::*;
 use crate::Retry;
@@ -9,12 +9,12 @@ fn at(ms: u64) -> Time {
     Time::EPOCH + Span::from_millis(ms)
 }
 
-/// Two a second after four seconds: eight permits saved when cold, dearer above four.
+/// Returns a limit of two a second after four seconds: eight permits saved when cold.
 fn two_a_second() -> WarmUp {
     WarmUp::new(2, SECOND, Span::from_secs(4)).unwrap()
 }
 
-/// The next free moment, in milliseconds.
+/// Returns the next free moment, in milliseconds.
 fn next_free(state: WarmUpState) -> u64 {
     state.parts().1.0 / 1_000_000
 }
@@ -34,7 +34,7 @@ fn three_at_once_cost_what_three_one_by_one_cost() {
 }
 
 #[test]
-fn the_next_caller_pays() {
+fn the_next_request_waits() {
     let limit = two_a_second();
     let mut state = limit.fresh(at(0));
     let first = limit.decide(&mut state, at(0), 1000);
@@ -55,7 +55,7 @@ fn idle_time_cools_down_to_fresh() {
 }
 
 #[test]
-fn a_refund_gives_back_what_was_paid() {
+fn a_refund_returns_what_was_paid() {
     let limit = two_a_second();
     let mut state = limit.fresh(at(0));
     limit.charge(&mut state, at(0), 2);
@@ -68,7 +68,7 @@ fn a_refund_gives_back_what_was_paid() {
 }
 
 #[test]
-fn a_changed_rate_keeps_the_share_of_cold_and_the_time_owed() {
+fn a_changed_rate_keeps_the_share_of_cold_and_the_debt() {
     let (slow, fast) = (two_a_second(), WarmUp::new(6, SECOND, Span::from_secs(4)).unwrap());
     let mut state = slow.fresh(at(0));
     slow.charge(&mut state, at(0), 4);
@@ -92,7 +92,7 @@ fn a_rate_of_more_than_one_a_nanosecond_still_limits() {
 }
 
 #[test]
-fn parameters_nobody_could_honour_are_refused() {
+fn invalid_parameters_are_refused() {
     assert_eq!(WarmUp::new(0, SECOND, SECOND), Err(InvalidLimit::ZeroAmount));
     assert_eq!(WarmUp::new(1, Span::ZERO, SECOND), Err(InvalidLimit::ZeroPeriod));
     assert_eq!(WarmUp::new(1, SECOND, Span::ZERO), Err(InvalidLimit::NoWarmUp));

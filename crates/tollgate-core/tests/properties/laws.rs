@@ -1,4 +1,4 @@
-//! The laws every algorithm keeps.
+//! Laws that hold for every algorithm.
 
 use proptest::prelude::*;
 use tollgate_core::{Algorithm, Retry, Span, Time};
@@ -14,11 +14,11 @@ pub(crate) struct Call {
 pub(crate) enum Act {
     Decide(u64),
     Reserve(u64, u64),
-    /// Without asking: a settlement, or a refund.
+    /// An unconditional charge: a settlement, or a refund.
     Charge(i64),
 }
 
-/// Histories of up to `most` calls with costs up to `cost` and pauses up to `pause`.
+/// Generates histories of up to `most` calls with costs up to `cost` and pauses up to `pause`.
 pub(crate) fn calls(most: usize, cost: u64, pause: u64) -> impl Strategy<Value = Vec<Call>> {
     let signed = cost as i64;
     let act = prop_oneof![
@@ -30,7 +30,7 @@ pub(crate) fn calls(most: usize, cost: u64, pause: u64) -> impl Strategy<Value =
     prop::collection::vec((pause, act).prop_map(|(after, act)| Call { after, act }), 0..=most)
 }
 
-/// What a caller sees of one call: the verdict, or the standing after a charge.
+/// Performs a call and returns its result: the verdict, or the judgement after a charge.
 pub(crate) fn perform<A: Algorithm>(algo: &A, state: &mut A::State, now: Time, act: Act) -> String {
     match act {
         Act::Decide(cost) => format!("{:?}", algo.decide(state, now, cost)),
@@ -44,7 +44,7 @@ pub(crate) fn perform<A: Algorithm>(algo: &A, state: &mut A::State, now: Time, a
     }
 }
 
-/// The state after `calls`, and the time.
+/// Returns the state after `calls`, and the time.
 pub(crate) fn lived<A: Algorithm>(algo: &A, start: Time, calls: &[Call]) -> (A::State, Time) {
     let (mut state, mut now) = (algo.fresh(start), start);
     for call in calls {
@@ -54,7 +54,7 @@ pub(crate) fn lived<A: Algorithm>(algo: &A, start: Time, calls: &[Call]) -> (A::
     (state, now)
 }
 
-/// Everything that must hold of any state at any time, for a request of `cost`.
+/// Checks all laws of a state at a time, for a request of `cost`.
 pub(crate) fn hold<A: Algorithm>(algo: &A, state: &A::State, now: Time, cost: u64) {
     retry_is_exact(algo, state, now, cost);
     reset_is_exact(algo, state, now);
@@ -62,7 +62,7 @@ pub(crate) fn hold<A: Algorithm>(algo: &A, state: &A::State, now: Time, cost: u6
     refund_never_exceeds_full(algo, state, now);
 }
 
-/// At `now + retry` the same request passes; one nanosecond earlier it does not.
+/// Checks that a request passes at `now + retry` and fails one nanosecond earlier.
 pub(crate) fn retry_is_exact<A: Algorithm>(algo: &A, state: &A::State, now: Time, cost: u64) {
     let mut before = state.clone();
     let verdict = algo.decide(&mut before, now, cost);
@@ -72,14 +72,14 @@ pub(crate) fn retry_is_exact<A: Algorithm>(algo: &A, state: &A::State, now: Time
         Retry::Never => assert!(!algo.pays_later() && cost > algo.capacity()),
         Retry::After(span) => {
             assert!(!verdict.allowed && !span.is_zero());
-            assert!(passes_at(now + span), "refused at the time it was told: {verdict:?}");
+            assert!(passes_at(now + span), "refused at the reported time: {verdict:?}");
             let early = now + (span - Span::from_nanos(1));
-            assert!(!passes_at(early), "passed before the time it was told: {verdict:?}");
+            assert!(!passes_at(early), "passed before the reported time: {verdict:?}");
         }
     }
 }
 
-/// At `now + reset_after` everything is available; one nanosecond earlier it is not.
+/// Checks that everything is available at `now + reset_after`, but not one nanosecond earlier.
 pub(crate) fn reset_is_exact<A: Algorithm>(algo: &A, state: &A::State, now: Time) {
     let reset = algo.peek(state, now).reset_after;
     let left_at = |at| algo.peek(state, at).remaining;
@@ -92,7 +92,7 @@ pub(crate) fn reset_is_exact<A: Algorithm>(algo: &A, state: &A::State, now: Time
     }
 }
 
-/// A refused request leaves no trace, unless the limit counts it.
+/// Checks that a refused request changes nothing, unless the limit counts it.
 pub(crate) fn denial_changes_nothing<A: Algorithm>(
     algo: &A,
     state: &A::State,
@@ -105,7 +105,7 @@ pub(crate) fn denial_changes_nothing<A: Algorithm>(
     }
 }
 
-/// However much is given back, there is never more than full.
+/// Checks that a refund never exceeds a full limit.
 pub(crate) fn refund_never_exceeds_full<A: Algorithm>(algo: &A, state: &A::State, now: Time) {
     let mut refunded = state.clone();
     algo.charge(&mut refunded, now, i64::MIN);
@@ -114,7 +114,7 @@ pub(crate) fn refund_never_exceeds_full<A: Algorithm>(algo: &A, state: &A::State
     assert!(!algo.decide(&mut refunded, now, 1).allowed);
 }
 
-/// Once full, a state cannot be told from a key never seen, whatever comes next.
+/// Checks that a full state behaves like that of a new key, in any further history.
 pub(crate) fn full_equals_absent<A: Algorithm>(
     algo: &A,
     state: &A::State,
@@ -125,13 +125,13 @@ pub(crate) fn full_equals_absent<A: Algorithm>(
     let (mut old, mut new) = (state.clone(), algo.fresh(now));
     for call in next {
         now = now + Span::from_nanos(call.after);
-        let (seen, expected) =
+        let (results, expected) =
             (perform(algo, &mut old, now, call.act), perform(algo, &mut new, now, call.act));
-        assert_eq!(seen, expected, "at {now:?}, {call:?}");
+        assert_eq!(results, expected, "at {now:?}, {call:?}");
     }
 }
 
-/// Within one instant the order of charges does not matter.
+/// Checks that the order of charges within one instant does not matter.
 pub(crate) fn order_is_irrelevant<A: Algorithm>(
     algo: &A,
     state: &A::State,
@@ -149,13 +149,13 @@ pub(crate) fn order_is_irrelevant<A: Algorithm>(
     assert_eq!(total(&mut costs.iter()), total(&mut sorted.iter()));
 }
 
-/// Any call at any time: nothing overflows, nothing panics.
+/// Checks that any call at any time neither overflows nor panics.
 pub(crate) fn survives<A: Algorithm>(algo: &A, calls: &[(u64, u64, i64)]) {
     let start = Time::from_nanos(calls.first().map_or(0, |call| call.0));
     survives_from(algo, algo.fresh(start), calls);
 }
 
-/// Nor from any state a store may have read back.
+/// Checks that calls on any state that a store may have read neither overflow nor panic.
 pub(crate) fn survives_from<A: Algorithm>(
     algo: &A,
     mut state: A::State,
@@ -167,8 +167,8 @@ pub(crate) fn survives_from<A: Algorithm>(
         algo.reserve(&mut state, now, cost, Span::from_nanos(cost));
         algo.charge(&mut state, now, signed);
         let left = i128::from(algo.capacity()) - i128::from(algo.used(&state, now));
-        algo.endow(now, left);
-        algo.endow(now, i128::from(signed) << 60);
+        algo.with_remaining(now, left);
+        algo.with_remaining(now, i128::from(signed) << 60);
         assert!(algo.judge(&state, now).remaining <= algo.capacity());
         algo.full_at(&state);
     }

@@ -1,7 +1,7 @@
 //! Laws that hold for any limit, any traffic and any clock.
 //!
-//! `laws` states them once for every algorithm; `meter` and `windows` draw limits and histories
-//! for them; `model` holds the meter against a token bucket on big rational numbers.
+//! `laws` states them once for every algorithm; `meter` and `windows` generate limits and histories;
+//! `model` compares the meter with a token bucket on big rational numbers.
 
 mod laws;
 mod meter;
@@ -10,7 +10,7 @@ mod windows;
 
 use proptest::test_runner::Config;
 
-/// Enough cases to bite, few enough to run on every build.
+/// Sets the number of cases: enough to find faults, few enough for every build.
 pub(crate) fn cases(cases: u32) -> Config {
     Config { cases, failure_persistence: None, ..Config::default() }
 }

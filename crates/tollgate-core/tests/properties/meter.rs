@@ -26,7 +26,7 @@ impl Shape {
         }
     }
 
-    /// The most that may be admitted within `[from, to]`.
+    /// Returns the most that may be admitted within `[from, to]`.
     fn most(self, from: u64, to: u64) -> u64 {
         match self.phase {
             None => self.burst + (to - from) * self.rate / self.period,
@@ -52,9 +52,9 @@ fn any_shape() -> impl Strategy<Value = Shape> {
     (greedy(), phase).prop_map(|(shape, phase)| Shape { phase, ..shape })
 }
 
-/// No stretch between two admissions holds more than is due, brute force over all of them.
+/// Checks by brute force that no interval between two admissions has more than is due.
 ///
-/// A request held back leaves on a whole nanosecond, up to `late` after it was due.
+/// A delayed request starts on a whole nanosecond, up to `late` after it was due.
 fn never_more_than_due(shape: Shape, admitted: &[(u64, u64)], late: u64) {
     for (i, &(from, _)) in admitted.iter().enumerate() {
         let mut sum = 0;
@@ -71,13 +71,13 @@ proptest! {
     #[test]
     fn no_interval_admits_more_than_burst_plus_rate_times_t(
         shape in any_shape(),
-        asked in prop::collection::vec((0..40u64, 0..6u64), 1..120),
+        requests in prop::collection::vec((0..40u64, 0..6u64), 1..120),
     ) {
         let meter = shape.meter();
         let mut now = START;
         let mut state = meter.fresh(Time::from_nanos(now));
         let mut admitted = Vec::new();
-        for (after, cost) in asked {
+        for (after, cost) in requests {
             now += after;
             if meter.decide(&mut state, Time::from_nanos(now), cost).allowed {
                 admitted.push((now, cost));
@@ -87,15 +87,15 @@ proptest! {
     }
 
     #[test]
-    fn reservations_go_on_no_faster_than_the_rate(
+    fn reservations_start_no_faster_than_the_rate(
         shape in any_shape(),
-        asked in prop::collection::vec((0..40u64, 0..6u64, 0..300u64), 1..100),
+        requests in prop::collection::vec((0..40u64, 0..6u64, 0..300u64), 1..100),
     ) {
         let meter = shape.meter();
         let mut now = START;
         let mut state = meter.fresh(Time::from_nanos(now));
         let mut admitted = Vec::new();
-        for (after, cost, max_wait) in asked {
+        for (after, cost, max_wait) in requests {
             now += after;
             let max_wait = Span::from_nanos(max_wait);
             let verdict = meter.reserve(&mut state, Time::from_nanos(now), cost, max_wait);
@@ -105,22 +105,22 @@ proptest! {
             }
         }
         admitted.sort_unstable();
-        // All that comes back at one tick may be spoken for, though the bucket could not hold it.
+        // The refill of one tick may be reserved completely, though the bucket could not hold it.
         let burst = shape.phase.map_or(shape.burst, |_| shape.burst + shape.rate);
         never_more_than_due(Shape { burst, ..shape }, &admitted, 1);
     }
 
     #[test]
-    fn shaped_requests_leave_at_the_rate(
+    fn shaped_requests_start_at_the_rate(
         shape in greedy(),
         smooth in 1..5u64,
-        asked in prop::collection::vec(0..60u64, 1..100),
+        requests in prop::collection::vec(0..60u64, 1..100),
     ) {
         let meter = shape.meter().smooth_after(smooth);
         let mut now = START;
         let mut state = meter.fresh(Time::from_nanos(now));
         let mut left = Vec::new();
-        for after in asked {
+        for after in requests {
             now += after;
             let verdict = meter.decide(&mut state, Time::from_nanos(now), 1);
             if verdict.allowed {
@@ -193,7 +193,7 @@ proptest! {
     }
 
     #[test]
-    fn carrying_over_never_mints(
+    fn carrying_over_never_creates_tokens(
         (old, new) in (any_shape(), any_shape()),
         past in calls(20, 30, 500),
         how in prop::sample::select(vec![Carry::AsIs, Carry::Proportional, Carry::Additive]),
@@ -207,7 +207,7 @@ proptest! {
         let (before, after) = (left(&old_meter, &state), left(&new_meter, &carried));
         let expected = how.apply(before, old.burst, new.burst);
         match how {
-            // A fraction of a token, not seen in `before`, is a whole share of the new limit.
+            // A fraction of a token, absent from `before`, is a whole share of the new limit.
             Carry::Proportional if before >= 0 => {
                 prop_assert!(after >= expected - 1);
                 prop_assert!(after <= how.apply(before + 1, old.burst, new.burst));
@@ -231,7 +231,7 @@ proptest! {
         let period = Span::from_nanos(period >> shifts.1);
         let meters = [
             Meter::new(rate, period, burst),
-            Meter::deep(rate, period, Span::from_nanos(depth >> shifts.2)),
+            Meter::with_depth(rate, period, Span::from_nanos(depth >> shifts.2)),
         ];
         for mut meter in meters.into_iter().flatten() {
             if let Some(phase) = phase {

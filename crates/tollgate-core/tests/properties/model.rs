@@ -1,7 +1,7 @@
-//! The meter against a token bucket on big rational numbers.
+//! Compares the meter with a token bucket on big rational numbers.
 //!
-//! The model is written the other way round: it counts tokens and remembers the last refill,
-//! where the meter keeps the time at which all will be refilled. It knows no overflow.
+//! The model is the reverse of the meter: it counts tokens and stores the last refill, where the meter
+//! stores the time at which everything will be refilled. It cannot overflow.
 
 use num_bigint::BigInt;
 use proptest::prelude::*;
@@ -35,7 +35,7 @@ impl Bucket {
 
     fn refill(&mut self, now: &BigInt) {
         if *now < self.at {
-            return; // Time that runs backwards gives nothing.
+            return; // A clock that goes back refills nothing.
         }
         let gained = match self.phase {
             None => (now - &self.at) * &self.rate,
@@ -45,7 +45,7 @@ impl Bucket {
         self.at = now.clone();
     }
 
-    /// How long until the bucket holds `parts`.
+    /// Returns how long until the bucket holds `parts`.
     fn wait(&self, parts: &BigInt) -> BigInt {
         let missing = parts - &self.parts;
         match &self.phase {
@@ -69,7 +69,7 @@ fn number() -> impl Strategy<Value = u64> {
     prop_oneof![2 => prop::sample::select(corners), 1 => any_size]
 }
 
-/// Numbers of which limits are mostly possible.
+/// Generates numbers that mostly make valid limits.
 fn workable() -> impl Strategy<Value = u64> {
     let modest = (any::<u64>(), 20..64u32).prop_map(|(bits, shift)| bits >> shift);
     prop_oneof![1 => number(), 3 => modest]
@@ -86,11 +86,11 @@ proptest! {
     #![proptest_config(cases(2048))]
 
     #[test]
-    fn every_decision_is_the_models(
+    fn every_decision_equals_the_model(
         (rate, period, burst) in (workable(), workable(), workable()),
         phase in prop::option::of(0..=u64::MAX / 2),
         start in prop_oneof![Just(0), 0..=u64::MAX / 2, Just(1_700_000_000_000_000_000)],
-        asked in prop::collection::vec((number(), number(), 0..3u8), 1..20),
+        requests in prop::collection::vec((number(), number(), 0..3u8), 1..20),
     ) {
         let built = Meter::new(rate, Span::from_nanos(period), burst);
         prop_assert_eq!(built.is_err(), expected_refusal(rate, period, burst), "{:?}", built);
@@ -109,8 +109,8 @@ proptest! {
         };
         let mut now = Time::from_nanos(start);
         let mut state = meter.fresh(now);
-        for (step, cost, kind) in asked {
-            // Mostly steps about as long as a refill, so that all answers occur.
+        for (step, cost, kind) in requests {
+            // Most steps are about as long as a refill, so that all verdicts occur.
             let step = if kind == 0 { step } else { step % (2 * meter.fill_time().as_nanos() + 2) };
             now = Time::from_nanos((now + Span::from_nanos(step)).as_nanos().min(u64::MAX / 2));
             let cost = if kind == 1 { cost % (burst + 2) } else { cost };
@@ -142,9 +142,9 @@ proptest! {
     }
 
     #[test]
-    fn debt_and_refunds_are_the_models(
+    fn debt_and_refunds_equal_the_model(
         (rate, period, burst) in (1..1u64 << 40, 1..1u64 << 40, 1..1u64 << 40),
-        asked in prop::collection::vec((0..1u64 << 50, -(1i64 << 42)..1i64 << 42), 1..20),
+        requests in prop::collection::vec((0..1u64 << 50, -(1i64 << 42)..1i64 << 42), 1..20),
     ) {
         let built = Meter::new(rate, Span::from_nanos(period), burst);
         prop_assume!(built != Err(InvalidLimit::FillsTooSlowly));
@@ -161,16 +161,16 @@ proptest! {
         };
         let mut now = Time::EPOCH;
         let mut state = meter.fresh(now);
-        for (step, cost) in asked {
+        for (step, cost) in requests {
             now = now + Span::from_nanos(step);
             model.refill(&now.as_nanos().into());
             model.parts = (&model.parts - BigInt::from(cost) * period).min(model.full.clone());
             meter.charge(&mut state, now, cost);
             prop_assume!(model.wait(&model.full) < BigInt::from(1u64 << 62));
-            let standing = meter.judge(&state, now);
-            prop_assert_eq!(BigInt::from(standing.remaining), model.remaining());
-            prop_assert_eq!(BigInt::from(standing.reset_after.as_nanos()), model.wait(&model.full));
-            prop_assert_eq!(BigInt::from(standing.overdrawn.as_nanos()), model.wait(&BigInt::ZERO));
+            let judgement = meter.judge(&state, now);
+            prop_assert_eq!(BigInt::from(judgement.remaining), model.remaining());
+            prop_assert_eq!(BigInt::from(judgement.reset_after.as_nanos()), model.wait(&model.full));
+            prop_assert_eq!(BigInt::from(judgement.overdrawn.as_nanos()), model.wait(&BigInt::ZERO));
             let left = floor(&model.parts, &model.period);
             prop_assert_eq!(BigInt::from(burst) - meter.used(&state, now), left);
         }

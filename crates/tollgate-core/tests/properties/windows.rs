@@ -13,7 +13,7 @@ use crate::laws::{self, calls};
 
 const START: u64 = 1_000_000;
 
-/// Periods that are 3, 5 and 9 nanoseconds long in turn, as months are of many lengths.
+/// A calendar of periods of 3, 5 and 9 nanoseconds in turn, since months differ in length.
 #[derive(Debug)]
 struct Uneven;
 
@@ -103,18 +103,18 @@ proptest! {
         laws::order_is_irrelevant(&sliding, &state, now, &costs);
     }
 
-    /// Of all that was admitted, every window pays at most its limit.
+    /// Every window pays at most its limit of everything admitted.
     #[test]
     fn no_run_of_windows_admits_more_than_its_limits(
         limit in 1..20u64,
         length in 1..300u64,
-        asked in prop::collection::vec((0..100u64, 0..20u64, 0..900u64), 1..100),
+        requests in prop::collection::vec((0..100u64, 0..20u64, 0..900u64), 1..100),
     ) {
         let window = FixedWindow::new(limit, Window::epoch(Span::from_nanos(length))).unwrap();
         let mut now = START;
         let mut state = window.fresh(Time::from_nanos(now));
         let mut admitted = Vec::new();
-        for (after, cost, max_wait) in asked {
+        for (after, cost, max_wait) in requests {
             now += after;
             let max_wait = Span::from_nanos(max_wait);
             let verdict = window.reserve(&mut state, Time::from_nanos(now), cost, max_wait);
@@ -132,17 +132,17 @@ proptest! {
         }
     }
 
-    /// The estimate never lets more than the limit start in one window.
+    /// The estimate never admits more than the limit in one window.
     #[test]
     fn sliding_window_stays_below_the_fixed_one(
         window in sliding(),
-        asked in prop::collection::vec((0..100u64, 0..20u64), 1..100),
+        requests in prop::collection::vec((0..100u64, 0..20u64), 1..100),
     ) {
         let length = window.length().as_nanos();
         let mut now = START;
         let mut state = window.fresh(Time::from_nanos(now));
         let mut spent = std::collections::BTreeMap::<u64, u64>::new();
-        for (after, cost) in asked {
+        for (after, cost) in requests {
             now += after;
             if window.decide(&mut state, Time::from_nanos(now), cost).allowed {
                 *spent.entry(now / length).or_default() += cost;

@@ -1,28 +1,27 @@
-//! A service under an adaptive limit, simulated: seeds, virtual time, and no clock.
+//! A simulated service under an adaptive limit: seeds, virtual time, and no clock.
 //!
-//! A [`Scenario`] tells how a service changes and who asks it. [`run`] lets it happen under the
-//! limit of a controller, or of somebody *clairvoyant*, who always sets the limit to what keeps the
-//! service exactly busy, times the constant that serves the whole story best. An answer is *good*
-//! if it came within four times what it takes unloaded, on average; the ideal is what the
-//! clairvoyant has of those, on the same arrivals. Every story happens several times, each time
-//! with other chances, and the median is told.
+//! A [`Scenario`] describes how a service and its load change. [`run`] simulates it under the limit of a
+//! controller, or of an *oracle* that always sets the limit to what keeps the service exactly busy,
+//! times the constant that is best for the whole scenario. A response is *good* if it came within four
+//! times the mean unloaded latency; the ideal is the number of good responses under the oracle, on the
+//! same arrivals. Every scenario runs several times with different seeds, and the median is reported.
 
-mod held_out;
+mod held_out_scenarios;
+mod limit_policy;
+mod outcome;
 mod random;
-mod run;
+mod regression_scenarios;
+mod scenario;
 mod score;
 mod service;
-mod steering;
-mod stories;
-mod surprises;
-mod told;
-mod world;
+mod simulator;
+mod tuned_scenarios;
 
-pub(crate) use held_out::held_out;
-use run::run;
-pub(crate) use score::{Score, hours, score};
-pub(crate) use steering::Steering;
-pub(crate) use stories::stories;
-pub(crate) use surprises::surprises;
-use told::Told;
-pub(crate) use world::Scenario;
+pub(crate) use held_out_scenarios::held_out_scenarios;
+pub(crate) use limit_policy::LimitPolicy;
+use outcome::Outcome;
+pub(crate) use regression_scenarios::regression_scenarios;
+pub(crate) use scenario::Scenario;
+pub(crate) use score::{Score, score, three_hours_of_overload};
+use simulator::run;
+pub(crate) use tuned_scenarios::tuned_scenarios;

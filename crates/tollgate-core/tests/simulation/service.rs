@@ -1,55 +1,57 @@
-//! The service behind the limit: places, a queue of its own, and an end to its patience.
+//! The service behind the limit: workers and a bounded queue of its own.
 
 use std::collections::{BinaryHeap, VecDeque};
 
-use super::world::{Order, World};
+use super::scenario::{Conditions, ServiceDiscipline};
 
-/// A request that was let through.
+/// A request that the limit admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Job {
     pub(crate) began_ns: u64,
-    /// How much work it is.
+    /// The work of the request.
     pub(crate) work_ns: u64,
-    /// How much more one of its kind is than the mean of all.
-    pub(crate) beyond_ns: i64,
+    /// The excess of its kind over the mean of all requests.
+    pub(crate) excess_ns: i64,
 }
 
-/// What a service has to do.
+/// The state of the simulated service.
 pub(crate) struct Service {
-    order: Order,
-    /// Served one by one.
+    discipline: ServiceDiscipline,
+    /// Jobs in the queue, served in order.
     waiting: VecDeque<Job>,
     busy: u64,
-    /// Served together: by how much work each has had when it is done, the least first.
+    /// Jobs served concurrently, by the work that each will have received when it is done.
     shared: BinaryHeap<std::cmp::Reverse<(u64, Job)>>,
-    had_ns: u64,
+    received_ns: u64,
     at_ns: u64,
 }
 
 impl Service {
-    pub(crate) fn new(order: Order) -> Service {
+    pub(crate) fn new(discipline: ServiceDiscipline) -> Service {
         let (waiting, shared) = (VecDeque::new(), BinaryHeap::new());
-        Service { order, waiting, busy: 0, shared, had_ns: 0, at_ns: 0 }
+        Service { discipline, waiting, busy: 0, shared, received_ns: 0, at_ns: 0 }
     }
 
-    /// Takes a job, or drops it because too many wait.
-    pub(crate) fn take(&mut self, world: &World, now_ns: u64, job: Job) -> bool {
-        self.work_until(world, now_ns);
-        let room = world.servers as usize + world.queue;
-        match self.order {
-            Order::Fifo if self.busy as usize + self.waiting.len() >= room => return false,
-            Order::Shared if self.shared.len() >= room => return false,
-            Order::Fifo => self.waiting.push_back(job),
-            Order::Shared => {
-                self.shared.push(std::cmp::Reverse((self.had_ns + job.work_ns, job)));
+    /// Accepts a job, or returns false if the queue is full.
+    pub(crate) fn take(&mut self, conditions: &Conditions, now_ns: u64, job: Job) -> bool {
+        self.work_until(conditions, now_ns);
+        let capacity = conditions.servers as usize + conditions.queue;
+        match self.discipline {
+            ServiceDiscipline::Fifo if self.busy as usize + self.waiting.len() >= capacity => {
+                return false;
+            }
+            ServiceDiscipline::Shared if self.shared.len() >= capacity => return false,
+            ServiceDiscipline::Fifo => self.waiting.push_back(job),
+            ServiceDiscipline::Shared => {
+                self.shared.push(std::cmp::Reverse((self.received_ns + job.work_ns, job)));
             }
         }
         true
     }
 
-    /// The next job that can be begun right now, where they are served one by one.
-    pub(crate) fn begin(&mut self, world: &World) -> Option<Job> {
-        if self.busy >= world.servers as u64 {
+    /// Starts the next job if a worker is free, when jobs are served in order.
+    pub(crate) fn begin(&mut self, conditions: &Conditions) -> Option<Job> {
+        if self.busy >= conditions.servers as u64 {
             return None;
         }
         let job = self.waiting.pop_front()?;
@@ -57,33 +59,33 @@ impl Service {
         Some(job)
     }
 
-    /// A job that was begun is done.
+    /// Frees the worker of a finished job.
     pub(crate) fn done(&mut self) {
         self.busy -= 1;
     }
 
-    /// When the next of those served together is done, if nothing changes.
-    pub(crate) fn next_ns(&self, world: &World) -> Option<u64> {
+    /// Returns when the next concurrent job is done, if nothing changes.
+    pub(crate) fn next_ns(&self, conditions: &Conditions) -> Option<u64> {
         let std::cmp::Reverse((at, _)) = self.shared.peek()?;
-        let rest = at.saturating_sub(self.had_ns) as f64 * self.slowness(world);
+        let rest = at.saturating_sub(self.received_ns) as f64 * self.slowness(conditions);
         Some(self.at_ns + rest.ceil() as u64)
     }
 
-    /// One of those served together that is done.
-    pub(crate) fn finished(&mut self, world: &World, now_ns: u64) -> Option<Job> {
-        self.work_until(world, now_ns);
+    /// Removes and returns a concurrent job that is done.
+    pub(crate) fn finished(&mut self, conditions: &Conditions, now_ns: u64) -> Option<Job> {
+        self.work_until(conditions, now_ns);
         let std::cmp::Reverse((at, _)) = self.shared.peek()?;
-        let is_done = *at <= self.had_ns + 1;
+        let is_done = *at <= self.received_ns + 1;
         if is_done { self.shared.pop().map(|std::cmp::Reverse((_, job))| job) } else { None }
     }
 
-    fn slowness(&self, world: &World) -> f64 {
-        (self.shared.len() as f64 / world.servers).max(1.0)
+    fn slowness(&self, conditions: &Conditions) -> f64 {
+        (self.shared.len() as f64 / conditions.servers).max(1.0)
     }
 
-    fn work_until(&mut self, world: &World, now_ns: u64) {
-        let worked = now_ns.saturating_sub(self.at_ns) as f64 / self.slowness(world);
-        self.had_ns += worked.round() as u64;
+    fn work_until(&mut self, conditions: &Conditions, now_ns: u64) {
+        let worked = now_ns.saturating_sub(self.at_ns) as f64 / self.slowness(conditions);
+        self.received_ns += worked.round() as u64;
         self.at_ns = now_ns;
     }
 }

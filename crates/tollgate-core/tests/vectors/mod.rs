@@ -1,7 +1,7 @@
-//! Executed traces of the systems users come from, as data: `spec/vectors/*.json`.
+//! Recorded traces of other rate limiters, as data: `spec/vectors/*.json`.
 //!
-//! A trace is a configuration and steps; each step is a call at a time, and what that system
-//! answered. Tests map the calls onto tollgate's own and compare.
+//! A trace is a configuration and steps; each step is a call at a time, with the result in that
+//! system. Tests map the calls onto tollgate's own and compare.
 #![allow(
     dead_code,
     unreachable_pub,
@@ -11,21 +11,21 @@
 use serde_json::Value;
 use tollgate_core::{Span, Time};
 
-/// One trace.
+/// A recorded trace.
 pub struct Vector {
     pub id: String,
     pub config: Value,
     pub steps: Vec<Step>,
-    /// Shows a defect: tollgate must answer better there, not the same.
+    /// Whether the trace shows a defect, in which tollgate must do better.
     pub known_upstream_bug: bool,
     pub time_unit: String,
-    /// `null` unless given.
+    /// The tolerance of the comparison; `null` unless given.
     pub tolerance: Value,
 }
 
-/// One call and its answer.
+/// One call and its result.
 pub struct Step {
-    /// Nanoseconds; a trace without times counts its steps.
+    /// The time in nanoseconds; a trace without times counts its steps.
     pub at: u64,
     pub op: String,
     pub args: Value,
@@ -33,13 +33,13 @@ pub struct Step {
 }
 
 impl Step {
-    /// The clock before the call.
+    /// Returns the time of the call.
     pub fn now(&self) -> Time {
         Time::from_nanos(self.at)
     }
 }
 
-/// All traces of `file` in `spec/vectors`.
+/// Loads all traces of `file` in `spec/vectors`.
 pub fn load(file: &str) -> Vec<Vector> {
     let path = format!("{}/../../spec/vectors/{file}", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
@@ -72,27 +72,27 @@ fn vector(raw: &Value) -> Vector {
     }
 }
 
-/// The whole number at `key`; a trace without it is broken.
+/// Returns the whole number at `key`.
 pub fn int(value: &Value, key: &str) -> u64 {
     value[key].as_u64().unwrap_or_else(|| panic!("no whole number at {key} in {value}"))
 }
 
-/// The text at `key`; a trace without it is broken.
+/// Returns the text at `key`.
 pub fn text(value: &Value, key: &str) -> String {
     value[key].as_str().unwrap_or_else(|| panic!("no text at {key} in {value}")).to_owned()
 }
 
-/// The boolean at `key`; a trace without it is broken.
+/// Returns the boolean at `key`.
 pub fn flag(value: &Value, key: &str) -> bool {
     value[key].as_bool().unwrap_or_else(|| panic!("no boolean at {key} in {value}"))
 }
 
-/// The whole number at `key`, which may be negative; a trace without it is broken.
+/// Returns the whole number at `key`, which may be negative.
 pub fn signed(value: &Value, key: &str) -> i64 {
     value[key].as_i64().unwrap_or_else(|| panic!("no whole number at {key} in {value}"))
 }
 
-/// The nanoseconds at `key`, as a span.
+/// Returns the nanoseconds at `key`, as a span.
 pub fn nanos(value: &Value, key: &str) -> Span {
     Span::from_nanos(int(value, key))
 }

@@ -1,4 +1,4 @@
-//! What the flow controller does where a simulation does not go.
+//! The flow controller in situations that the simulation does not cover.
 
 use super::*;
 
@@ -6,7 +6,7 @@ fn at(millis: u64) -> Time {
     Time::EPOCH + Span::from_secs(1_000) + Span::from_millis(millis)
 }
 
-/// A service with ten places of 10 ms each, asked for more than it bears; the levels it had.
+/// Returns the limits under overload of a service that serves ten at once in `ms` each.
 fn levels(flow: Flow, state: &mut FlowState, from: u64, until: u64, ms: u64) -> Vec<u64> {
     (from..until)
         .map(|now| {
@@ -19,7 +19,7 @@ fn levels(flow: Flow, state: &mut FlowState, from: u64, until: u64, ms: u64) -> 
 }
 
 #[test]
-fn a_service_slower_for_good_is_found_out_without_staying_at_the_minimum() {
+fn a_permanently_slower_service_is_learned_without_staying_at_the_minimum() {
     let flow = Flow::new(1, 500).unwrap();
     let mut state = flow.start();
     levels(flow, &mut state, 0, 5_000, 10);
@@ -29,21 +29,21 @@ fn a_service_slower_for_good_is_found_out_without_staying_at_the_minimum() {
 }
 
 #[test]
-fn a_look_that_never_begins_is_given_up() {
+fn a_probe_that_never_drains_is_given_up() {
     let flow = Flow::new(1, 500).unwrap().initial(30);
     let mut state = flow.start();
-    // Streams keep thirty places for ever, and are answered at once.
+    // Thirty streams stay in flight for ever, and are answered at once.
     for now in 0..60_000 {
         flow.update(&mut state, at(now), Sample::ok(Span::from_millis(10), 30));
-        if matches!(state.part, Part::Looking { .. }) {
-            assert!(now.abs_diff(state.began.since(at(0)).as_nanos() / 1_000_000) <= 1_001);
+        if matches!(state.phase, FlowPhase::Probing { .. }) {
+            assert!(now.abs_diff(state.period_start.since(at(0)).as_nanos() / 1_000_000) <= 1_001);
         }
     }
     assert!(state.limit() >= 8, "{state:?}");
 }
 
 #[test]
-fn a_service_that_is_down_is_taken_for_down_however_few_ask() {
+fn an_outage_is_detected_however_few_requests_there_are() {
     let flow = Flow::new(2, 500).unwrap().initial(400);
     let mut state = flow.start();
     for now in 0..40 {
@@ -53,7 +53,7 @@ fn a_service_that_is_down_is_taken_for_down_however_few_ask() {
 }
 
 #[test]
-fn a_quiet_service_keeps_its_level() {
+fn a_quiet_service_keeps_its_limit() {
     let flow = Flow::new(2, 500).unwrap().initial(40);
     let mut state = flow.start();
     for now in 0..1_000 {
@@ -62,9 +62,9 @@ fn a_quiet_service_keeps_its_level() {
     assert_eq!((state.limit(), state.unloaded()), (40, Some(Span::from_millis(20))));
 }
 
-/// A service that works in batches: the last of each would seem to have been alone.
+/// In a service that works in batches, the last of each would seem to have been alone.
 #[test]
-fn those_that_end_together_were_in_flight_together() {
+fn requests_that_end_together_were_in_flight_together() {
     let flow = Flow::new(1, 500).unwrap();
     let mut state = flow.start();
     for round in 0..500 {
@@ -77,7 +77,7 @@ fn those_that_end_together_were_in_flight_together() {
     assert!((24..=48).contains(&state.limit()), "{state:?}");
 }
 
-/// One in twenty takes forty times as long: twenty of them often have none of those.
+/// One in twenty takes forty times as long, so twenty samples often contain no slow one.
 #[test]
 fn requests_that_differ_much_are_judged_by_more_of_them() {
     let flow = Flow::new(2, 500).unwrap().initial(8);
@@ -88,11 +88,11 @@ fn requests_that_differ_much_are_judged_by_more_of_them() {
         let sample = Sample::ok(Span::from_millis(millis(now)), state.limit());
         flow.update(&mut state, at(now), sample);
     }
-    assert!(state.telling > 200, "{state:?}");
+    assert!(state.required_samples > 200, "{state:?}");
     let base = state.unloaded().unwrap();
     assert!(base.as_nanos().abs_diff(mean.as_nanos()) < mean.as_nanos() / 6, "{state:?}");
 
-    // A service that is down is heard at once all the same.
+    // An outage is still detected at once.
     let before = state.limit();
     for now in 30_000..30_600 {
         flow.update(&mut state, at(now), Sample::dropped(Span::from_millis(1), before));
@@ -101,7 +101,7 @@ fn requests_that_differ_much_are_judged_by_more_of_them() {
 }
 
 #[test]
-fn a_service_that_stood_still_is_not_waited_for_as_if_requests_differed() {
+fn a_stall_does_not_count_as_variance() {
     let flow = Flow::new(2, 500).unwrap().initial(12);
     let mut state = flow.start();
     levels(flow, &mut state, 0, 3_000, 10);
@@ -109,17 +109,17 @@ fn a_service_that_stood_still_is_not_waited_for_as_if_requests_differed() {
         flow.update(&mut state, at(now + 3_000), Sample::ok(Span::from_secs(3), 12));
     }
     levels(flow, &mut state, 6_100, 6_400, 10);
-    assert!(state.telling < 200, "{state:?}");
+    assert!(state.required_samples < 200, "{state:?}");
 }
 
-/// Half a minute of a load that peaks at the limit now and then, but is low on average.
+/// The load peaks at the limit now and then for half a minute, but is low on average.
 #[test]
-fn a_load_below_the_limit_is_not_looked_at() {
+fn a_load_below_the_limit_is_not_probed() {
     let flow = Flow::new(2, 500).unwrap().initial(10);
     let mut state = flow.start();
     for now in 0..30_000u64 {
         let in_flight = if now.is_multiple_of(50) { 8 } else { 1 };
         flow.update(&mut state, at(now), Sample::ok(Span::from_millis(10), in_flight));
-        assert_eq!(state.part, Part::Steering, "{now}: {state:?}");
+        assert_eq!(state.phase, FlowPhase::Steering, "{now}: {state:?}");
     }
 }

@@ -1,9 +1,9 @@
-//! The gradient controller settles, doubles and relearns.
+//! The gradient controller: where it settles, slow start, and a changed service.
 
 use super::*;
 use crate::Span;
 
-/// A far side that serves `capacity` at once in 10 ms and queues the rest.
+/// Returns the limit under a service that serves `capacity` at once in 10 ms and queues the rest.
 fn settle(gradient: Gradient, capacity: u64, samples: u32) -> u64 {
     (0..samples)
         .fold(gradient.start(), |state, _| {
@@ -15,7 +15,7 @@ fn settle(gradient: Gradient, capacity: u64, samples: u32) -> u64 {
 }
 
 #[test]
-fn settles_where_the_queue_is_what_was_asked_for() {
+fn settles_where_the_queue_has_the_configured_size() {
     let gradient = Gradient::new(20, 1000).unwrap();
     assert_eq!(settle(gradient, 100, 1_000), 104); // 100 served and 4 waiting
     assert_eq!(settle(gradient, 100, 100_000), 104); // and no creep, ever
@@ -35,7 +35,7 @@ fn slow_start_doubles_per_round_until_the_first_queue() {
 }
 
 #[test]
-fn a_service_slower_for_good_is_relearned_at_the_minimum() {
+fn a_permanently_slower_service_is_learned_at_the_minimum() {
     let gradient = Gradient::new(5, 100).unwrap().long_window(50).initial(50);
     let mut state = gradient.start();
     let mut lowest = u64::MAX;

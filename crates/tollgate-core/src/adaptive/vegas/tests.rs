@@ -1,4 +1,4 @@
-//! The Vegas controller under drops, stale baselines and smoothing.
+//! The Vegas controller: drops, an outdated best latency, and smoothing.
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn ok(millis: u64, in_flight: u64) -> Sample {
 }
 
 #[test]
-fn a_fast_refusal_lowers_the_limit_and_is_no_best_latency() {
+fn a_fast_drop_lowers_the_limit_and_is_not_the_best_latency() {
     let vegas = Vegas::new(1, 100).unwrap().initial(50);
     let state = vegas.update(vegas.start(), ok(10, 50));
     let state = vegas.update(state, Sample::dropped(Span::ZERO, 50));

@@ -1,11 +1,11 @@
-//! What a window ignores, and what it must not.
+//! The samples that a window ignores, and those that it must not.
 
 use super::*;
 use crate::adaptive::{Aimd, Gradient};
 
 #[test]
-fn quiet_periods_and_fast_requests_say_nothing_but_drops_do() {
-    let window = Windowed::new(Aimd::new(1, 200).unwrap().initial(100));
+fn quiet_periods_and_fast_requests_are_ignored_but_drops_are_not() {
+    let window = WindowedController::new(Aimd::new(1, 200).unwrap().initial(100));
     let mut state = window.start();
     let at = |secs| Time::EPOCH + Span::from_secs(secs);
     for i in 0..50 {
@@ -19,7 +19,7 @@ fn quiet_periods_and_fast_requests_say_nothing_but_drops_do() {
 
 #[test]
 fn slow_start_doubles_per_period() {
-    let window = Windowed::new(Gradient::new(20, 1000).unwrap());
+    let window = WindowedController::new(Gradient::new(20, 1000).unwrap());
     let mut state = window.start();
     for i in 0..3_500 {
         let now = Time::from_nanos(1 + i * 1_000_000); // 3.5 s at 1000 a second
