@@ -1,9 +1,9 @@
-//! Nobody knows how many requests a service bears at once: this limit finds out.
+//! An adaptive limit finds out how many requests a service can handle at once.
 //!
-//! The stub has 12 workers that take 20 ms for a request; what finds none idle queues. The limit
-//! may be anything from 2 to 50, and the clients would always send more. It grows until a
-//! queue shows in the latency, and stays where all workers are busy and nobody queues for longer
-//! than one turn. A minute of virtual time; prints where the limit is:
+//! The stub has 12 workers that take 20 ms for a request; a request that finds no idle worker is
+//! queued. The limit may be anything from 2 to 50, and the clients always send more. It grows until
+//! a queue shows in the latency, and stays where all workers are busy and no request is queued for
+//! longer than 20 ms. Runs a minute of virtual time and prints the limit:
 //!
 //! ```text
 //! after  1 s: 20 at a time, 40 ms each
@@ -22,7 +22,7 @@ use tollgate::{Limiter, Permit};
 const WORKERS: usize = 12;
 const SERVICE_MS: u64 = 20;
 
-/// The millisecond at which each worker is idle again, and who waits to be done when.
+/// The millisecond at which each worker is idle again, and the requests in flight.
 #[derive(Default)]
 struct Service {
     idle_at: [u64; WORKERS],
@@ -30,7 +30,7 @@ struct Service {
 }
 
 impl Service {
-    /// The next worker to be idle takes the request; returns its latency.
+    /// Assigns the request to the worker that is idle first; returns its latency.
     fn begin(&mut self, now_ms: u64, permit: Permit) -> u64 {
         let idle_at = self.idle_at.iter_mut().min().expect("there are workers");
         *idle_at = now_ms.max(*idle_at) + SERVICE_MS;
@@ -38,7 +38,7 @@ impl Service {
         *idle_at - now_ms
     }
 
-    /// Dropping a permit makes room for the next, and tells the limit how long it took.
+    /// Drops the permits of finished requests, which reports their latency to the limit.
     fn finish(&mut self, now_ms: u64) {
         self.in_flight.retain(|(done, _)| *done > now_ms);
     }
@@ -63,6 +63,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let found = limiter.peek().limit;
     assert!(found >= WORKERS as u64, "no worker is idle");
-    assert!(latency_ms <= SERVICE_MS * 2, "nobody queues for longer than one turn");
+    assert!(latency_ms <= SERVICE_MS * 2, "no request is queued for longer than 20 ms");
     Ok(())
 }

@@ -1,11 +1,11 @@
-//! Tokens of a language model: nobody knows the price before the answer is there.
+//! Tokens of a language model: the cost of a request is known only after the reply.
 //!
-//! A request reserves the most it may cost (`max_tokens`) under a limit per minute and one per
-//! day, and settles for what it did cost. Less goes back, more becomes debt that later requests
-//! wait for, and a request that failed costs nothing. Prints the tokens left after each step:
+//! A request reserves its maximum cost (`max_tokens`) under a limit per minute and one per day, and
+//! settles for the actual cost. The rest is refunded, an overrun becomes debt that later requests
+//! wait for, and a failed request costs nothing. Prints the tokens left after each step:
 //!
 //! ```text
-//! short answer, 812 of 4096 used    9188 left
+//! short reply, 812 of 4096 used     9188 left
 //! upstream error, cancelled         9188 left
 //! two at once, the third must wait   996 left, retry in 18.6s
 //! both ran over                        0 left, retry in 48s
@@ -20,16 +20,16 @@ use tollgate::{Hold, Limiter};
 
 const MAX_TOKENS: u64 = 4_096;
 
-/// What the model did with a request.
-enum Answer {
+/// The outcome of a request to the model.
+enum ModelResult {
     Used(u64),
     Failed,
 }
 
-fn finish(hold: Hold, answer: Answer) {
-    match answer {
-        Answer::Used(tokens) => hold.settle(tokens),
-        Answer::Failed => hold.cancel(),
+fn finish(hold: Hold, result: ModelResult) {
+    match result {
+        ModelResult::Used(tokens) => hold.settle(tokens),
+        ModelResult::Failed => hold.cancel(),
     };
 }
 
@@ -41,11 +41,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .build_keyed();
     let left = || tokens.peek("acme").remaining;
 
-    finish(tokens.reserve("acme", MAX_TOKENS)?, Answer::Used(812));
-    println!("short answer, 812 of 4096 used   {:5} left", left());
+    finish(tokens.reserve("acme", MAX_TOKENS)?, ModelResult::Used(812));
+    println!("short reply, 812 of 4096 used    {:5} left", left());
     assert_eq!(left(), 9_188);
 
-    finish(tokens.reserve("acme", MAX_TOKENS)?, Answer::Failed);
+    finish(tokens.reserve("acme", MAX_TOKENS)?, ModelResult::Failed);
     println!("upstream error, cancelled        {:5} left", left());
     assert_eq!(left(), 9_188);
 
@@ -54,8 +54,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("two at once, the third must wait {:5} left, retry in {retry:?}", left());
     assert_eq!((left(), retry), (996, Duration::from_millis(18_600)));
 
-    // The models ignored max_tokens. What was spent was spent: 812 + 13,188 of 10,000.
-    pair.into_iter().for_each(|hold| finish(hold, Answer::Used(6_594)));
+    // The models ignored max_tokens, and 812 + 13,188 of 10,000 tokens are spent.
+    pair.into_iter().for_each(|hold| finish(hold, ModelResult::Used(6_594)));
     let retry = tokens.check_n("acme", 4_000).unwrap_err().retry_after.expect("it fits");
     println!("both ran over                    {:5} left, retry in {retry:?}", left());
     assert_eq!((left(), retry), (0, Duration::from_secs(48)));
@@ -64,7 +64,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("a minute later                   {:5} left", left());
     assert_eq!(left(), 6_000);
 
-    finish(tokens.reserve("acme", 6_000)?, Answer::Used(6_000));
+    finish(tokens.reserve("acme", 6_000)?, ModelResult::Used(6_000));
     clock.advance(Duration::from_secs(60));
     let denied = tokens.reserve("acme", MAX_TOKENS).unwrap_err();
     println!("the day's budget is gone: {denied}");

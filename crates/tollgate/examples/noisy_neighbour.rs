@@ -1,8 +1,8 @@
-//! One tenant floods, the others do not feel it.
+//! A budget for each tenant protects the others from the flood of one.
 //!
 //! Twenty quiet tenants send 50 requests a second each; a noisy one sends 20,000. Under one
-//! budget for all, whoever shouts loudest gets it. With a budget for each, the flood stops at
-//! its own. Ten seconds of virtual time, then prints how many requests passed:
+//! budget for all, the noisy tenant gets most of it. With a budget for each, the flood is limited
+//! to its own. Runs ten seconds of virtual time, then prints how many requests passed:
 //!
 //! ```text
 //!                      quiet tenants          the noisy one
@@ -19,7 +19,7 @@ const QUIET: u32 = 20;
 const NOISY: u32 = 99;
 const MILLIS: u32 = 10_000;
 
-/// Requests that passed, of the quiet tenants and of the noisy one.
+/// Returns how many requests of the quiet tenants and of the noisy one have passed.
 fn run(clock: &ManualClock, mut check: impl FnMut(u32) -> bool) -> [u32; 2] {
     let mut passed = [0, 0];
     for ms in 0..MILLIS {
@@ -27,7 +27,7 @@ fn run(clock: &ManualClock, mut check: impl FnMut(u32) -> bool) -> [u32; 2] {
         for _ in 0..20 {
             passed[1] += u32::from(check(NOISY));
         }
-        // Every quiet tenant has its turn once in 20 ms.
+        // Every quiet tenant sends a request once in 20 ms.
         passed[0] += u32::from(check(ms % QUIET));
     }
     passed
@@ -45,7 +45,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for (name, [quiet, noisy]) in [("one budget for all", shared), ("one for each", keyed)] {
         println!("{name:18} {quiet:5} of {MILLIS} {noisy:12} of {}", 20 * MILLIS);
     }
-    assert!(shared[0] < MILLIS / 10, "the quiet ones starve");
+    assert!(shared[0] < MILLIS / 10, "the quiet tenants starve");
     assert_eq!(keyed[0], MILLIS, "not one request of theirs is refused");
     assert_eq!(keyed[1], 100 + 100 * MILLIS / 1_000 - 1, "its burst, and then its rate");
     Ok(())

@@ -1,12 +1,11 @@
 //! Guessing passwords: limited per account and per address, and only failures count.
 //!
-//! An attempt is held before the password is looked at, so a thousand guesses at once cannot all
-//! slip through between a look and a charge. A right password gives the hold back, a wrong one
-//! keeps it. Three people then spend an hour at the door; prints how many guesses each was
-//! granted:
+//! An attempt reserves its cost before the password is checked, so that a thousand guesses at the
+//! same time cannot all pass before the first is charged. A right password cancels the hold, a wrong
+//! one settles it. One user and two attackers try for an hour; prints how many attempts each got:
 //!
 //! ```text
-//! ann, who mistypes now and then:      120 of  120 attempts looked at
+//! ann, with some typing errors:        120 of  120 attempts checked
 //! hammering one account, many hosts:    24 of 3600
 //! spraying many accounts, one host:     39 of 3600
 //! ```
@@ -23,7 +22,7 @@ struct Guard {
 }
 
 impl Guard {
-    /// Whether the password was right; an error if it was not even looked at.
+    /// Returns whether the password was right; an error if the attempt was refused.
     fn log_in(&self, account: &str, address: IpAddr, right: bool) -> Result<bool, Denied> {
         let by_address = self.per_address.reserve(address, 1)?;
         let by_account = match self.per_account.reserve(account, 1) {
@@ -61,7 +60,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         spray += u32::from(guard.log_in(&format!("user{second}"), den, false).is_ok());
         clock.advance(Duration::from_secs(1));
     }
-    println!("ann, who mistypes now and then:     {ann:4} of  120 attempts looked at");
+    println!("ann, with some typing errors:       {ann:4} of  120 attempts checked");
     println!("hammering one account, many hosts:  {hammer:4} of 3600");
     println!("spraying many accounts, one host:   {spray:4} of 3600");
     assert_eq!(ann, 120);

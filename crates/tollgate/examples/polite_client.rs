@@ -1,10 +1,10 @@
 //! A client that never exceeds what an upstream allows, however many threads it has.
 //!
 //! The upstream takes 20 requests in each window of 100 ms. Our four threads share a limiter and
-//! wait their turn before each request: evenly spaced (`burst 1`), and with room to spare. Of
-//! 160 a second, 16 are due in a window; besides those, each thread may bring one that was due
-//! before and that the scheduler or the network held up. 16 + 4 is what the upstream allows, so
-//! it can never be more. Takes 0.6 s and prints:
+//! wait for it before each request: evenly spaced (`burst 1`), and with a margin. Of 160 a second,
+//! 16 are due in a window; besides those, each thread may send one that was due before and was
+//! delayed by the scheduler or the network. 16 + 4 is what the upstream allows, so it can never be
+//! more. Takes 0.6 s and prints:
 //!
 //! ```text
 //! 100 requests by 4 threads in 7 windows,
@@ -22,7 +22,7 @@ const REQUESTS: usize = 25;
 const WINDOW_NS: u64 = 100_000_000;
 const ALLOWED: usize = 20;
 
-/// Stands for somebody else's service: counts the requests of every window.
+/// A stub of the upstream service that counts the requests of every window.
 struct Upstream {
     clock: Clock,
     windows: Mutex<BTreeMap<u64, usize>>,

@@ -1,7 +1,7 @@
-//! Plans that cost money: each a monthly quota and the rate it may be used up at.
+//! Paid plans: each has a monthly quota and a rate.
 //!
-//! The limits are text, so they can live in a database beside the prices. A customer has a
-//! limiter of its own (thousands of them are no matter), so it can change its plan alone. Ann
+//! The limits are text, so they can live in a database beside the prices. Every
+//! customer has a separate limiter (thousands of them cost little), so that one can change its plan. Ann
 //! uses up the free plan within minutes of the new year, upgrades, and pays only for what she
 //! used. Prints:
 //!
@@ -17,7 +17,7 @@ use std::time::Duration;
 use tollgate::testing::ManualClock;
 use tollgate::{Carry, Denied, Limit, Limiter};
 
-/// What a plan allows: the rate, then the quota.
+/// The limits of each plan: the rate, then the quota.
 const PLANS: [(&str, [&str; 2]); 3] = [
     ("free", ["10/min", "100/month calendar"]),
     ("pro", ["100/s burst 200", "10k/month calendar"]),
@@ -30,7 +30,7 @@ fn plan(name: &str) -> Result<Vec<Limit>, Box<dyn std::error::Error>> {
     Ok(limits.iter().map(|limit| limit.parse()).collect::<Result<_, _>>()?)
 }
 
-/// Sends as fast as the rate allows until the quota is gone; how many passed, and the refusal.
+/// Sends at the full rate until the quota is exhausted; returns how many passed, and the refusal.
 fn use_up(customer: &Limiter, clock: &ManualClock) -> (u32, Denied) {
     let mut passed = 0;
     loop {
@@ -49,13 +49,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("free: {passed} requests, then {denied}");
     assert_eq!(passed, 100);
 
-    // What she gains is the difference: the 100 are part of her 10,000.
+    // The new budget is the difference: the 100 count towards the 10,000.
     ann.change(plan("pro")?, Carry::Additive);
     let (passed, denied) = use_up(&ann, &clock);
     println!("pro: {passed} more, then {denied}");
     assert_eq!(passed, 9_900);
 
-    // January is over exactly when the refusal said it would be.
+    // January ends exactly when the refusal has announced.
     let new_month = denied.retry_after.expect("months end");
     clock.advance(new_month - Duration::from_nanos(1));
     assert!(ann.check().is_err());

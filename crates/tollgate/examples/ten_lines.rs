@@ -1,5 +1,5 @@
-//! The limiter in ten lines: three invitations an hour, and a fourth that is told when to come
-//! back. Prints `3 sent` and `over the limit of 3/h: retry in 20min`.
+//! The limiter in ten lines: three invitations an hour, and a fourth that is refused with the time
+//! to retry. Prints `3 sent` and `over the limit of 3/h: retry in 20min`.
 
 use tollgate::{Limit, Limiter};
 

@@ -1,28 +1,30 @@
-//! A limit with its state.
+//! Accounts: limits with the states of keys, and what each action does to them.
 //!
-//! Stores differ in where states live. What happens to them is written here, once: an
-//! [`Account`] pairs a limit with the state of one key, and [`together`] runs a request over a
-//! slice of them.
+//! Stores differ in where they store states, and share this code to decide on them: an
+//! [`Account`] pairs a limit with the state of one key, [`all_or_none`] decides a request over a
+//! slice of them, and [`slots`] does so for states in a store.
 
+mod all_or_none;
 mod carry;
-mod leaving;
-mod places;
-mod together;
+mod permits;
+mod slots;
+mod with_reserve;
 
 use smallvec::SmallVec;
 use tollgate_core::{
-    Algorithm, ConcurrencyState, FixedWindowState, MeterState, Retry, SlidingLogState,
-    SlidingSlotsState, SlidingWindowState, Span, Standing, Time, Verdict, WarmUpState,
+    Algorithm, ConcurrencyState, FixedWindowState, Judgement, MeterState, Retry, SlidingLogState,
+    SlidingSlotsState, SlidingWindowState, Span, Time, Verdict, WarmUpState,
 };
 
 use crate::Reserve;
 use crate::adaptive::AdaptiveState;
-use crate::limit::{Engine, Limit};
+use crate::limit::{Limit, LimitAlgorithm};
 use crate::store::{Action, Check};
 
-pub(crate) use together::{Accounts, only, run};
+use all_or_none::run;
+pub(crate) use slots::{INLINE_CHECKS, Slots, run_on, run_on_single};
 
-/// One verdict for each limit asked, in the order they were given.
+/// The verdicts of a call, one for each of its checks, in their order.
 ///
 /// ```
 /// use tollgate::Verdicts;
@@ -31,8 +33,9 @@ pub(crate) use together::{Accounts, only, run};
 /// ```
 pub type Verdicts = SmallVec<[Verdict; 4]>;
 
-/// What is remembered for one key under one limit. Whatever grows is boxed, so that the small
-/// ones, which are most of them, stay cheap to move.
+/// The state of one key under one limit.
+///
+/// States that grow are boxed, so that the small ones, which are most of them, stay cheap to move.
 ///
 /// ```
 /// use tollgate::state::State;
@@ -44,57 +47,58 @@ pub type Verdicts = SmallVec<[Verdict; 4]>;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum State {
-    /// Of a token bucket, a leaky bucket or GCRA.
+    /// The state of a token bucket, a leaky bucket or GCRA.
     Meter(MeterState),
-    /// Of fixed windows.
+    /// The state of a fixed window.
     FixedWindow(FixedWindowState),
-    /// Of a sliding window of two counters.
+    /// The state of a sliding window of two counters.
     SlidingWindow(SlidingWindowState),
-    /// Of a sliding window of many slots.
+    /// The state of a sliding window of many slots.
     SlidingSlots(Box<SlidingSlotsState>),
-    /// Of a sliding log.
+    /// The state of a sliding log.
     SlidingLog(Box<SlidingLogState>),
-    /// Of a rate that warms up.
+    /// The state of a rate that warms up.
     WarmUp(WarmUpState),
-    /// Who is in flight.
+    /// The leases in flight under a concurrency limit.
     Leases(Box<ConcurrencyState>),
-    /// Who is in flight, and what was learned from them.
+    /// The leases in flight under an adaptive concurrency limit, and the level of its controller.
     Adaptive(Box<AdaptiveState>),
-    /// An unlimited key remembers nothing.
+    /// No state: the key is unlimited.
     Nothing,
 }
 
-/// A limit, the state of a key under it, and what is asked of it.
+/// A limit, the state of a key under it, and the parameters of one check.
 #[derive(Clone, Debug)]
 pub(crate) struct Account<'a> {
     pub(crate) limit: &'a Limit,
     pub(crate) state: State,
     pub(crate) cost: u64,
-    /// Names the holder where the limit is on concurrency.
+    /// Identifies the permit, if the limit is on concurrency.
     pub(crate) lease: u64,
-    /// The furthest place in line it may take.
+    /// The longest wait that the check accepts.
     pub(crate) patience: Span,
-    /// What must be left.
+    /// The amount that must be left after the charge.
     pub(crate) reserve: Reserve,
-    /// The account before this one, in the same request, that is about the same state.
+    /// The index of an earlier account of the same request that has the same state.
     pub(crate) same_as: Option<usize>,
 }
 
-/// Runs `$body` with the algorithm and state of an account's kind; limits on concurrency and
-/// unlimited have arms of their own.
+/// Runs `$body` with the algorithm and the state of an account.
+///
+/// Concurrency limits and unlimited accounts have separate arms.
 macro_rules! each_algorithm {
     ($account:expr, |$algorithm:ident, $state:ident| $body:expr,
-     |$places:ident, $leases:ident| $concurrent:expr, $unlimited:expr) => {
-        match ($account.limit.engine(), &mut $account.state) {
-            (Engine::Meter($algorithm), State::Meter($state)) => $body,
-            (Engine::FixedWindow($algorithm), State::FixedWindow($state)) => $body,
-            (Engine::SlidingWindow($algorithm), State::SlidingWindow($state)) => $body,
-            (Engine::SlidingSlots($algorithm), State::SlidingSlots($state)) => $body,
-            (Engine::SlidingLog($algorithm), State::SlidingLog($state)) => $body,
-            (Engine::WarmUp($algorithm), State::WarmUp($state)) => $body,
-            (Engine::Concurrent($places), State::Leases($leases)) => $concurrent,
-            (Engine::Adaptive(range), State::Adaptive(state)) => {
-                let $places = state.places(range);
+     |$concurrency:ident, $leases:ident| $concurrent:expr, $unlimited:expr) => {
+        match ($account.limit.algorithm(), &mut $account.state) {
+            (LimitAlgorithm::Meter($algorithm), State::Meter($state)) => $body,
+            (LimitAlgorithm::FixedWindow($algorithm), State::FixedWindow($state)) => $body,
+            (LimitAlgorithm::SlidingWindow($algorithm), State::SlidingWindow($state)) => $body,
+            (LimitAlgorithm::SlidingSlots($algorithm), State::SlidingSlots($state)) => $body,
+            (LimitAlgorithm::SlidingLog($algorithm), State::SlidingLog($state)) => $body,
+            (LimitAlgorithm::WarmUp($algorithm), State::WarmUp($state)) => $body,
+            (LimitAlgorithm::Concurrent($concurrency), State::Leases($leases)) => $concurrent,
+            (LimitAlgorithm::Adaptive(range), State::Adaptive(state)) => {
+                let $concurrency = state.concurrency(range);
                 let $leases = &mut state.leases;
                 $concurrent
             }
@@ -105,8 +109,8 @@ macro_rules! each_algorithm {
 
 use each_algorithm;
 
-/// What an unlimited limit answers.
-const UNLIMITED: Standing = Standing {
+/// The judgement of an unlimited account.
+const UNLIMITED: Judgement = Judgement {
     overdrawn: Span::ZERO,
     delay: Span::ZERO,
     remaining: u64::MAX,
@@ -114,45 +118,49 @@ const UNLIMITED: Standing = Standing {
 };
 
 impl State {
-    /// The state of a key never seen.
+    /// Returns the state of a key that was never seen.
     pub fn fresh(limit: &Limit, now: Time) -> State {
-        match limit.engine() {
-            Engine::Meter(algorithm) => State::Meter(algorithm.fresh(now)),
-            Engine::FixedWindow(algorithm) => State::FixedWindow(algorithm.fresh(now)),
-            Engine::SlidingWindow(algorithm) => State::SlidingWindow(algorithm.fresh(now)),
-            Engine::SlidingSlots(algorithm) => State::SlidingSlots(Box::new(algorithm.fresh(now))),
-            Engine::SlidingLog(algorithm) => State::SlidingLog(Box::new(algorithm.fresh(now))),
-            Engine::WarmUp(algorithm) => State::WarmUp(algorithm.fresh(now)),
-            Engine::Concurrent(_) => State::Leases(Box::default()),
-            Engine::Adaptive(range) => State::Adaptive(Box::new(AdaptiveState::new(range))),
-            Engine::Unlimited => State::Nothing,
+        match limit.algorithm() {
+            LimitAlgorithm::Meter(algorithm) => State::Meter(algorithm.fresh(now)),
+            LimitAlgorithm::FixedWindow(algorithm) => State::FixedWindow(algorithm.fresh(now)),
+            LimitAlgorithm::SlidingWindow(algorithm) => State::SlidingWindow(algorithm.fresh(now)),
+            LimitAlgorithm::SlidingSlots(algorithm) => {
+                State::SlidingSlots(Box::new(algorithm.fresh(now)))
+            }
+            LimitAlgorithm::SlidingLog(algorithm) => {
+                State::SlidingLog(Box::new(algorithm.fresh(now)))
+            }
+            LimitAlgorithm::WarmUp(algorithm) => State::WarmUp(algorithm.fresh(now)),
+            LimitAlgorithm::Concurrent(_) => State::Leases(Box::default()),
+            LimitAlgorithm::Adaptive(range) => State::Adaptive(Box::new(AdaptiveState::new(range))),
+            LimitAlgorithm::Unlimited => State::Nothing,
         }
     }
 
-    /// Whether this is a state of such a limit.
+    /// Returns whether this is a state of the algorithm of `limit`.
     pub fn fits(&self, limit: &Limit) -> bool {
         matches!(
-            (self, limit.engine()),
-            (State::Meter(_), Engine::Meter(_))
-                | (State::FixedWindow(_), Engine::FixedWindow(_))
-                | (State::SlidingWindow(_), Engine::SlidingWindow(_))
-                | (State::SlidingSlots(_), Engine::SlidingSlots(_))
-                | (State::SlidingLog(_), Engine::SlidingLog(_))
-                | (State::WarmUp(_), Engine::WarmUp(_))
-                | (State::Leases(_), Engine::Concurrent(_))
-                | (State::Adaptive(_), Engine::Adaptive(_))
-                | (State::Nothing, Engine::Unlimited)
+            (self, limit.algorithm()),
+            (State::Meter(_), LimitAlgorithm::Meter(_))
+                | (State::FixedWindow(_), LimitAlgorithm::FixedWindow(_))
+                | (State::SlidingWindow(_), LimitAlgorithm::SlidingWindow(_))
+                | (State::SlidingSlots(_), LimitAlgorithm::SlidingSlots(_))
+                | (State::SlidingLog(_), LimitAlgorithm::SlidingLog(_))
+                | (State::WarmUp(_), LimitAlgorithm::WarmUp(_))
+                | (State::Leases(_), LimitAlgorithm::Concurrent(_))
+                | (State::Adaptive(_), LimitAlgorithm::Adaptive(_))
+                | (State::Nothing, LimitAlgorithm::Unlimited)
         )
     }
 
-    /// From when on this is as good as no state at all.
+    /// Returns the time from which on the state equals an absent one.
     pub fn full_at(&self, limit: &Limit) -> Time {
         Account::new(limit, self.clone(), 0).full_at()
     }
 
-    /// A copy of a state that costs nothing worth saving to copy.
+    /// Copies a state that is not on the heap; returns `None` for others.
     #[inline]
-    fn small(&self) -> Option<State> {
+    fn small_copy(&self) -> Option<State> {
         Some(match *self {
             State::Meter(state) => State::Meter(state),
             State::FixedWindow(state) => State::FixedWindow(state),
@@ -165,12 +173,13 @@ impl State {
 }
 
 impl<'a> Account<'a> {
+    /// Creates an account without a lease, a reserve or a limit on the wait.
     pub(crate) fn new(limit: &'a Limit, state: State, cost: u64) -> Account<'a> {
         let (patience, reserve) = (Span::MAX, Reserve::None);
         Account { limit, state, cost, lease: 0, patience, reserve, same_as: None }
     }
 
-    /// The account of a check, given what is remembered of its key.
+    /// Creates the account of a check from the stored state of its key.
     #[inline]
     pub(crate) fn open(check: &Check<'a>, state: Option<State>, now: Time) -> Account<'a> {
         let Check { limit, cost, lease, patience, reserve, .. } = *check;
@@ -178,77 +187,81 @@ impl<'a> Account<'a> {
         Account { limit, state, cost, lease, patience, reserve, same_as: None }
     }
 
-    /// What could ever be spent at once.
+    /// Returns the most that can be spent at once.
     pub(crate) fn capacity(&self) -> u64 {
-        match (self.limit.engine(), &self.state) {
-            (Engine::Adaptive(range), State::Adaptive(state)) => state.places(range).capacity(),
+        match (self.limit.algorithm(), &self.state) {
+            (LimitAlgorithm::Adaptive(range), State::Adaptive(state)) => {
+                state.concurrency(range).capacity()
+            }
             _ => self.limit.capacity(),
         }
     }
 
-    /// Charges the state and says whether that may be kept. A state on the heap is charged only
-    /// if so.
+    /// Charges the state and returns whether that is allowed.
+    ///
+    /// If it is not, the caller restores the state; a state on the heap stays unchanged.
     #[inline(always)]
     fn attempt(&mut self, now: Time, max_wait: Span) -> Verdict {
         let (cost, lease) = (self.cost, self.lease);
         let max_wait = max_wait.min(self.patience);
         if !self.reserve.is_none() {
-            return self.attempt_leaving(now, max_wait);
+            return self.attempt_with_reserve(now, max_wait);
         }
         each_algorithm!(
             self,
             |algorithm, state| algorithm.attempt(state, now, cost, max_wait),
-            |places, leases| places.acquire(leases, now, cost, lease),
+            |concurrency, leases| concurrency.acquire(leases, now, cost, lease),
             Verdict::allow(u64::MAX, UNLIMITED)
         )
     }
 
+    /// Returns the verdict of a refusal.
     fn refuse(&mut self, now: Time) -> Verdict {
         let (cost, lease) = (self.cost, self.lease);
         if !self.reserve.is_none() {
-            return self.refuse_leaving(now);
+            return self.refuse_with_reserve(now);
         }
         each_algorithm!(
             self,
             |algorithm, state| algorithm.refuse(state, now, cost),
-            |places, leases| places.acquire(leases, now, cost, lease),
+            |concurrency, leases| concurrency.acquire(leases, now, cost, lease),
             Verdict::allow(u64::MAX, UNLIMITED)
         )
     }
 
-    /// How things stand, with nothing spent.
-    pub(crate) fn peek(&mut self, now: Time) -> Standing {
+    /// Judges the state without charging it.
+    pub(crate) fn peek(&mut self, now: Time) -> Judgement {
         each_algorithm!(
             self,
             |algorithm, state| algorithm.peek(state, now),
-            |places, leases| places.peek(leases, now),
+            |concurrency, leases| concurrency.peek(leases, now),
             UNLIMITED
         )
     }
 
-    /// The standing as a verdict on a request of no cost.
-    pub(crate) fn look(&mut self, now: Time) -> Verdict {
-        let standing = self.peek(now);
-        match standing.overdrawn {
-            Span::ZERO => Verdict::allow(self.capacity(), standing),
-            owed => Verdict::deny(self.capacity(), standing, Retry::After(owed)),
+    /// Returns the verdict on a request of no cost.
+    pub(crate) fn peek_verdict(&mut self, now: Time) -> Verdict {
+        let judgement = self.peek(now);
+        match judgement.overdrawn {
+            Span::ZERO => Verdict::allow(self.capacity(), judgement),
+            owed => Verdict::deny(self.capacity(), judgement, Retry::After(owed)),
         }
     }
 
-    /// Spends or gives back without asking.
+    /// Charges `cost` without a check, or refunds it if it is negative.
     pub(crate) fn charge(&mut self, now: Time, cost: i64) {
         let lease = self.lease;
         each_algorithm!(
             self,
             |algorithm, state| algorithm.charge(state, now, cost),
-            |places, leases| if cost < 0 {
-                places.release(leases, now, lease);
+            |concurrency, leases| if cost < 0 {
+                concurrency.release(leases, now, lease);
             },
             ()
         );
     }
 
-    /// Refused requests are spent as well.
+    /// Returns whether the limit charges refused requests as well.
     fn counts_denied(&mut self) -> bool {
         each_algorithm!(
             self,
@@ -258,15 +271,16 @@ impl<'a> Account<'a> {
         )
     }
 
+    /// Restores the state that [`State::small_copy`] has saved.
     fn restore(&mut self, before: &Option<State>) {
         if let Some(state) = before {
             self.state = state.clone();
         }
     }
 
-    /// Charges the state if that is allowed.
+    /// Charges the state if that is allowed; returns the verdict.
     fn take(&mut self, now: Time, max_wait: Span) -> Verdict {
-        let before = self.state.small();
+        let before = self.state.small_copy();
         let verdict = self.attempt(now, max_wait);
         if verdict.allowed {
             return verdict;
@@ -275,7 +289,7 @@ impl<'a> Account<'a> {
         self.refuse(now)
     }
 
-    /// What taking would be answered; the state stays as it is.
+    /// Returns the verdict that [`take`](Self::take) would, without changing the state.
     fn try_take(&mut self, now: Time, max_wait: Span) -> Verdict {
         let before = self.state.clone();
         let verdict = self.take(now, max_wait);
@@ -283,19 +297,19 @@ impl<'a> Account<'a> {
         verdict
     }
 
-    /// Does what `action` says, with nobody else to ask.
+    /// Runs `action` on this account alone.
     pub(crate) fn run(&mut self, action: Action, now: Time) -> Verdict {
         match action {
             Action::Take { max_wait } => self.take(now, max_wait),
             Action::Try { max_wait } => self.try_take(now, max_wait),
             _ => {
                 self.adjust(action, now);
-                self.look(now)
+                self.peek_verdict(now)
             }
         }
     }
 
-    /// Does what asks nobody.
+    /// Runs an action that cannot be refused.
     fn adjust(&mut self, action: Action, now: Time) {
         let cost = i64::try_from(self.cost).unwrap_or(i64::MAX);
         match action {
@@ -308,23 +322,24 @@ impl<'a> Account<'a> {
         }
     }
 
-    /// From when on the state is as good as none.
+    /// Returns the time from which on the state equals an absent one.
     pub(crate) fn full_at(&mut self) -> Time {
-        if let (Engine::Adaptive(range), State::Adaptive(state)) =
-            (self.limit.engine(), &self.state)
+        if let (LimitAlgorithm::Adaptive(range), State::Adaptive(state)) =
+            (self.limit.algorithm(), &self.state)
         {
             return state.full_at(range);
         }
         each_algorithm!(
             self,
             |algorithm, state| algorithm.full_at(state),
-            |places, leases| places.full_at(leases),
+            |concurrency, leases| concurrency.full_at(leases),
             Time::EPOCH
         )
     }
 
-    /// The same, given a verdict that describes the state. It says so unless an earlier account
-    /// of the same request was about the same state.
+    /// Returns [`full_at`](Self::full_at), computed from a verdict that describes the state.
+    ///
+    /// The verdict does not describe it if an earlier account of the request has the same state.
     #[inline]
     pub(crate) fn full_after(&mut self, verdict: &Verdict, now: Time) -> Time {
         match self.same_as {

@@ -1,129 +1,149 @@
-//! A concurrency limit that finds its own level, one for each key.
+//! Concurrency limits that adapt to the latency of what they protect, separately for each key.
 
 use tollgate_core::adaptive::{
     Aimd, AimdState, Controller, Flow, FlowState, Gradient, GradientState, Sample, Vegas,
-    VegasState, Windowed, WindowedState,
+    VegasState, WindowedController, WindowedControllerState,
 };
 use tollgate_core::{Concurrency, ConcurrencyState, Span, Time};
 
-use crate::limit::{AdaptiveRange, Steering};
+use crate::limit::{AdaptiveRange, ControllerKind};
 
-/// How long a level is remembered with nobody in flight.
-const MEMORY: Span = Span::from_secs(600);
+/// How long a level is stored while no request is in flight.
+const LEVEL_LIFETIME: Span = Span::from_secs(600);
 
-/// Who is in flight, and what was learned from those who were.
+/// The state of an adaptive limit: the leases in flight, and the level its controller has found.
 #[derive(Clone, Debug)]
 pub struct AdaptiveState {
     pub(crate) leases: ConcurrencyState,
-    learned: Learned,
-    heard_at: Time,
+    controller: ControllerState,
+    /// When the last request was measured; [`Time::EPOCH`] before the first.
+    sampled_at: Time,
 }
 
-/// What the controller of a limit remembers.
+/// The state of a limit's controller.
 #[derive(Clone, Debug)]
-enum Learned {
+enum ControllerState {
     Flow(FlowState),
     Aimd(AimdState),
     Vegas(VegasState),
-    Gradient2(WindowedState<GradientState>),
+    Gradient2(WindowedControllerState<GradientState>),
 }
 
-/// A limit's bounds are checked when it is made.
-const CHECKED: &str = "a limit's bounds are checked";
+/// The panic message for bounds that a [`Limit`](crate::Limit) has validated when it was created.
+const VALIDATED: &str = "a limit validates its bounds";
 
+/// Creates the default controller.
 fn flow(range: &AdaptiveRange) -> Flow {
-    Flow::new(range.min, range.max).expect(CHECKED)
+    Flow::new(range.min, range.max).expect(VALIDATED)
 }
 
-/// The published ones are as they were published: told every request by itself.
+/// Creates an AIMD controller with its published parameters, updated by every request.
 fn aimd(range: &AdaptiveRange) -> Aimd {
-    Aimd::new(range.min, range.max).expect(CHECKED)
+    Aimd::new(range.min, range.max).expect(VALIDATED)
 }
 
+/// Creates a Vegas controller with its published parameters, updated by every request.
 fn vegas(range: &AdaptiveRange) -> Vegas {
-    Vegas::new(range.min, range.max).expect(CHECKED).as_netflix()
+    Vegas::new(range.min, range.max).expect(VALIDATED).as_netflix()
 }
 
-/// Or once a second.
-fn gradient2(range: &AdaptiveRange, begins: u64) -> Windowed<Gradient> {
-    let gradient = Gradient::new(range.min, range.max).expect(CHECKED).as_netflix();
-    Windowed::new(gradient.initial(begins))
+/// Creates a Gradient2 controller with its published parameters, updated once a second.
+fn gradient2(range: &AdaptiveRange, initial: u64) -> WindowedController<Gradient> {
+    let gradient = Gradient::new(range.min, range.max).expect(VALIDATED).as_netflix();
+    WindowedController::new(gradient.initial(initial))
 }
 
-impl Learned {
-    fn new(range: &AdaptiveRange, begins: u64) -> Learned {
-        match range.by {
-            Steering::Flow => Learned::Flow(flow(range).initial(begins).start()),
-            Steering::Aimd => Learned::Aimd(aimd(range).initial(begins).start()),
-            Steering::Vegas => Learned::Vegas(vegas(range).initial(begins).start()),
-            Steering::Gradient2 => Learned::Gradient2(gradient2(range, begins).start()),
+impl ControllerState {
+    /// Creates the state of a controller that begins at the limit `initial`.
+    fn new(range: &AdaptiveRange, initial: u64) -> ControllerState {
+        match range.controller {
+            ControllerKind::Flow => ControllerState::Flow(flow(range).initial(initial).start()),
+            ControllerKind::Aimd => ControllerState::Aimd(aimd(range).initial(initial).start()),
+            ControllerKind::Vegas => ControllerState::Vegas(vegas(range).initial(initial).start()),
+            ControllerKind::Gradient2 => {
+                ControllerState::Gradient2(gradient2(range, initial).start())
+            }
         }
     }
 
+    /// Returns the current limit.
     fn limit(&self, range: &AdaptiveRange) -> u64 {
         match self {
-            Learned::Flow(state) => state.limit(),
-            Learned::Aimd(state) => state.limit(),
-            Learned::Vegas(state) => state.limit(),
-            Learned::Gradient2(state) => gradient2(range, range.min).limit(state),
+            ControllerState::Flow(state) => state.limit(),
+            ControllerState::Aimd(state) => state.limit(),
+            ControllerState::Vegas(state) => state.limit(),
+            ControllerState::Gradient2(state) => gradient2(range, range.min).limit(state),
         }
     }
 
-    fn hear(&mut self, range: &AdaptiveRange, now: Time, sample: Sample) {
+    /// Updates the limit by the measurement of one request.
+    fn update(&mut self, range: &AdaptiveRange, now: Time, sample: Sample) {
         match self {
-            Learned::Flow(state) => flow(range).update(state, now, sample),
-            Learned::Aimd(state) => *state = aimd(range).update(*state, sample),
-            Learned::Vegas(state) => *state = vegas(range).update(*state, sample),
-            Learned::Gradient2(state) => gradient2(range, range.min).update(state, now, sample),
+            ControllerState::Flow(state) => flow(range).update(state, now, sample),
+            ControllerState::Aimd(state) => *state = aimd(range).update(*state, sample),
+            ControllerState::Vegas(state) => *state = vegas(range).update(*state, sample),
+            ControllerState::Gradient2(state) => {
+                gradient2(range, range.min).update(state, now, sample)
+            }
         }
     }
 }
 
 impl AdaptiveState {
+    /// Creates the state of a key that was never seen.
     pub(crate) fn new(range: &AdaptiveRange) -> AdaptiveState {
         AdaptiveState {
             leases: ConcurrencyState::default(),
-            learned: Learned::new(range, range.min),
-            heard_at: Time::EPOCH,
+            controller: ControllerState::new(range, range.min),
+            sampled_at: Time::EPOCH,
         }
     }
 
-    /// The same with those in flight taken over.
-    pub(crate) fn with(self, leases: ConcurrencyState) -> AdaptiveState {
+    /// Replaces the leases, as when a fixed limit becomes an adaptive one.
+    pub(crate) fn with_leases(self, leases: ConcurrencyState) -> AdaptiveState {
         AdaptiveState { leases, ..self }
     }
 
-    /// Under other bounds, or another controller: those in flight go on, and so does the level.
-    pub(crate) fn moved(&self, from: &AdaptiveRange, to: &AdaptiveRange) -> AdaptiveState {
+    /// Returns the state under other bounds or another controller, with its leases and its level.
+    pub(crate) fn with_range(&self, from: &AdaptiveRange, to: &AdaptiveRange) -> AdaptiveState {
         AdaptiveState {
             leases: self.leases.clone(),
-            learned: Learned::new(to, self.learned.limit(from)),
-            heard_at: self.heard_at,
+            controller: ControllerState::new(to, self.controller.limit(from)),
+            sampled_at: self.sampled_at,
         }
     }
 
-    /// The limit in force.
-    pub(crate) fn places(&self, range: &AdaptiveRange) -> Concurrency {
-        let limit = self.learned.limit(range).clamp(range.min, range.max);
-        Concurrency::new(limit, range.lease).expect(CHECKED)
+    /// Returns the concurrency limit at the current level.
+    pub(crate) fn concurrency(&self, range: &AdaptiveRange) -> Concurrency {
+        let limit = self.controller.limit(range).clamp(range.min, range.max);
+        Concurrency::new(limit, range.lease).expect(VALIDATED)
     }
 
-    /// Learns from a request that took `rtt` and has just been released. One that took no time
-    /// and was not dropped says nothing: its client left.
-    pub(crate) fn learn(&mut self, range: &AdaptiveRange, now: Time, rtt: Span, dropped: bool) {
+    /// Updates the level by a request that took `rtt` and was just released.
+    ///
+    /// A request that took no time and was not dropped is no measurement: its client left.
+    pub(crate) fn record_sample(
+        &mut self,
+        range: &AdaptiveRange,
+        now: Time,
+        rtt: Span,
+        dropped: bool,
+    ) {
         if rtt.is_zero() && !dropped {
             return;
         }
-        let in_flight = self.places(range).in_flight(&self.leases, now) + 1;
-        self.learned.hear(range, now, Sample { rtt, in_flight, dropped });
-        self.heard_at = now;
+        let in_flight = self.concurrency(range).in_flight(&self.leases, now) + 1;
+        self.controller.update(range, now, Sample { rtt, in_flight, dropped });
+        self.sampled_at = now;
     }
 
-    /// From when on nothing worth keeping is known.
+    /// Returns the time from which on the state equals an absent one.
     pub(crate) fn full_at(&self, range: &AdaptiveRange) -> Time {
-        match self.heard_at {
-            Time::EPOCH => self.places(range).full_at(&self.leases),
-            heard_at => self.places(range).full_at(&self.leases).max(heard_at + MEMORY),
+        match self.sampled_at {
+            Time::EPOCH => self.concurrency(range).full_at(&self.leases),
+            sampled_at => {
+                self.concurrency(range).full_at(&self.leases).max(sampled_at + LEVEL_LIFETIME)
+            }
         }
     }
 }

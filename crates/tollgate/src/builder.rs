@@ -1,10 +1,10 @@
-//! Putting a limiter together.
+//! The builder of limiters.
 
 use smallvec::SmallVec;
 
 use crate::{Clock, KeyedLimiter, Limit, Limiter, MemoryStore, Store};
 
-/// A limiter in the making.
+/// A builder of a [`Limiter`] or a [`KeyedLimiter`].
 ///
 /// ```
 /// use tollgate::{Limit, Limiter, testing::ManualClock};
@@ -20,26 +20,26 @@ use crate::{Clock, KeyedLimiter, Limit, Limiter, MemoryStore, Store};
 /// ```
 #[derive(Clone, Debug)]
 #[must_use = "a builder makes nothing until it is built"]
-pub struct Builder<S = InProcess> {
+pub struct Builder<S = DefaultStore> {
     limits: SmallVec<[Limit; 2]>,
     store: S,
 }
 
-/// The store is a [`MemoryStore`] of the limiter's own.
+/// The store of a [`Builder`] until another is set: a [`MemoryStore`] that belongs to the limiter.
 ///
 /// ```
-/// use tollgate::{Builder, InProcess, Limiter};
-/// let builder: Builder<InProcess> = Limiter::builder();
+/// use tollgate::{Builder, DefaultStore, Limiter};
+/// let builder: Builder<DefaultStore> = Limiter::builder();
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct InProcess {
+pub struct DefaultStore {
     clock: Option<Clock>,
     max_keys: Option<u64>,
 }
 
 impl Default for Builder {
     fn default() -> Builder {
-        Builder { limits: SmallVec::new(), store: InProcess::default() }
+        Builder { limits: SmallVec::new(), store: DefaultStore::default() }
     }
 }
 
@@ -65,11 +65,11 @@ impl<S> Builder<S> {
 }
 
 impl Builder {
-    /// Tells the time by `clock`.
+    /// Sets the clock.
     ///
     /// ```
     /// use tollgate::{Clock, Limiter};
-    /// let clock = Clock::system(); // to share with what else needs the time
+    /// let clock = Clock::system(); // to share with other users of the time
     /// let limiter = Limiter::builder().limit("10/s".parse()?).clock(clock.clone()).build();
     /// # Ok::<(), tollgate::limit::ParseLimitError>(())
     /// ```
@@ -78,8 +78,9 @@ impl Builder {
         self
     }
 
-    /// Bounds the number of keys remembered (16 M unless set). At the bound, the key that owes
-    /// least is forgotten first.
+    /// Sets the maximum number of keys (16 M unless set).
+    ///
+    /// At the maximum, a new key evicts the key that owes least.
     ///
     /// ```
     /// use tollgate::Limiter;
@@ -95,8 +96,9 @@ impl Builder {
         self
     }
 
-    /// Keeps the states in `store`, which has a clock and bounds of its own. Share one between
-    /// limiters as an `Arc`.
+    /// Sets the store, which has its own clock and maximum number of keys.
+    ///
+    /// To share a store between limiters, pass an `Arc`.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -106,11 +108,11 @@ impl Builder {
     /// let calls = Limiter::builder().limit("1/s".parse()?).store(store).build_keyed();
     /// # Ok::<(), tollgate::limit::ParseLimitError>(())
     /// ```
-    pub fn store<S>(self, store: S) -> Builder<Stored<S>> {
-        Builder { limits: self.limits, store: Stored::new(store) }
+    pub fn store<S>(self, store: S) -> Builder<CustomStore<S>> {
+        Builder { limits: self.limits, store: CustomStore::new(store) }
     }
 
-    /// A limiter with one budget.
+    /// Creates a limiter with one budget.
     ///
     /// ```
     /// let unlimited = tollgate::Limiter::builder().build(); // no limit refuses nothing
@@ -120,30 +122,14 @@ impl Builder {
         Limiter::with(self.limits, self.store.clock.unwrap_or_default())
     }
 
-    /// A limiter with a budget for each key.
+    /// Creates a limiter with a budget for each key.
     pub fn build_keyed(self) -> KeyedLimiter {
         KeyedLimiter::in_process(self.limits, self.store.open())
     }
-
-    /// A limiter that decides requests by rules, which bring their own limits.
-    ///
-    /// ```
-    /// use tollgate::{Limiter, Request, testing::ManualClock};
-    /// let clock = ManualClock::new();
-    /// let rules = "rules: [{ name: api, per: user, limit: 10/s }]".parse()?;
-    /// let limiter = Limiter::builder().clock(&clock).build_rules(rules);
-    /// assert!(limiter.decide(&Request::empty().attribute("user", "ann")).allowed);
-    /// # Ok::<(), tollgate::rules::Diagnostics>(())
-    /// ```
-    #[cfg(feature = "rules")]
-    pub fn build_rules(self, rules: crate::Rules) -> crate::rules::RuleLimiter {
-        let store = self.store.open();
-        let clock = store.its_clock().clone();
-        crate::rules::RuleLimiter::new(rules, store, clock)
-    }
 }
 
-impl InProcess {
+impl DefaultStore {
+    /// Creates the store.
     fn open(self) -> MemoryStore {
         let mut store = MemoryStore::new();
         if let Some(clock) = self.clock {
@@ -156,35 +142,30 @@ impl InProcess {
     }
 }
 
-/// The store was given.
+/// The store that was set with [`Builder::store`].
 ///
 /// ```
-/// use tollgate::{Builder, Limiter, MemoryStore, Stored};
-/// let builder: Builder<Stored<MemoryStore>> = Limiter::builder().store(MemoryStore::new());
+/// use tollgate::{Builder, Limiter, MemoryStore, CustomStore};
+/// let builder: Builder<CustomStore<MemoryStore>> = Limiter::builder().store(MemoryStore::new());
 /// ```
 #[derive(Clone, Debug)]
-pub struct Stored<S> {
+pub struct CustomStore<S> {
     store: S,
     name: Option<Box<str>>,
-    #[cfg(feature = "rules")]
-    clock: Clock,
 }
 
-impl<S> Stored<S> {
-    fn new(store: S) -> Stored<S> {
-        Stored {
-            store,
-            name: None,
-            #[cfg(feature = "rules")]
-            clock: Clock::system(),
-        }
+impl<S> CustomStore<S> {
+    fn new(store: S) -> CustomStore<S> {
+        CustomStore { store, name: None }
     }
 }
 
-impl<S: Store> Builder<Stored<S>> {
-    /// Names the limiter: whoever builds one of that name and those limits, in any process, on the
-    /// same store, counts with it. Without a name a limiter in this process counts on its own, and
-    /// one on a store that processes share counts with all that have the same limits.
+impl<S: Store> Builder<CustomStore<S>> {
+    /// Sets the name of the limiter.
+    ///
+    /// Limiters of the same name, limits and store share their counters, in all processes. Without
+    /// a name, a limiter on a store of this process has counters of its own; on a store that
+    /// processes share, all unnamed limiters with the same limits share their counters.
     ///
     /// ```
     /// # use tollgate::{KeyedLimiter, Limiter, Store};
@@ -192,39 +173,16 @@ impl<S: Store> Builder<Stored<S>> {
     ///     Ok(Limiter::builder().limit("10/s".parse()?).store(store).name("mail").build_keyed())
     /// }
     /// ```
-    pub fn name(mut self, name: impl Into<Box<str>>) -> Builder<Stored<S>> {
+    pub fn name(mut self, name: impl Into<Box<str>>) -> Builder<CustomStore<S>> {
         self.store.name = Some(name.into());
         self
     }
 
-    /// A limiter with a budget for each key.
+    /// Creates a limiter with a budget for each key.
     pub fn build_keyed(self) -> KeyedLimiter<S> {
-        let Stored { store, name, .. } = self.store;
-        // Without a name, the limits are what several processes agree on.
+        let CustomStore { store, name } = self.store;
+        // Processes that share a store identify an unnamed limiter by its limits.
         let name = name.or_else(|| store.is_shared().then(Box::default));
         KeyedLimiter::with(self.limits, store, name)
-    }
-
-    /// Tells the time of schedules and bans by `clock`, the system's unless set; the store has its
-    /// own.
-    ///
-    /// ```
-    /// use tollgate::{Limiter, MemoryStore, testing::ManualClock};
-    /// let clock = ManualClock::new();
-    /// let store = MemoryStore::new().clock(&clock);
-    /// let rules = "rules: [{ name: day, limit: 1/s, during: 08:00-20:00 }]".parse()?;
-    /// let limiter = Limiter::builder().store(store).clock(&clock).build_rules(rules);
-    /// # Ok::<(), tollgate::rules::Diagnostics>(())
-    /// ```
-    #[cfg(feature = "rules")]
-    pub fn clock(mut self, clock: impl Into<Clock>) -> Builder<Stored<S>> {
-        self.store.clock = clock.into();
-        self
-    }
-
-    /// A limiter that decides requests by rules.
-    #[cfg(feature = "rules")]
-    pub fn build_rules(self, rules: crate::Rules) -> crate::rules::RuleLimiter<S> {
-        crate::rules::RuleLimiter::new(rules, self.store.store, self.store.clock)
     }
 }

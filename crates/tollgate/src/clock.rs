@@ -1,10 +1,9 @@
-//! The one place that reads time.
+//! The clock: the only module that reads the time.
 //!
 //! A clock starts from the wall clock and moves on by a monotonic counter, so a step of the
-//! system clock changes no decision. Cores may disagree by some nanoseconds; a state is never
-//! older than what was last charged to it, so that costs at most those nanoseconds, in the
-//! caller's disfavour. Tests drive a [manual](crate::testing::ManualClock) clock instead.
-#![allow(clippy::disallowed_methods, reason = "this module owns time: everything else asks it")]
+//! system clock changes no decision. The counters of cores may differ by some nanoseconds. The time of
+//! a state never moves backwards, so a caller loses at most those nanoseconds. Tests drive a [manual](crate::testing::ManualClock) clock instead.
+#![allow(clippy::disallowed_methods, reason = "this module owns time: other modules use it")]
 
 use std::future::Future;
 use std::pin::Pin;
@@ -16,7 +15,7 @@ use tollgate_core::{Span, Time};
 
 use crate::testing::ManualClock;
 
-/// Tells the time and waits for it.
+/// A source of time, to read and to wait for.
 ///
 /// ```
 /// use tollgate::{Clock, testing::ManualClock};
@@ -27,37 +26,38 @@ use crate::testing::ManualClock;
 /// assert_eq!(clock.now().since(before).as_nanos(), 1_000_000_000);
 /// ```
 #[derive(Clone, Debug)]
-pub struct Clock(Source);
+pub struct Clock(ClockSource);
 
 #[derive(Clone, Debug)]
-enum Source {
-    System(Arc<System>),
+enum ClockSource {
+    System(Arc<SystemClock>),
     #[cfg(target_os = "linux")]
-    Coarse(Arc<Coarse>),
+    Coarse(Arc<CoarseClock>),
     Manual(ManualClock),
 }
 
 #[derive(Debug)]
-struct System {
+struct SystemClock {
     counter: quanta::Clock,
-    /// The counter when the clock was made, and what the wall clock said then.
+    /// The counter when the clock was created.
     start: u64,
+    /// The wall clock when the clock was created.
     start_ns: u64,
 }
 
-/// The kernel's time of its last tick.
+/// A clock that reads the time of the kernel's last tick.
 #[cfg(target_os = "linux")]
 #[derive(Debug)]
-struct Coarse {
+struct CoarseClock {
     start: u64,
     start_ns: u64,
 }
 
 #[cfg(target_os = "linux")]
-impl Coarse {
+impl CoarseClock {
     #[inline(never)]
     fn now(&self) -> Time {
-        let since = Coarse::read().saturating_sub(self.start);
+        let since = CoarseClock::read().saturating_sub(self.start);
         Time::from_nanos(self.start_ns) + Span::from_nanos(since)
     }
 
@@ -67,14 +67,14 @@ impl Coarse {
     }
 }
 
-/// What the wall clock says.
+/// Returns the time of the wall clock, in nanoseconds since 1970.
 fn wall_ns() -> u64 {
     let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Span::from(wall).as_nanos()
 }
 
 impl Clock {
-    /// The time of this machine: monotonic, starting from its wall clock.
+    /// Creates a precise clock of this machine: monotonic, starting from its wall clock.
     ///
     /// ```
     /// use tollgate::Clock;
@@ -85,16 +85,16 @@ impl Clock {
     pub fn system() -> Clock {
         let counter = quanta::Clock::new();
         let start = counter.raw();
-        Clock(Source::System(Arc::new(System { counter, start, start_ns: wall_ns() })))
+        Clock(ClockSource::System(Arc::new(SystemClock { counter, start, start_ns: wall_ns() })))
     }
 
-    /// The same, read from the kernel's last tick (1 to 10 ms ago): on Linux the quickest clock
-    /// there is, elsewhere [`Clock::system`].
+    /// Creates a clock that reads the kernel's last tick, which is 1 to 10 ms old.
     ///
-    /// Reading a precise clock makes most processors finish what is under way first, so that
-    /// waiting for memory cannot overlap from one decision to the next. This one does not. The
-    /// price: what comes back does so up to a tick late, and an interval of `t` may admit
-    /// `burst + rate * (t + tick)`.
+    /// It is the fastest clock on Linux; other systems get [`Clock::system`].
+    ///
+    /// Most processors finish all pending loads before they read a precise clock, so the cache
+    /// misses of successive decisions cannot overlap. This clock avoids that. In return, tokens
+    /// come back up to a tick late, and an interval of `t` may admit `burst + rate * (t + tick)`.
     ///
     /// ```
     /// use tollgate::{Clock, Limit, Limiter};
@@ -105,36 +105,45 @@ impl Clock {
     /// ```
     pub fn coarse() -> Clock {
         #[cfg(target_os = "linux")]
-        return Clock(Source::Coarse(Arc::new(Coarse {
-            start: Coarse::read(),
+        return Clock(ClockSource::Coarse(Arc::new(CoarseClock {
+            start: CoarseClock::read(),
             start_ns: wall_ns(),
         })));
         #[cfg(not(target_os = "linux"))]
         Clock::system()
     }
 
-    /// What time it is.
+    /// Returns the current time.
     #[inline(always)]
     pub fn now(&self) -> Time {
         match &self.0 {
-            Source::System(system) => {
+            ClockSource::System(system) => {
                 let since = system.counter.delta_as_nanos(system.start, system.counter.raw());
                 Time::from_nanos(system.start_ns) + Span::from_nanos(since)
             }
             #[cfg(target_os = "linux")]
-            Source::Coarse(coarse) => coarse.now(),
-            Source::Manual(manual) => manual.now(),
+            ClockSource::Coarse(coarse) => coarse.now(),
+            ClockSource::Manual(manual) => manual.now(),
         }
     }
 
-    /// Completes at `deadline`.
-    pub(crate) fn sleep_until(&self, deadline: Time) -> Sleep {
+    /// Returns a future that completes at `deadline`, on any executor.
+    ///
+    /// ```
+    /// use tollgate::{Clock, testing::ManualClock};
+    /// let manual = ManualClock::new();
+    /// let clock = Clock::from(&manual);
+    /// let sleep = clock.sleep_until(clock.now()); // the deadline has passed
+    /// # let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    /// assert!(std::pin::pin!(sleep).poll(&mut context).is_ready());
+    /// ```
+    pub fn sleep_until(&self, deadline: Time) -> Sleep {
         Sleep { clock: self.clone(), deadline, timer: None }
     }
 
     /// Blocks this thread until `deadline`.
     pub(crate) fn block_until(&self, deadline: Time) {
-        if let Source::Manual(manual) = &self.0 {
+        if let ClockSource::Manual(manual) = &self.0 {
             return manual.block_until(deadline);
         }
         loop {
@@ -154,13 +163,16 @@ impl Default for Clock {
 
 impl From<&ManualClock> for Clock {
     fn from(manual: &ManualClock) -> Clock {
-        Clock(Source::Manual(manual.clone()))
+        Clock(ClockSource::Manual(manual.clone()))
     }
 }
 
-/// A future that completes at a deadline of its clock. Runs on any executor.
+/// A future that completes at a deadline, created by [`Clock::sleep_until`].
+///
+/// It runs on any executor. With a [`ManualClock`] it completes when the clock is advanced.
+#[must_use = "a future does nothing until it is polled"]
 #[derive(Debug)]
-pub(crate) struct Sleep {
+pub struct Sleep {
     clock: Clock,
     deadline: Time,
     timer: Option<futures_timer::Delay>,
@@ -175,7 +187,7 @@ impl Future for Sleep {
             if left.is_zero() {
                 return Poll::Ready(());
             }
-            if let Source::Manual(manual) = &self.clock.0 {
+            if let ClockSource::Manual(manual) = &self.clock.0 {
                 return manual.poll_until(self.deadline, context.waker());
             }
             let timer =

@@ -1,4 +1,4 @@
-//! The answer to a request that must not go on.
+//! The error of a refused request.
 
 use std::error::Error;
 use std::fmt;
@@ -7,9 +7,9 @@ use std::time::Duration;
 use tollgate_core::{Retry, Span, Verdict};
 
 use crate::store::Action;
-use crate::{Limit, Quota};
+use crate::{Limit, LimitSummary};
 
-/// A request was refused and charged nothing.
+/// A refused request, which was charged nothing.
 ///
 /// ```
 /// use tollgate::{Limit, Limiter};
@@ -23,18 +23,21 @@ use crate::{Limit, Quota};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Denied {
-    /// The limit that refused: of several, the one that makes the caller wait longest.
-    pub limit: Quota,
-    /// Its position among the limiter's limits.
+    /// The limit that has refused the request: of several, the one with the longest wait.
+    pub limit: LimitSummary,
+    /// The position of that limit among the limiter's limits.
     pub index: usize,
-    /// After this long the same request passes, if nobody else spends meanwhile, and not a
-    /// nanosecond earlier. `None`: never, it asks for more than the limit can hold.
+    /// How long to wait until the request passes, unless others are charged meanwhile.
+    ///
+    /// It is exact: a nanosecond earlier the request is refused. `None` means never: the request
+    /// costs more than the limit can hold.
     pub retry_after: Option<Duration>,
 }
 
 impl Denied {
+    /// Creates the error of a refusal by the limit at `index`.
     #[inline]
-    pub(crate) fn new(limit: Quota, index: usize, retry: Retry) -> Denied {
+    pub(crate) fn new(limit: LimitSummary, index: usize, retry: Retry) -> Denied {
         let retry_after = match retry {
             Retry::After(span) => Some(span.into()),
             Retry::Now => Some(Duration::ZERO),
@@ -48,7 +51,7 @@ impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.retry_after {
             Some(span) => {
-                write!(f, "over the limit of {}: retry in {}", self.limit, Readable(span))
+                write!(f, "over the limit of {}: retry in {}", self.limit, HumanDuration(span))
             }
             None => write!(
                 f,
@@ -61,10 +64,18 @@ impl fmt::Display for Denied {
 
 impl Error for Denied {}
 
-/// A wait as people say it: from a minute on in its two largest units, rounded up.
-pub(crate) struct Readable(pub(crate) Duration);
+/// Formats a duration for people: from a minute on in its two largest units, rounded up.
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::HumanDuration;
+/// assert_eq!(HumanDuration(Duration::from_secs(3_601)).to_string(), "1h 1min");
+/// assert_eq!(HumanDuration(Duration::from_millis(84)).to_string(), "84ms");
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct HumanDuration(pub Duration);
 
-impl fmt::Display for Readable {
+impl fmt::Display for HumanDuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const UNITS: [(u64, &str); 4] = [(86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")];
         let seconds = self.0.as_secs() + u64::from(self.0.subsec_nanos() > 0);
@@ -81,22 +92,23 @@ impl fmt::Display for Readable {
     }
 }
 
-/// The one answer to a request, given what each of its limits says: the tightest verdict, or a
-/// refusal if the request asked for leave.
-pub(crate) fn answer(
+/// Combines the verdicts of all limits into the result of a request.
+///
+/// The result is the tightest verdict, or an error if an [`Action::Take`] was refused.
+pub(crate) fn combine(
     action: Action,
     verdicts: &[Verdict],
     limits: &[Limit],
 ) -> Result<Verdict, Denied> {
     match (action, refusal(verdicts.iter())) {
         (Action::Take { .. }, Some((index, retry))) => {
-            Err(Denied::new(limits[index].quota(), index, retry))
+            Err(Denied::new(limits[index].summary(), index, retry))
         }
         _ => Ok(tightest(verdicts).unwrap_or(UNLIMITED)),
     }
 }
 
-/// What a limiter with no limit at all answers.
+/// The verdict of a limiter without limits.
 const UNLIMITED: Verdict = Verdict {
     allowed: true,
     limit: u64::MAX,
@@ -106,8 +118,17 @@ const UNLIMITED: Verdict = Verdict {
     wait: Span::ZERO,
 };
 
-/// Among the verdicts of one request: the one that refused it and makes it wait longest.
-pub(crate) fn refusal<'v>(verdicts: impl Iterator<Item = &'v Verdict>) -> Option<(usize, Retry)> {
+/// Returns the position and the wait of the refusing verdict with the longest wait, if any refuses.
+///
+/// ```
+/// use tollgate::state::refusal;
+/// use tollgate::{Check, CounterId, Limit, MemoryStore, Retry};
+/// let (store, hour, day): (_, Limit, Limit) = (MemoryStore::new(), "5/h".parse()?, "4/day".parse()?);
+/// let checks = [(0, &hour), (1, &day)].map(|(n, limit)| Check::new(CounterId::new(n), "ann", limit, 5));
+/// assert_eq!(refusal(store.decide_now(&checks).iter()), Some((1, Retry::Never)));
+/// # Ok::<(), tollgate::limit::ParseLimitError>(())
+/// ```
+pub fn refusal<'v>(verdicts: impl Iterator<Item = &'v Verdict>) -> Option<(usize, Retry)> {
     let rank = |retry: Retry| match retry {
         Retry::Now => None,
         Retry::After(span) => Some(span.as_nanos()),
@@ -117,10 +138,10 @@ pub(crate) fn refusal<'v>(verdicts: impl Iterator<Item = &'v Verdict>) -> Option
     denied.max_by_key(|(_, verdict)| rank(verdict.retry)).map(|(i, verdict)| (i, verdict.retry))
 }
 
-/// Among the verdicts of one request: what a caller should be told, the one closest to its end.
+/// Returns the verdict with the least left, which is the one to report to the caller.
 fn tightest(verdicts: &[Verdict]) -> Option<Verdict> {
     let mut tightest = *verdicts.iter().min_by_key(|verdict| verdict.remaining)?;
-    // The caller waits for the slowest of them.
+    // A request proceeds when the last of its limits allows it.
     tightest.wait = verdicts.iter().map(|verdict| verdict.wait).max()?;
     Some(tightest)
 }
@@ -130,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_read_well() {
+    fn durations_have_at_most_two_units() {
         for (wait, text) in [
             (Duration::from_millis(84), "84ms"),
             (Duration::from_millis(59_500), "1min"),
@@ -141,7 +162,7 @@ mod tests {
             (Duration::from_secs(7_199), "2h"),
             (Duration::from_secs(2_634_660), "30d 12h"),
         ] {
-            assert_eq!(Readable(wait).to_string(), text);
+            assert_eq!(HumanDuration(wait).to_string(), text);
         }
     }
 }

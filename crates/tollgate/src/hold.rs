@@ -1,4 +1,4 @@
-//! Paying before the price is known: hold an estimate, settle for the truth.
+//! Holds: charging an estimate before the cost of a request is known.
 
 use std::time::Duration;
 
@@ -7,20 +7,17 @@ use tollgate_core::Time;
 use crate::counters::{Counters, OwnedCounters};
 use crate::store::Action;
 
-/// How long a hold stays open unless told otherwise.
-pub(crate) const DEFAULT_HOLD: Duration = Duration::from_secs(600);
-
-/// An amount taken in advance, of which what was not used goes back.
+/// An amount charged in advance, to be settled for the actual cost.
 ///
-/// Dropping a hold settles nothing: its whole amount stays spent, as when its owner crashes.
-/// The same is true of a hold that was left open for too long.
+/// The whole amount stays charged if the hold is dropped, as when its owner crashes, or if it
+/// expires before it is settled.
 ///
 /// ```
 /// use tollgate::{Limit, Limiter};
 ///
 /// let tokens = Limiter::keyed(["200k tokens/min".parse::<Limit>()?]);
-/// let hold = tokens.reserve("acme", 4_096)?; // what the answer may cost at most
-/// hold.settle(812); // what it did cost
+/// let hold = tokens.reserve("acme", 4_096)?; // the most that the reply may cost
+/// hold.settle(812); // its actual cost
 /// assert!(tokens.peek("acme").remaining >= 200_000 - 812);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -34,45 +31,49 @@ pub struct Hold {
     expires: Time,
 }
 
-/// What became of a hold.
+/// The outcome of settling a hold.
 ///
 /// ```
 /// use std::time::Duration;
-/// use tollgate::{Limit, Limiter, Settled, testing::ManualClock};
+/// use tollgate::{Limit, Limiter, SettleOutcome, testing::ManualClock};
 /// let clock = ManualClock::new();
 /// let tokens = Limiter::builder().limit("10k/day".parse::<Limit>()?).clock(&clock).build();
 /// let hold = tokens.reserve(1_000)?;
 /// clock.advance(Duration::from_secs(3_600));
-/// assert_eq!(hold.settle(10), Settled::Expired); // the 1,000 stay spent
+/// assert_eq!(hold.settle(10), SettleOutcome::Expired); // the 1,000 stay spent
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Settled {
-    /// The difference was given back, or charged.
+pub enum SettleOutcome {
+    /// The difference to the actual cost was refunded or charged.
     Done,
-    /// The hold had expired: nothing was given back.
+    /// The hold had expired: nothing was refunded.
     Expired,
 }
 
 impl Hold {
+    /// The time for which a hold stays open unless [`expire_in`](Hold::expire_in) is called.
+    pub const DEFAULT_EXPIRY: Duration = Duration::from_secs(600);
+
+    /// Creates a hold of `amount` that was just charged.
     pub(crate) fn new(counters: OwnedCounters, amount: u64, lease: u64, open: Duration) -> Hold {
         let since = counters.clock().now();
         Hold { counters, amount, lease, since, expires: since + open.into() }
     }
 
-    /// What is held.
+    /// Returns the amount that is held.
     pub fn amount(&self) -> u64 {
         self.amount
     }
 
-    /// Leaves the hold open for `open` from now on instead.
+    /// Sets the time, from now on, after which the hold expires.
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tollgate::{Limit, Limiter, Settled};
+    /// use tollgate::{Limit, Limiter, SettleOutcome};
     /// let tokens = Limiter::new("10k/day".parse::<Limit>()?);
-    /// let hold = tokens.reserve(1_000)?.expire_in(Duration::from_secs(3_600)); // a long answer
-    /// assert_eq!(hold.settle(10), Settled::Done);
+    /// let hold = tokens.reserve(1_000)?.expire_in(Duration::from_secs(3_600)); // a long reply
+    /// assert_eq!(hold.settle(10), SettleOutcome::Done);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn expire_in(mut self, open: Duration) -> Hold {
@@ -80,8 +81,10 @@ impl Hold {
         self
     }
 
-    /// Charges what was really spent: the rest goes back; more than was held becomes debt,
-    /// which later requests wait for.
+    /// Charges the actual cost instead of the amount.
+    ///
+    /// What was not spent is refunded. An overrun is charged as well; if it exceeds what is left,
+    /// the key is in debt, and later requests wait until that is repaid.
     ///
     /// ```
     /// use tollgate::{Limit, Limiter};
@@ -92,23 +95,23 @@ impl Hold {
     /// assert_eq!(tokens.peek().remaining, 8_000);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn settle(self, spent: u64) -> Settled {
+    pub fn settle(self, spent: u64) -> SettleOutcome {
         if spent > self.amount {
             self.counters.adjust(Action::Spend, spent - self.amount, self.lease);
         }
         if self.counters.clock().now() >= self.expires {
-            return Settled::Expired;
+            return SettleOutcome::Expired;
         }
-        // A place on a concurrency limit beside the rates is given up with the hold.
+        // A concurrency limit beside the rates has given a permit, which ends with the hold.
         let rtt = self.counters.clock().now().since(self.since);
         self.counters.adjust(Action::Release { rtt, dropped: false }, 0, self.lease);
         if spent < self.amount {
             self.counters.adjust(Action::Refund, self.amount - spent, self.lease);
         }
-        Settled::Done
+        SettleOutcome::Done
     }
 
-    /// Gives everything back.
+    /// Refunds the whole amount.
     ///
     /// ```
     /// use tollgate::{Limit, Limiter};
@@ -117,7 +120,7 @@ impl Hold {
     /// assert_eq!(tokens.peek().remaining, 10_000);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn cancel(self) -> Settled {
+    pub fn cancel(self) -> SettleOutcome {
         self.settle(0)
     }
 }

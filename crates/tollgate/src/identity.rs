@@ -1,31 +1,44 @@
-//! Which counter is meant: the same answer in every process and every store.
+//! The numbers of counters, which are the same in every process and every store.
 //!
-//! A counter is a bucket and a key in it. The bucket's number is a hash of the domain, the bucket's
-//! name and the limit; the key is the text that `key.rs` writes. Neither depends on the position
-//! of a rule in its file, on this process or on this machine.
+//! A counter is identified by a [`CounterId`] and a key. The id is a hash of names and of the text
+//! of the limit. It does not depend on the position of a rule in its file, on the process or on
+//! the machine.
 
 use std::hash::Hasher;
 
 use siphasher::sip::SipHasher13;
 
-use crate::Bucket;
+use crate::CounterId;
 
-impl Bucket {
-    /// The bucket of these parts, the same in every process and on every machine; other parts, or the
-    /// same ones cut differently, are another bucket.
+impl CounterId {
+    /// Creates the id of a counter from its names, by hashing them.
+    ///
+    /// The id is the same in every process and on every machine. Different parts, or the same text
+    /// divided differently, have different ids.
     ///
     /// ```
-    /// use tollgate::Bucket;
-    /// assert_eq!(Bucket::of(&["mail", "10/s"]), Bucket::of(&["mail", "10/s"]));
-    /// assert_ne!(Bucket::of(&["mail", "10/s"]), Bucket::of(&["mail1", "0/s"]));
+    /// use tollgate::CounterId;
+    /// let mail = CounterId::from_parts(&["mail", "10/s"]);
+    /// assert_eq!(mail, CounterId::from_parts(&["mail", "10/s"]));
+    /// assert_ne!(mail, CounterId::from_parts(&["mail1", "0/s"]));
     /// ```
-    pub fn of(parts: &[&str]) -> Bucket {
-        Bucket::new(stable_hash(parts))
+    pub fn from_parts(parts: &[&str]) -> CounterId {
+        CounterId::new(stable_hash(parts))
     }
 }
 
-/// A hash that will be the same tomorrow and elsewhere.
-pub(crate) fn stable_hash(parts: &[&str]) -> u64 {
+/// Returns a hash of texts that is the same in every process, on every machine and in every
+/// version.
+///
+/// It is SipHash-1-3 with a key of zero, over the length and the bytes of each part. Counters in
+/// shared stores depend on it.
+///
+/// ```
+/// use tollgate::state::stable_hash;
+/// assert_eq!(stable_hash(&["mail", "ann"]), stable_hash(&["mail", "ann"]));
+/// assert_ne!(stable_hash(&["mail", "ann"]), stable_hash(&["mailann"]));
+/// ```
+pub fn stable_hash(parts: &[&str]) -> u64 {
     let mut hasher = SipHasher13::new();
     for part in parts {
         hasher.write_u64(part.len() as u64);
@@ -39,15 +52,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buckets_are_told_apart_by_their_parts() {
-        assert_eq!(Bucket::of(&["shop", "api"]), Bucket::of(&["shop", "api"]));
-        assert_ne!(Bucket::of(&["shop", "api"]), Bucket::of(&["shopa", "pi"]));
-        assert_ne!(Bucket::of(&["shop", "api"]), Bucket::of(&["shop", "api", ""]));
+    fn ids_of_different_parts_differ() {
+        assert_eq!(
+            CounterId::from_parts(&["shop", "api"]),
+            CounterId::from_parts(&["shop", "api"])
+        );
+        assert_ne!(
+            CounterId::from_parts(&["shop", "api"]),
+            CounterId::from_parts(&["shopa", "pi"])
+        );
+        assert_ne!(
+            CounterId::from_parts(&["shop", "api"]),
+            CounterId::from_parts(&["shop", "api", ""])
+        );
     }
 
-    /// Counters in a shared store outlive this build: the numbers must never change.
+    /// Counters in a shared store outlive this build, so their ids must never change.
     #[test]
-    fn numbers_are_for_ever() {
-        assert_eq!(Bucket::of(&["shop", "api", "10/s"]).number(), 2_184_551_255_513_851_327);
+    fn ids_never_change() {
+        assert_eq!(
+            CounterId::from_parts(&["shop", "api", "10/s"]).number(),
+            2_184_551_255_513_851_327
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Whose counter it is: keys, buckets, and the fingerprints a store may keep of them.
+//! Keys, and the fingerprints that the memory store has of them.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hasher};
@@ -10,11 +10,11 @@ use foldhash::quality::FoldHasher;
 #[cfg(not(shuttle))]
 use foldhash::quality::RandomState;
 
-use crate::Bucket;
+use crate::CounterId;
 
-/// What is limited: a name, a number or an address, borrowed from the caller.
+/// The key of a counter: a name, a number or an address, borrowed from the caller.
 ///
-/// Keys of different kinds never meet: the text `"7"` and the number `7` are two keys.
+/// Keys of different kinds are never equal: the text `"7"` and the number `7` are two keys.
 ///
 /// ```
 /// use tollgate::Key;
@@ -28,7 +28,7 @@ pub enum Key<'a> {
     Bytes(&'a [u8]),
     /// A number.
     Number(u64),
-    /// An address. A caller who wants prefixes masks it first.
+    /// An address. To limit a network prefix, mask the address first.
     Ip(IpAddr),
 }
 
@@ -81,7 +81,7 @@ impl From<IpAddr> for Key<'_> {
     }
 }
 
-/// A key that owns its bytes, for what outlives the call.
+/// A key that owns its bytes, for guards that outlive the call.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum KeyBuf {
     Bytes(Box<[u8]>),
@@ -90,6 +90,7 @@ pub(crate) enum KeyBuf {
 }
 
 impl KeyBuf {
+    /// Borrows the key.
     pub(crate) fn as_key(&self) -> Key<'_> {
         match self {
             KeyBuf::Bytes(bytes) => Key::Bytes(bytes),
@@ -109,57 +110,60 @@ impl From<Key<'_>> for KeyBuf {
     }
 }
 
-/// Turns keys into fingerprints nobody outside can predict.
+/// Computes fingerprints of keys that a client cannot predict.
 ///
-/// The seed is drawn anew for every store, so a client cannot look for keys that collide.
+/// Every store has a random seed, so a client cannot search for keys that collide.
 #[derive(Clone, Debug)]
 #[cfg_attr(not(shuttle), derive(Default))]
 pub(crate) struct Fingerprinter {
-    place: RandomState,
+    home: RandomState,
     tag: RandomState,
 }
 
-/// The model checker must be able to repeat a run.
+/// A fixed seed, since the model checker must be able to repeat a run.
 #[cfg(shuttle)]
 impl Default for Fingerprinter {
     fn default() -> Fingerprinter {
-        Fingerprinter { place: RandomState::with_seed(1), tag: RandomState::with_seed(2) }
+        Fingerprinter { home: RandomState::with_seed(1), tag: RandomState::with_seed(2) }
     }
 }
 
-/// The same for the keys of one bucket, with the bucket's part of the work already done.
+/// Computes the fingerprints of one counter's keys, with the counter already hashed.
 #[derive(Clone)]
-pub(crate) struct BucketHasher {
-    place: FoldHasher<'static>,
+pub(crate) struct CounterHasher {
+    home: FoldHasher<'static>,
     tag: FoldHasher<'static>,
 }
 
-/// 128 bits that stand for a key in a bucket.
+/// 128 bits that stand for a key of a counter.
 pub(crate) type Fingerprint = [u64; 2];
 
 impl Fingerprinter {
-    /// The fingerprint of `key` in `bucket`.
+    /// Returns the fingerprint of `key` in `counter`.
     #[inline]
-    pub(crate) fn of(&self, bucket: Bucket, key: Key<'_>) -> Fingerprint {
-        self.for_bucket(bucket).of(key)
+    pub(crate) fn fingerprint(&self, counter: CounterId, key: Key<'_>) -> Fingerprint {
+        self.hasher(counter).fingerprint(key)
     }
 
+    /// Returns the hasher of the keys of `counter`.
     #[inline]
-    pub(crate) fn for_bucket(&self, bucket: Bucket) -> BucketHasher {
+    pub(crate) fn hasher(&self, counter: CounterId) -> CounterHasher {
         let start = |state: &RandomState| {
             let mut hasher = state.build_hasher();
-            hasher.write_u64(bucket.number());
+            hasher.write_u64(counter.number());
             hasher
         };
-        BucketHasher { place: start(&self.place), tag: start(&self.tag) }
+        CounterHasher { home: start(&self.home), tag: start(&self.tag) }
     }
 }
 
-impl BucketHasher {
-    /// The fingerprint of `key`. Every kind of key ends in a number of its own, so that none can
-    /// pose as another.
+impl CounterHasher {
+    /// Returns the fingerprint of `key`.
+    ///
+    /// The hash of every kind of key ends in a different number, so that keys of different kinds
+    /// cannot be confused.
     #[inline(always)]
-    pub(crate) fn of(&self, key: Key<'_>) -> Fingerprint {
+    pub(crate) fn fingerprint(&self, key: Key<'_>) -> Fingerprint {
         match key {
             Key::Bytes(bytes) => self.both(|hasher| hasher.write(bytes)),
             Key::Number(number) => self.both(|hasher| {
@@ -180,15 +184,15 @@ impl BucketHasher {
 
     #[inline(always)]
     fn both(&self, write: impl Fn(&mut FoldHasher<'static>)) -> Fingerprint {
-        let (mut place, mut tag) = (self.place.clone(), self.tag.clone());
-        write(&mut place);
+        let (mut home, mut tag) = (self.home.clone(), self.tag.clone());
+        write(&mut home);
         write(&mut tag);
-        [place.finish(), tag.finish()]
+        [home.finish(), tag.finish()]
     }
 }
 
-impl fmt::Debug for BucketHasher {
+impl fmt::Debug for CounterHasher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("BucketHasher")
+        f.write_str("CounterHasher")
     }
 }

@@ -1,5 +1,5 @@
-//! A rate limiter you can embed: you say how much may pass, it keeps to that exactly, and tells
-//! whoever is refused when to come back.
+//! An embeddable rate limiter. It enforces limits exactly, and a refused request learns when to
+//! retry.
 //!
 //! ```
 //! use tollgate::{Limit, Limiter};
@@ -13,21 +13,21 @@
 //! ```
 //!
 //! A [`Limiter`] is one budget; clones share it. A [`KeyedLimiter`] is a budget for each user,
-//! address or tenant. Both take one or several limits, *all* of which must allow a request; one
-//! that is refused is charged to none of them. Nothing runs in the background, on any runtime.
+//! address or tenant. Both take one or several limits, *all* of which must allow a request; a
+//! refused request is charged to none of them. Nothing runs in the background, on any runtime.
 //!
 //! # Which limit
 //!
 //! | text | for |
 //! | --- | --- |
-//! | `10/s burst 20` | the usual: a steady rate, and some slack for bursts (a token bucket) |
-//! | `20/s leaky burst 50` | not to refuse but to slow down: bursts are spread out to the rate |
-//! | `100/h fixed`, `1k/month calendar` | quotas people are told: every window counts anew |
-//! | `500/h sliding` | the same without twice the quota around the window's edge; two counters |
-//! | `5/min log` | the same, exact, at the price of remembering every request |
-//! | `100/s warmup 10s` | what cannot take the full rate when cold: caches, connection pools |
+//! | `10/s burst 20` | most uses: a steady rate, and some slack for bursts (a token bucket) |
+//! | `20/s leaky burst 50` | delays instead of refusals: bursts are spread out to the rate |
+//! | `100/h fixed`, `1k/month calendar` | published quotas: every window counts anew |
+//! | `500/h sliding` | quotas that cannot be used twice around the edge of a window; two counters |
+//! | `5/min log` | exact quotas over any window, which store the time of every request |
+//! | `100/s warmup 10s` | services that cannot take the full rate when cold: caches, connection pools |
 //! | `100 concurrent` | requests in flight, however long they take |
-//! | `adaptive 20..500 concurrent` | the same when nobody knows the right number |
+//! | `adaptive 20..500 concurrent` | requests in flight, when the right number is not known |
 //!
 //! [`limit`](mod@limit) lists all of them with their options; each can also be put together in
 //! code, `Limit::per_second(10)?.burst(20)?`.
@@ -41,20 +41,20 @@
 //!
 //! let api = Limiter::keyed(["100/h".parse()?, "500/day".parse()?]);
 //! api.check("ann")?; // one
-//! api.check_n("bob", 80)?; // a dear one: 80 at once, or nothing
+//! api.check_n("bob", 80)?; // an expensive request: 80 at once, or nothing
 //! let denied = api.check_n("bob", 80).unwrap_err();
-//! assert_eq!(denied.index, 0); // the hour is what bob has run out of
-//! assert!(denied.retry_after.is_some()); // `None` if it asked for more than the limit can hold
+//! assert_eq!(denied.index, 0); // bob has exhausted the hourly limit
+//! assert!(denied.retry_after.is_some()); // `None` if the limit can never hold the cost
 //! assert_eq!(api.peek("carol").remaining, 100);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Paying later, waiting, being in flight
+//! # Holds, waits and permits
 //!
-//! [`reserve`](KeyedLimiter::reserve) takes an estimate and returns a [`Hold`], to be settled for
-//! the truth: the rest goes back, an overrun becomes debt. [`wait`](Limiter::wait) and
-//! [`blocking_wait`](Limiter::blocking_wait) take a place in line instead of refusing.
-//! [`acquire`](Limiter::acquire) returns a [`Permit`] to be in flight, given up when dropped.
+//! [`reserve`](KeyedLimiter::reserve) charges an estimate and returns a [`Hold`], to be settled for
+//! the actual cost: the rest is refunded, an overrun becomes debt. [`wait`](Limiter::wait) and
+//! [`blocking_wait`](Limiter::blocking_wait) queue a request instead of refusing it.
+//! [`acquire`](Limiter::acquire) returns a [`Permit`] to be in flight, released when dropped.
 //!
 //! ```
 //! use std::time::Duration;
@@ -82,11 +82,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Changing limits, and testing what depends on time
+//! # Changing limits, and testing with a manual clock
 //!
-//! [`change`](KeyedLimiter::change) replaces the limits while running; a [`Carry`] says what
-//! becomes of what was spent. A [`ManualClock`](testing::ManualClock) moves when told to, so a
-//! test of an hour takes no time.
+//! [`change`](KeyedLimiter::change) replaces the limits at run time; a [`Carry`] sets how charges
+//! carry over. A [`ManualClock`](testing::ManualClock) advances only by call, so a test of an hour
+//! takes no time.
 //!
 //! ```
 //! use std::time::Duration;
@@ -106,90 +106,77 @@
 //!
 //! # Rules
 //!
-//! Where limits depend on who asks for what, [`rules`] say so in YAML: routes, conditions, plans,
-//! exceptions, several limits for one request. (The feature `rules`, on by default.)
-//!
-//! ```
-//! # #[cfg(feature = "rules")] {
-//! use tollgate::{Limiter, Request, Rules};
-//!
-//! let rules: Rules = "
-//! rules:
-//!   - { name: edge, per: ip, limit: 10/s burst 20 }
-//!   - { name: login, route: POST /login, per: ip, limit: [5/min, 20/h sliding] }
-//! ".parse().unwrap(); // or Rules::from_file("tollgate.yaml")
-//! let limiter = Limiter::from_rules(rules);
-//! let decision = limiter.decide(&Request::new("POST", "/login").peer([203, 0, 113, 7].into()));
-//! assert_eq!((decision.allowed, decision.rule()), (true, Some("login")));
-//! # }
-//! ```
+//! The crate `tollgate-rules` chooses limits by the attributes of a request. It reads rules from
+//! YAML: routes, conditions, plans, exceptions, several limits for one request.
 //!
 //! # Time
 //!
-//! A limiter reads the processor's own counter, to the nanosecond; the wall clock is asked once, so
-//! that setting it changes no decision. Where a few milliseconds do not matter,
-//! [`Clock::coarse`] is quicker.
+//! A limiter reads the processor's counter, to the nanosecond. It reads the wall clock only once, so
+//! that setting that changes no decision. Where a few milliseconds do not matter,
+//! [`Clock::coarse`] is faster.
 //!
-//! # What it remembers
+//! # Memory
 //!
-//! A key that has its whole budget again is no different from one never seen, so it is forgotten
-//! for free: memory follows the keys that owe something, not all that ever came.
-//! [`max_keys`](Builder::max_keys) bounds even those: 16 million unless set, about 30 bytes each
-//! under a token bucket, twice that under a window. At the bound the key that owes least gives
-//! way, so nobody buys forgiveness with a flood of new keys.
+//! A key whose budget is full again equals a key that was never seen, so its state is dropped. The
+//! memory in use depends on the keys that owe something, not on all keys that were ever seen.
+//! [`max_keys`](Builder::max_keys) bounds their number: 16 million unless set, about 30 bytes each
+//! under a token bucket, twice that under a window. At the maximum the key that owes least is
+//! evicted, so a client cannot clear its debt with a flood of new keys.
 //!
-//! Keys themselves are not kept, but fingerprints of at least 68 bits. Two keys that share one
-//! share a budget: that any two of ten million live keys do has a probability of 2 in 10 million.
-//! The seed is drawn anew for each store, so nobody can prepare keys that collide.
+//! Instead of keys, the store has fingerprints of at least 68 bits. Two keys with the same one share
+//! a budget: among ten million live keys, the probability of any such pair is 2 in 10 million. Every
+//! store has a random seed, so a client cannot prepare keys that collide.
 //!
-//! # What it does not do
+//! # Non-goals
 //!
-//! State lives in this process and ends with it. Limits across processes come with a [`Store`] that
-//! shares its state; the [`MemoryStore`] here is the one for a single process. Nothing is logged or
-//! measured: a [`Denied`] and a [`Verdict`] say all there is to report. And a key is taken on
-//! trust: who a caller is, is for you to know.
+//! The state of a [`MemoryStore`] ends with its process. Limits across processes need a [`Store`]
+//! that shares its state. The crate neither logs nor measures: a [`Denied`] or a [`Verdict`] has all
+//! there is to report. It does not authenticate callers: the key must come from a trusted source.
+
 mod account;
 mod adaptive;
+mod atomic_meter;
 mod builder;
 mod clock;
 mod counters;
 mod denied;
-mod express;
+mod fast_path;
 mod hold;
 mod identity;
-#[cfg(feature = "rules")]
-mod join;
 mod key;
-mod keyed;
+mod keyed_limiter;
 pub mod limit;
 mod limiter;
 mod limits;
 mod memory;
 mod permit;
 mod reserve;
-#[cfg(feature = "rules")]
-pub mod rules;
 pub mod state;
 mod store;
 mod store_error;
-mod sync;
+#[doc(hidden)]
+pub mod sync;
 pub mod testing;
-mod word;
 
 pub use account::Verdicts;
-pub use builder::{Builder, InProcess, Stored};
-pub use clock::Clock;
-pub use denied::Denied;
-pub use hold::{Hold, Settled};
+pub use builder::{Builder, CustomStore, DefaultStore};
+pub use clock::{Clock, Sleep};
+pub use denied::{Denied, HumanDuration};
+pub use hold::{Hold, SettleOutcome};
 pub use key::Key;
-pub use keyed::KeyedLimiter;
-pub use limit::{Engine, Limit, Quota};
+pub use keyed_limiter::KeyedLimiter;
+pub use limit::{Limit, LimitAlgorithm, LimitSummary};
 pub use limiter::Limiter;
 pub use memory::MemoryStore;
 pub use permit::Permit;
 pub use reserve::Reserve;
-#[cfg(feature = "rules")]
-pub use rules::{Request, Rules};
-pub use store::{Action, Bucket, Call, Check, Consistency, Former, Note, Notes, Store};
+pub use store::{
+    Action, Check, Consistency, CounterId, PreviousLimit, SharedText, SharedTexts, Store, StoreCall,
+};
 pub use store_error::{StoreError, StoreErrorKind};
-pub use tollgate_core::{Carry, Retry, Span, Standing, Time, Verdict};
+pub use tollgate_core::{Carry, Judgement, Retry, Span, Time, Verdict};
+
+/// The examples of the README, run as doctests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeExamples;

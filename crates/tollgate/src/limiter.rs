@@ -1,4 +1,4 @@
-//! The limiter without keys: one budget for whoever asks.
+//! The limiter without keys: one budget for all requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,16 +6,15 @@ use std::time::Duration;
 use smallvec::SmallVec;
 use tollgate_core::{Carry, Span, Time, Verdict};
 
-use crate::account::{self, Account, Accounts, State};
+use crate::account::{self, Account, Slots, State};
+use crate::atomic_meter::AtomicMeter;
 use crate::counters::{self, Counters, OwnedCounters, new_lease};
-use crate::denied::answer;
-use crate::hold::DEFAULT_HOLD;
+use crate::denied::combine;
 use crate::store::Action;
 use crate::sync::{Mutex, MutexGuard};
-use crate::word::Word;
-use crate::{Builder, Clock, Denied, Hold, KeyedLimiter, Limit, Permit};
+use crate::{Builder, Clock, Denied, Hold, KeyedLimiter, Limit, Permit, Verdicts};
 
-/// One budget, shared by all clones.
+/// A limiter with one budget, which all clones share.
 ///
 /// ```
 /// use tollgate::{Limit, Limiter};
@@ -27,25 +26,27 @@ use crate::{Builder, Clock, Denied, Hold, KeyedLimiter, Limit, Permit};
 /// # Ok::<(), tollgate::limit::ParseLimitError>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Limiter(Arc<Shared>);
+pub struct Limiter(Arc<LimiterState>);
 
+/// The state that all clones of a limiter share.
 #[derive(Debug)]
-struct Shared {
+struct LimiterState {
     clock: Clock,
-    /// A single plain meter is one atomic word.
-    word: Option<Word>,
-    books: Mutex<Books>,
+    /// The state, while the limiter is a single plain meter.
+    meter: Option<AtomicMeter>,
+    /// The states of all other limiters.
+    states: Mutex<LimitStates>,
 }
 
-/// Limits and their states, for everything that is not one plain meter.
+/// The limits of a limiter and their states.
 #[derive(Debug)]
-struct Books {
+struct LimitStates {
     limits: SmallVec<[Limit; 2]>,
     states: SmallVec<[State; 2]>,
 }
 
 impl Limiter {
-    /// A limiter with one limit.
+    /// Creates a limiter with one limit.
     ///
     /// ```
     /// use tollgate::{Limit, Limiter};
@@ -59,7 +60,7 @@ impl Limiter {
         Builder::default().limit(limit).build()
     }
 
-    /// A limiter with a budget for each key, under one or several limits that all must allow.
+    /// Creates a limiter with a budget for each key, under limits that must all allow a request.
     ///
     /// ```
     /// use tollgate::Limiter;
@@ -71,23 +72,7 @@ impl Limiter {
         Builder::default().limits(limits).build_keyed()
     }
 
-    /// A limiter that decides requests by rules.
-    ///
-    /// ```no_run
-    /// use tollgate::{Limiter, Request, Rules};
-    /// let limiter = Limiter::from_rules(Rules::from_file("tollgate.yaml")?);
-    /// let request = Request::new("POST", "/login").peer("203.0.113.7".parse()?);
-    /// if !limiter.decide(&request).allowed {
-    ///     println!("no");
-    /// }
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[cfg(feature = "rules")]
-    pub fn from_rules(rules: crate::Rules) -> crate::rules::RuleLimiter {
-        Builder::default().build_rules(rules)
-    }
-
-    /// A limiter with a clock, a store or bounds of your choice.
+    /// Returns a builder, to set several limits, the clock, the store or the number of keys.
     ///
     /// ```
     /// use tollgate::{Limiter, testing::ManualClock};
@@ -103,20 +88,22 @@ impl Limiter {
         Builder::default()
     }
 
+    /// Creates a limiter with any number of limits.
     pub(crate) fn with(limits: SmallVec<[Limit; 2]>, clock: Clock) -> Limiter {
         let now = clock.now();
-        let word = match &limits[..] {
-            [limit] => Word::new(limit, now),
+        let meter = match &limits[..] {
+            [limit] => AtomicMeter::new(limit, now),
             _ => None,
         };
         let states = limits.iter().map(|limit| State::fresh(limit, now)).collect();
-        Limiter(Arc::new(Shared { clock, word, books: Mutex::new(Books { limits, states }) }))
+        let states = Mutex::new(LimitStates { limits, states });
+        Limiter(Arc::new(LimiterState { clock, meter, states }))
     }
 
-    /// Takes one, or says when to come back.
+    /// Charges one, or returns when to retry.
     ///
-    /// A limit on concurrency wants [`acquire`](Limiter::acquire) instead: a place that `check` takes
-    /// is given up only when its lease runs out.
+    /// For a concurrency limit, call [`acquire`](Limiter::acquire) instead: a permit that `check`
+    /// takes is released only when its lease expires.
     ///
     /// ```
     /// use tollgate::{Limit, Limiter};
@@ -130,40 +117,41 @@ impl Limiter {
         self.check_n(1)
     }
 
-    /// Takes `cost` at once, or nothing.
+    /// Charges `cost`, or nothing.
     ///
     /// ```
     /// use tollgate::{Limit, Limiter};
     /// let limiter = Limiter::new("10/h".parse::<Limit>()?);
     /// assert!(limiter.check_n(8).is_ok());
-    /// assert!(limiter.check_n(8).is_err()); // takes nothing
+    /// assert!(limiter.check_n(8).is_err()); // charges nothing
     /// assert!(limiter.check_n(2).is_ok());
     /// # Ok::<(), tollgate::limit::ParseLimitError>(())
     /// ```
     #[inline]
     pub fn check_n(&self, cost: u64) -> Result<(), Denied> {
-        if let Some(word) = &self.0.word
-            && let Some(answer) = word.take(self.0.clock.now(), cost)
+        if let Some(meter) = &self.0.meter
+            && let Some(result) = meter.take(self.0.clock.now(), cost)
         {
-            return answer;
+            return result;
         }
         self.run(Action::Take { max_wait: Span::ZERO }, cost, new_lease()).map(drop)
     }
 
-    /// How things stand, with nothing spent. Of several limits, the one closest to its end.
+    /// Returns the state of the limiter, and charges nothing. Of several limits, the tightest
+    /// counts.
     ///
     /// ```
     /// use tollgate::Limiter;
     /// let limiter = Limiter::builder().limits(["10/h".parse()?, "50/day".parse()?]).build();
-    /// let standing = limiter.peek();
-    /// assert_eq!((standing.limit, standing.remaining), (10, 10));
+    /// let verdict = limiter.peek();
+    /// assert_eq!((verdict.limit, verdict.remaining), (10, 10));
     /// # Ok::<(), tollgate::limit::ParseLimitError>(())
     /// ```
     pub fn peek(&self) -> Verdict {
         self.adjust(Action::Peek, 0, 0)
     }
 
-    /// Takes `amount` until its true cost is known.
+    /// Charges `amount` until the actual cost is known.
     ///
     /// ```
     /// use tollgate::{Limit, Limiter};
@@ -177,16 +165,18 @@ impl Limiter {
     pub fn reserve(&self, amount: u64) -> Result<Hold, Denied> {
         let lease = new_lease();
         self.run(Action::Take { max_wait: Span::ZERO }, amount, lease)?;
-        Ok(Hold::new(OwnedCounters::Direct(self.clone()), amount, lease, DEFAULT_HOLD))
+        Ok(Hold::new(OwnedCounters::Direct(self.clone()), amount, lease, Hold::DEFAULT_EXPIRY))
     }
 
-    /// Gives `amount` back, never above full.
+    /// Refunds `amount`, never above full.
     pub fn refund(&self, amount: u64) -> Verdict {
         self.adjust(Action::Refund, amount, 0)
     }
 
-    /// Waits for one. Requests go on in the order they began to wait. A future that is dropped
-    /// gives its place in line back.
+    /// Waits until one is charged.
+    ///
+    /// Requests proceed in the order in which they began to wait. Dropping the future returns its
+    /// queue position.
     ///
     /// ```
     /// # use tollgate::Limiter;
@@ -196,17 +186,17 @@ impl Limiter {
     /// }
     /// ```
     pub async fn wait(&self) {
-        // Every limit lets a single one pass at some time.
+        // Every limit allows a cost of one at some time.
         let _ = self.wait_n(1).await;
     }
 
-    /// Waits for `cost`; an error means that it can never pass.
+    /// Waits until `cost` is charged; an error means that the limits can never allow it.
     ///
     /// ```
     /// use tollgate::{Limit, Limiter};
     /// let limiter = Limiter::new("10/h".parse::<Limit>()?);
     /// assert!(ready(limiter.wait_n(10)).is_ok()); // at once
-    /// assert!(ready(limiter.wait_n(11)).is_err()); // eleven never fit
+    /// assert!(ready(limiter.wait_n(11)).is_err()); // the limit never holds eleven
     /// # fn ready<T>(future: impl Future<Output = T>) -> T {
     /// #     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     /// #     match std::pin::pin!(future).poll(&mut context) {
@@ -220,8 +210,9 @@ impl Limiter {
         counters::wait(self, cost, Time::MAX).await
     }
 
-    /// Waits for one if that takes no longer than `timeout`; otherwise refuses at once and
-    /// charges nothing.
+    /// Waits up to `timeout` until one is charged.
+    ///
+    /// A longer wait is refused at once, and nothing is charged.
     ///
     /// ```
     /// use std::time::Duration;
@@ -242,7 +233,7 @@ impl Limiter {
         counters::wait(self, 1, self.clock().now() + timeout.into()).await
     }
 
-    /// [`wait`](Limiter::wait) for threads.
+    /// Blocks the thread until one is charged.
     ///
     /// ```
     /// use tollgate::{Limit, Limiter};
@@ -256,7 +247,7 @@ impl Limiter {
         let _ = counters::blocking_wait(self, 1, Time::MAX);
     }
 
-    /// [`wait_timeout`](Limiter::wait_timeout) for threads.
+    /// Blocks the thread up to `timeout` until one is charged; refuses a longer wait at once.
     ///
     /// ```
     /// use std::time::Duration;
@@ -270,8 +261,7 @@ impl Limiter {
         counters::blocking_wait(self, 1, self.clock().now() + timeout.into())
     }
 
-    /// Takes a place among those in flight, for limits on concurrency. Limits on rates beside
-    /// it are charged one.
+    /// Takes a permit of the concurrency limits, and charges one to the other limits.
     ///
     /// ```
     /// use tollgate::{Limit, Limiter};
@@ -288,7 +278,7 @@ impl Limiter {
         Ok(Permit::new(OwnedCounters::Direct(self.clone()), lease))
     }
 
-    /// Forgets what was spent.
+    /// Resets the limiter, so that its budget is full.
     ///
     /// ```
     /// use tollgate::{Limit, Limiter};
@@ -302,8 +292,9 @@ impl Limiter {
         self.adjust(Action::Reset, 0, 0);
     }
 
-    /// Replaces the limits while running; `carry` says what becomes of what is left. Limits are
-    /// matched by position.
+    /// Replaces the limits; `carry` sets what becomes of the budget that is left.
+    ///
+    /// Limits are matched by position.
     ///
     /// ```
     /// use tollgate::{Carry, Limit, Limiter};
@@ -315,10 +306,10 @@ impl Limiter {
     /// ```
     pub fn change(&self, limits: impl IntoIterator<Item = Limit>, carry: Carry) {
         let limits: SmallVec<[Limit; 2]> = limits.into_iter().collect();
-        let mut books = self.books();
+        let mut current = self.states();
         let now = self.0.clock.now();
         let states = limits.iter().enumerate().map(|(i, limit)| {
-            let old = books.limits.get(i).zip(books.states.get(i));
+            let old = current.limits.get(i).zip(current.states.get(i));
             old.map_or_else(
                 || State::fresh(limit, now),
                 |(old, state)| {
@@ -329,16 +320,16 @@ impl Limiter {
             )
         });
         let states = states.collect();
-        *books = Books { limits, states };
+        *current = LimitStates { limits, states };
     }
 
-    /// The books, brought up to date: from now on they hold what the word held.
-    fn books(&self) -> MutexGuard<'_, Books> {
-        let mut books = self.0.books.lock();
-        if let Some(state) = self.0.word.as_ref().and_then(Word::retire) {
-            books.states[0] = State::Meter(state);
+    /// Locks the states. The atomic meter is retired, and its state moves here.
+    fn states(&self) -> MutexGuard<'_, LimitStates> {
+        let mut current = self.0.states.lock();
+        if let Some(state) = self.0.meter.as_ref().and_then(AtomicMeter::retire) {
+            current.states[0] = State::Meter(state);
         }
-        books
+        current
     }
 }
 
@@ -349,20 +340,45 @@ impl Counters for Limiter {
 
     fn run(&self, action: Action, cost: u64, lease: u64) -> Result<Verdict, Denied> {
         let now = self.0.clock.now();
-        if let Some(word) = &self.0.word
-            && let Some(answer) = word.run(action, cost, now)
+        if let Some(meter) = &self.0.meter
+            && let Some(result) = meter.run(action, cost, now)
         {
-            return answer;
+            return result;
         }
-        let mut books = self.0.books.lock();
-        let Books { limits, states } = &mut *books;
-        let mut accounts: Accounts<'_> = limits
-            .iter()
-            .zip(states.drain(..))
-            .map(|(limit, state)| Account { lease, ..Account::new(limit, state, cost) })
-            .collect();
-        let verdicts = account::run(action, &mut accounts, now);
-        states.extend(accounts.into_iter().map(|account| account.state));
-        answer(action, &verdicts, limits)
+        let mut current = self.0.states.lock();
+        let LimitStates { limits, states } = &mut *current;
+        let mut slots = LimiterSlots { limits, states, cost, lease };
+        let mut verdicts = Verdicts::new();
+        let done = account::run_on(&mut slots, action, now, &mut verdicts);
+        done.expect("a limiter without keys is never full");
+        combine(action, &verdicts, limits)
+    }
+}
+
+/// The states of a limiter without keys, which are never dropped.
+struct LimiterSlots<'a> {
+    limits: &'a [Limit],
+    states: &'a mut [State],
+    cost: u64,
+    lease: u64,
+}
+
+impl<'a> Slots<'a> for LimiterSlots<'a> {
+    fn len(&self) -> usize {
+        self.limits.len()
+    }
+
+    fn open(&mut self, i: usize, _now: Time) -> Account<'a> {
+        let state = std::mem::replace(&mut self.states[i], State::Nothing);
+        Account { lease: self.lease, ..Account::new(&self.limits[i], state, self.cost) }
+    }
+
+    fn close(&mut self, i: usize, account: &mut Account<'a>, _verdict: &Verdict, _now: Time) {
+        self.states[i] = std::mem::replace(&mut account.state, State::Nothing);
+    }
+
+    fn clear(&mut self, i: usize, account: &mut Account<'a>) {
+        // After a reset, the account has a fresh state.
+        self.states[i] = std::mem::replace(&mut account.state, State::Nothing);
     }
 }

@@ -1,74 +1,81 @@
-//! The limits of a keyed limiter, and what they replaced.
+//! The limits of a keyed limiter, and the limits they have replaced.
 
 use smallvec::SmallVec;
 use tollgate_core::{Carry, Time};
 
-use crate::store::{Bucket, Check, Former};
+use crate::store::{Check, CounterId, PreviousLimit};
 use crate::{Key, Limit};
 
-/// How many changes back a key that was not seen since is still found.
-const MAX_FORMER: usize = 4;
+/// The number of changes after which a key that was not seen meanwhile is no longer found.
+const MAX_PREVIOUS: usize = 4;
 
-/// Limits in force. Each has a bucket of its own, new with every change, so that counters of
-/// the old limits are never mistaken for those of the new.
+/// The active limits of a limiter.
+///
+/// Every change gives each limit a new [`CounterId`], so that counters of replaced limits are never
+/// mistaken for current ones.
 #[derive(Clone, Debug)]
 pub(crate) struct Limits {
     family: Family,
     /// How often the limits were changed.
     generation: u64,
     limits: SmallVec<[Limit; 2]>,
-    buckets: SmallVec<[Bucket; 2]>,
-    formers: SmallVec<[Option<Former>; 2]>,
+    counter_ids: SmallVec<[CounterId; 2]>,
+    previous_limits: SmallVec<[Option<PreviousLimit>; 2]>,
 }
 
-/// Which limiter the counters belong to.
+/// The limiter that counters belong to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Family {
-    /// One of this process, by its number.
+    /// A limiter of this process, by its number.
     Numbered(u64),
-    /// One that several processes know by a name.
+    /// A limiter that several processes know by its name.
     Named(Box<str>),
 }
 
 impl Family {
-    /// The buckets of some limits: 32 bits of a number, 24 of the change and 8 of the position; or
-    /// what every process makes of a name and a limit.
-    fn buckets(&self, generation: u64, limits: &[Limit]) -> SmallVec<[Bucket; 2]> {
-        let bucket = |(index, limit): (usize, &Limit)| match self {
+    /// Returns the counter ids of `limits`.
+    ///
+    /// An id is 32 bits of the limiter's number, 24 of the generation and 8 of the position; or a
+    /// hash of the limiter's name and the limit, which is the same in every process.
+    fn counter_ids(&self, generation: u64, limits: &[Limit]) -> SmallVec<[CounterId; 2]> {
+        let counter = |(index, limit): (usize, &Limit)| match self {
             Family::Numbered(number) => {
                 let generation = (generation & 0xff_ffff) << 8;
-                Bucket::new(number << 32 | generation | (index as u64 & 0xff))
+                CounterId::new(number << 32 | generation | (index as u64 & 0xff))
             }
             Family::Named(name) => {
-                Bucket::of(&["limiter", name, &index.to_string(), &limit.to_string()])
+                CounterId::from_parts(&["limiter", name, &index.to_string(), &limit.to_string()])
             }
         };
-        limits.iter().enumerate().map(bucket).collect()
+        limits.iter().enumerate().map(counter).collect()
     }
 }
 
 impl Limits {
+    /// Creates the first limits of a limiter.
     pub(crate) fn new(family: Family, limits: SmallVec<[Limit; 2]>) -> Limits {
-        let formers = limits.iter().map(|_| None).collect();
-        let buckets = family.buckets(0, &limits);
-        Limits { family, generation: 0, limits, buckets, formers }
+        let previous_limits = limits.iter().map(|_| None).collect();
+        let counter_ids = family.counter_ids(0, &limits);
+        Limits { family, generation: 0, limits, counter_ids, previous_limits }
     }
 
-    /// Whether these are the same limits of the same limiter.
+    /// Returns whether these are the same limits of the same limiter.
     pub(crate) fn is_same(&self, other: &Limits) -> bool {
         (&self.family, self.generation) == (&other.family, other.generation)
     }
 
+    /// Returns the limits in order.
     #[inline]
     pub(crate) fn all(&self) -> &[Limit] {
         &self.limits
     }
 
-    /// A bucket number no other limiter, change or position has.
-    pub(crate) fn bucket(&self, index: usize) -> Bucket {
-        self.buckets[index]
+    /// Returns the counter id of a limit, which no other limiter, generation or position has.
+    pub(crate) fn counter(&self, index: usize) -> CounterId {
+        self.counter_ids[index]
     }
 
+    /// Returns the checks of a request, one for each limit.
     #[inline]
     pub(crate) fn checks<'a>(
         &'a self,
@@ -77,42 +84,44 @@ impl Limits {
         lease: u64,
     ) -> SmallVec<[Check<'a>; 2]> {
         let mut checks = SmallVec::new();
-        for (i, (limit, former)) in self.limits.iter().zip(&self.formers).enumerate() {
-            let check = Check::new(self.buckets[i], key, limit, cost);
-            checks.push(Check { lease, former: former.as_ref(), ..check });
+        for (i, (limit, previous)) in self.limits.iter().zip(&self.previous_limits).enumerate() {
+            let check = Check::new(self.counter_ids[i], key, limit, cost);
+            checks.push(Check { lease, previous: previous.as_ref(), ..check });
         }
         checks
     }
 
-    /// The limits that come after these.
+    /// Returns the limits that replace these at `now`.
     pub(crate) fn changed(&self, limits: SmallVec<[Limit; 2]>, carry: Carry, now: Time) -> Limits {
-        let former = |i: usize| {
+        let previous = |i: usize| {
             let limit = self.limits.get(i)?.clone();
-            let older = self.formers[i].clone().and_then(|older| older.still_of_use(now, 1));
-            let former = older.map(Box::new);
-            Some(Former { bucket: self.bucket(i), limit, carry, until: now, former })
+            let older = self.previous_limits[i].clone().and_then(|older| older.pruned(now, 1));
+            let previous = older.map(Box::new);
+            Some(PreviousLimit { counter: self.counter(i), limit, carry, until: now, previous })
         };
         let (family, generation) = (self.family.clone(), self.generation + 1);
-        let formers = (0..limits.len()).map(former).collect();
-        let buckets = family.buckets(generation, &limits);
-        Limits { family, generation, limits, buckets, formers }
+        let previous_limits = (0..limits.len()).map(previous).collect();
+        let counter_ids = family.counter_ids(generation, &limits);
+        Limits { family, generation, limits, counter_ids, previous_limits }
     }
 }
 
-impl Former {
-    /// Whether any key may still owe something under the limit that was replaced (unless a
-    /// settlement ran deep into debt).
-    pub(crate) fn is_of_use(&self, now: Time) -> bool {
+impl PreviousLimit {
+    /// Returns whether a key may still owe something under this limit at `now`.
+    ///
+    /// It is irrelevant after twice the time in which the limit fills; a deeper debt is forgiven.
+    pub fn is_relevant(&self, now: Time) -> bool {
         self.until + self.limit.fill_time().times(2) >= now
     }
 
-    /// The chain from here on, without those of no use and those too many changes back; `depth`
-    /// is how many changes back this one is.
-    pub(crate) fn still_of_use(self, now: Time, depth: usize) -> Option<Former> {
-        if depth >= MAX_FORMER || !self.is_of_use(now) {
+    /// Drops the limits of this chain that are no longer relevant or too many changes back.
+    ///
+    /// `depth` is the number of changes between the active limit and this one.
+    pub fn pruned(self, now: Time, depth: usize) -> Option<PreviousLimit> {
+        if depth >= MAX_PREVIOUS || !self.is_relevant(now) {
             return None;
         }
-        let older = self.former.and_then(|older| older.still_of_use(now, depth + 1));
-        Some(Former { former: older.map(Box::new), ..self })
+        let older = self.previous.and_then(|older| older.pruned(now, depth + 1));
+        Some(PreviousLimit { previous: older.map(Box::new), ..self })
     }
 }

@@ -1,14 +1,14 @@
-//! A place among those in flight, given up when it is dropped.
+//! Permits of concurrency limits.
 
 use tollgate_core::Time;
 
 use crate::counters::{Counters, OwnedCounters};
 use crate::store::Action;
 
-/// Permission to be in flight. Dropping it makes room for the next.
+/// A permit to be in flight under a concurrency limit, released when it is dropped.
 ///
-/// A permit whose owner vanishes without dropping it runs out with its lease (60 s unless the
-/// limit says otherwise).
+/// A permit that is never dropped expires with its lease, which is 60 s unless the limit sets
+/// another.
 ///
 /// ```
 /// use tollgate::{Limit, Limiter};
@@ -30,18 +30,21 @@ pub struct Permit {
 }
 
 impl Permit {
+    /// Creates a permit that was just taken.
     pub(crate) fn new(counters: OwnedCounters, lease: u64) -> Permit {
         let since = counters.clock().now();
         Permit { counters, lease, since, failed: false }
     }
 
-    /// Ends it, saying that what it protects dropped the work: an adaptive limit comes down.
+    /// Releases the permit and reports that the protected service has dropped the request.
+    ///
+    /// An adaptive limit is lowered.
     ///
     /// ```
     /// use tollgate::{Limit, Limiter};
     /// let limiter = Limiter::new("adaptive 10..100 concurrent".parse::<Limit>()?);
     /// let permit = limiter.acquire()?;
-    /// permit.failed(); // it answered 503
+    /// permit.failed(); // the service has responded with 503
     /// assert!(limiter.acquire().is_ok());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

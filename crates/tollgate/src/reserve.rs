@@ -1,56 +1,57 @@
-//! What must be left for a request to pass.
+//! Reserves: what a request must leave of a limit.
 
-/// What must be left once a request is charged, for it to pass: kept for others, who ask for less to
-/// be left or for nothing.
+/// The amount that must be left of a limit after a request is charged.
+///
+/// It is reserved for requests with a smaller reserve or none.
 ///
 /// ```
-/// use tollgate::{Bucket, Check, Limit, MemoryStore, Reserve};
+/// use tollgate::{CounterId, Check, Limit, MemoryStore, Reserve};
 /// let (store, limit): (_, Limit) = (MemoryStore::new(), "10/h".parse()?);
-/// let check = Check::new(Bucket::new(0), "all", &limit, 1);
+/// let check = Check::new(CounterId::new(0), "all", &limit, 1);
 /// let batch = Check { reserve: Reserve::Percent(20), ..check };
-/// assert!((0..8).all(|_| store.decide_one(&batch).allowed));
-/// assert!(!store.decide_one(&batch).allowed); // two are kept
-/// assert!(store.decide_one(&check).allowed);
+/// assert!((0..8).all(|_| store.decide_one_now(&batch).allowed));
+/// assert!(!store.decide_one_now(&batch).allowed); // two are reserved
+/// assert!(store.decide_one_now(&check).allowed);
 /// # Ok::<(), tollgate::limit::ParseLimitError>(())
 /// ```
 ///
-/// Judging is as if the request cost that much more; what is charged is its cost alone. Of a limit on
-/// concurrency that many places stay free. An allowed verdict reports how the limit stands; a refused
-/// one when the request would pass and leave its reserve. Who has to leave something has no line to
-/// wait in: it passes now, or not.
+/// A request is judged as if it cost that much more, and charged its cost alone. Of a concurrency
+/// limit, that many permits stay free. An allowed verdict reports the state of the limit; a refused
+/// one reports when the request would pass and leave its reserve. A request with a reserve is never
+/// queued: it passes at once, or is refused.
 ///
-/// No more is asked to be left than a full limit has beside the request, so that a request which the
-/// limit can hold passes at the latest when nothing is spent. A limit that has nothing to keep (one
-/// that warms up, or holds a single token) therefore keeps nothing.
+/// The reserve is at most what a full limit has left beside the request, so that a request which the
+/// limit can hold passes at the latest when the limit is full. A limit with nothing to spare (one
+/// that warms up, or holds a single token) therefore has no reserve.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reserve {
-    /// Nothing: it may use everything.
+    /// No reserve: the request may use everything.
     #[default]
     None,
-    /// So much.
+    /// A fixed amount.
     Amount(u64),
-    /// A share of what the limit holds, as it is now: that of an adaptive limit moves with it. Rounded
-    /// up, so that a share of a small limit is not nothing.
+    /// A percentage of what the limit holds, rounded up.
+    ///
+    /// The reserve of an adaptive limit follows its current level.
     Percent(u8),
 }
 
 impl Reserve {
-    /// Whether nothing has to be left.
+    /// Returns whether there is no reserve.
     #[inline]
     pub fn is_none(self) -> bool {
         self == Reserve::None
     }
 
-    /// The part of it that one of so many nodes leaves, each of its part of the limit.
-    #[cfg(feature = "rules")]
-    pub(crate) fn shared_by(self, nodes: u64) -> Reserve {
+    /// Returns the reserve of one of `nodes` that share the limit equally.
+    pub fn shared_by(self, nodes: u64) -> Reserve {
         match self {
             Reserve::Amount(amount) => Reserve::Amount(amount.div_ceil(nodes.max(1))),
             other => other,
         }
     }
 
-    /// How much that is of a limit that holds `capacity`.
+    /// Returns the amount to reserve of a limit that holds `capacity`.
     ///
     /// ```
     /// use tollgate::Reserve;
@@ -63,7 +64,7 @@ impl Reserve {
             Reserve::Amount(amount) => amount,
             Reserve::Percent(percent) => {
                 let share = u128::from(capacity) * u128::from(percent.min(100));
-                // No more than the capacity.
+                // The share is at most the capacity, so the cast is lossless.
                 share.div_ceil(100) as u64
             }
         }

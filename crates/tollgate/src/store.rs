@@ -1,9 +1,8 @@
-//! What a store is: the place where states live and requests are decided.
+//! The [`Store`] trait, and the calls that a store runs.
 //!
-//! A [`Call`] is data: an action and the checks it is about. Any store can run it where its
-//! states are, be that a table in this process, a script in Redis or another node, and every
-//! store must answer the same (see [`testing::conformance`](crate::testing::conformance)). The
-//! store owns the clock.
+//! A [`StoreCall`] is data: an action and its checks. A store runs it where its states are: in a
+//! table of this process, in a Redis function or on another node. All stores return the same
+//! verdicts (see [`testing::conformance`](crate::testing::conformance)). The store owns the clock.
 
 use std::future::Future;
 
@@ -12,65 +11,66 @@ use tollgate_core::{Carry, Span, Time};
 use crate::limit::Limit;
 use crate::{Key, Reserve, StoreError, Verdicts};
 
-/// Which family of counters a key is looked up in: the same key in two buckets is two counters.
+/// Identifies a family of counters; a key has a separate counter in each family.
 ///
 /// ```
-/// use tollgate::Bucket;
-/// assert_ne!(Bucket::new(0), Bucket::new(1));
+/// use tollgate::CounterId;
+/// assert_ne!(CounterId::new(0), CounterId::new(1));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Bucket(u64);
+pub struct CounterId(u64);
 
-impl Bucket {
-    /// The bucket with that number.
-    pub const fn new(number: u64) -> Bucket {
-        Bucket(number)
+impl CounterId {
+    /// Creates the id of that number.
+    pub const fn new(number: u64) -> CounterId {
+        CounterId(number)
     }
 
-    /// Its number.
+    /// Returns the number.
     pub const fn number(self) -> u64 {
         self.0
     }
 }
 
-/// How closely nodes that share a store keep a limit.
+/// How strictly nodes that share a store enforce a limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Consistency {
     /// Every decision is made at the store.
     #[default]
     Strict,
-    /// Chunks are taken from the store and spent locally: never over, sometimes under.
+    /// Nodes take chunks from the store and spend them locally: never over the limit, sometimes
+    /// under.
     Leased,
-    /// Local decisions, reconciled at intervals.
+    /// Nodes decide locally and synchronize their counts at intervals.
     Synced,
 }
 
-/// One limit on one key, and what is asked of it.
+/// One limit applied to one key at one cost.
 ///
 /// ```
-/// use tollgate::{Bucket, Check, Limit};
+/// use tollgate::{CounterId, Check, Limit};
 /// let limit: Limit = "10/s".parse()?;
-/// let check = Check::new(Bucket::new(0), "ann", &limit, 3);
+/// let check = Check::new(CounterId::new(0), "ann", &limit, 3);
 /// assert_eq!((check.cost, check.lease), (3, 0));
 /// # Ok::<(), tollgate::limit::ParseLimitError>(())
 /// ```
 ///
-/// A call may ask one limit for a place in line and another to let it pass at once: the wait
-/// each check accepts is the shorter of its own [`patience`](Check::patience) and the call's.
+/// A call may wait for one of its limits and not for another: the longest wait that a check
+/// accepts is the shorter of its [`patience`](Check::patience) and the call's `max_wait`.
 ///
 /// ```
-/// use tollgate::{Action, Bucket, Call, Check, Limit, MemoryStore, Span, Store};
+/// use tollgate::{Action, CounterId, StoreCall, Check, Limit, MemoryStore, Span, Store};
 /// let store = MemoryStore::new();
 /// let (pace, quota): (Limit, Limit) = ("1/s".parse()?, "2/day".parse()?);
 /// let checks = [
-///     Check::new(Bucket::new(0), "ann", &pace, 1),
-///     Check { patience: Span::ZERO, ..Check::new(Bucket::new(1), "ann", &quota, 1) },
+///     Check::new(CounterId::new(0), "ann", &pace, 1),
+///     Check { patience: Span::ZERO, ..Check::new(CounterId::new(1), "ann", &quota, 1) },
 /// ];
-/// let call = Call { action: Action::Take { max_wait: Span::from_secs(86_400) }, checks: &checks };
+/// let call = StoreCall { action: Action::Take { max_wait: Span::from_secs(86_400) }, checks: &checks };
 /// let mut allowed = || ready(store.run(call)).map(|verdicts| [0, 1].map(|i| verdicts[i].allowed));
 /// assert_eq!(allowed()?, [true, true]);
 /// assert_eq!(allowed()?, [true, true]); // a second from now
-/// assert_eq!(allowed()?, [true, false]); // nobody is to wait until tomorrow
+/// assert_eq!(allowed()?, [true, false]); // the quota would be a day's wait
 /// # fn ready<T>(future: impl Future<Output = T>) -> T {
 /// #     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
 /// #     match std::pin::pin!(future).poll(&mut context) {
@@ -83,40 +83,47 @@ pub enum Consistency {
 #[derive(Clone, Copy, Debug)]
 pub struct Check<'a> {
     /// The family of counters.
-    pub bucket: Bucket,
-    /// Whose counter.
+    pub counter: CounterId,
+    /// The key of the counter.
     pub key: Key<'a>,
-    /// The limit it must keep.
+    /// The limit.
     pub limit: &'a Limit,
-    /// How much is asked for.
+    /// The amount to charge.
     pub cost: u64,
-    /// Names the holder where the limit is on concurrency; unique among all holders.
+    /// Identifies the permit under a concurrency limit; unique among all permits.
     pub lease: u64,
-    /// The furthest place in line this check may take, whatever its call accepts for the others.
+    /// The longest wait that this check accepts, if that is shorter than the wait of its call.
     pub patience: Span,
-    /// What must be left for it to pass: nothing, for most.
+    /// The amount that must be left after the charge; none for most checks.
     pub reserve: Reserve,
-    /// Where the counter was kept before the limit was changed, if it may still be there.
-    pub former: Option<&'a Former>,
-    /// How closely nodes that share the counter must agree. A store of one node is always strict.
+    /// The limit that this one has replaced, if the key may still have a counter under it.
+    pub previous: Option<&'a PreviousLimit>,
+    /// How strictly nodes that share the counter enforce it. A store of one node is always strict.
     pub consistency: Consistency,
-    /// Whether a store that keeps the counters of a key together keeps this one apart: for limits
-    /// that come and go, so that what is kept of a key has a bound.
+    /// Whether the counter is stored apart from the other counters of its key.
+    ///
+    /// A store may group the counters of a key. Limits that come and go, such as inline limits,
+    /// stay out of the group, so that its size has a bound.
     pub apart: bool,
 }
 
 impl<'a> Check<'a> {
-    /// A check of `cost` on a key's counter.
-    pub fn new(bucket: Bucket, key: impl Into<Key<'a>>, limit: &'a Limit, cost: u64) -> Check<'a> {
+    /// Creates a check of `cost` on a key's counter.
+    pub fn new(
+        counter: CounterId,
+        key: impl Into<Key<'a>>,
+        limit: &'a Limit,
+        cost: u64,
+    ) -> Check<'a> {
         Check {
-            bucket,
+            counter,
             key: key.into(),
             limit,
             cost,
             lease: 0,
             patience: Span::MAX,
             reserve: Reserve::None,
-            former: None,
+            previous: None,
             consistency: Consistency::Strict,
             apart: false,
         }
@@ -124,61 +131,61 @@ impl<'a> Check<'a> {
 }
 
 impl Check<'_> {
-    /// Whether this and another check are about the same counter.
+    /// Returns whether this and another check have the same counter.
     ///
     /// ```
-    /// use tollgate::{Bucket, Check, Limit};
+    /// use tollgate::{CounterId, Check, Limit};
     /// let limit: Limit = "10/s".parse()?;
-    /// let check = |bucket, cost| Check::new(Bucket::new(bucket), "ann", &limit, cost);
-    /// assert!(check(0, 1).is_about_the_same_as(&check(0, 2)));
-    /// assert!(!check(0, 1).is_about_the_same_as(&check(1, 1)));
+    /// let check = |counter, cost| Check::new(CounterId::new(counter), "ann", &limit, cost);
+    /// assert!(check(0, 1).is_same_counter(&check(0, 2)));
+    /// assert!(!check(0, 1).is_same_counter(&check(1, 1)));
     /// # Ok::<(), tollgate::limit::ParseLimitError>(())
     /// ```
-    pub fn is_about_the_same_as(&self, other: &Check<'_>) -> bool {
-        (self.bucket, self.key) == (other.bucket, other.key)
+    pub fn is_same_counter(&self, other: &Check<'_>) -> bool {
+        (self.counter, self.key) == (other.counter, other.key)
     }
 }
 
-/// A limit that was replaced, and how its counters carry over to the one that came after it.
+/// A limit that was replaced, and how its counters carry over to the next limit.
 ///
 /// ```
-/// use tollgate::{Bucket, Carry, Check, Former, Limit, MemoryStore};
+/// use tollgate::{CounterId, Carry, Check, PreviousLimit, Limit, MemoryStore};
 /// let (free, pro): (Limit, Limit) = ("10/day".parse()?, "100/day".parse()?);
-/// let (free_bucket, pro_bucket) = (Bucket::new(0), Bucket::new(1));
+/// let (free_counter, pro_counter) = (CounterId::new(0), CounterId::new(1));
 /// let store = MemoryStore::new();
-/// store.decide_one(&Check::new(free_bucket, "ann", &free, 8));
+/// store.decide_one_now(&Check::new(free_counter, "ann", &free, 8));
 ///
 /// let (carry, until) = (Carry::Additive, store.now());
-/// let former = Former { bucket: free_bucket, limit: free, carry, until, former: None };
-/// let check = Check { former: Some(&former), ..Check::new(pro_bucket, "ann", &pro, 1) };
-/// assert_eq!(store.decide_one(&check).remaining, 91);
+/// let previous = PreviousLimit { counter: free_counter, limit: free, carry, until, previous: None };
+/// let check = Check { previous: Some(&previous), ..Check::new(pro_counter, "ann", &pro, 1) };
+/// assert_eq!(store.decide_one_now(&check).remaining, 91);
 /// # Ok::<(), tollgate::limit::ParseLimitError>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Former {
-    /// The bucket its counters are in.
-    pub bucket: Bucket,
-    /// The limit they were kept for.
+pub struct PreviousLimit {
+    /// The family of its counters.
+    pub counter: CounterId,
+    /// The replaced limit.
     pub limit: Limit,
-    /// How they carry over.
+    /// How its counters carry over.
     pub carry: Carry,
-    /// When the limit was replaced. A moment yet to come means now.
+    /// When the limit was replaced. A time in the future means now.
     pub until: Time,
-    /// The one before it.
-    pub former: Option<Box<Former>>,
+    /// The limit that this one had replaced.
+    pub previous: Option<Box<PreviousLimit>>,
 }
 
-/// What to do with the checks of a [`Call`].
+/// What a [`StoreCall`] does with its checks.
 ///
 /// ```
-/// use tollgate::{Action, Bucket, Call, Check, Limit, MemoryStore, Store};
+/// use tollgate::{Action, CounterId, StoreCall, Check, Limit, MemoryStore, Store};
 /// let store = MemoryStore::new();
 /// let limit: Limit = "10/h".parse()?;
-/// let checks = [Check::new(Bucket::new(0), "ann", &limit, 15)];
-/// let spent = ready(store.run(Call { action: Action::Spend, checks: &checks }))?;
+/// let checks = [Check::new(CounterId::new(0), "ann", &limit, 15)];
+/// let spent = ready(store.run(StoreCall { action: Action::Spend, checks: &checks }))?;
 /// assert!(!spent[0].allowed); // 5 are owed
-/// ready(store.run(Call { action: Action::Reset, checks: &checks }))?;
-/// let peeked = ready(store.run(Call { action: Action::Peek, checks: &checks }))?;
+/// ready(store.run(StoreCall { action: Action::Reset, checks: &checks }))?;
+/// let peeked = ready(store.run(StoreCall { action: Action::Peek, checks: &checks }))?;
 /// assert_eq!(peeked[0].remaining, 10);
 /// # fn ready<T>(future: impl Future<Output = T>) -> T {
 /// #     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
@@ -192,89 +199,89 @@ pub struct Former {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Action {
-    /// Charge them all if each allows it, with a place in line no further away than `max_wait`
-    /// and the check's own [`patience`](Check::patience); otherwise charge none.
+    /// Charges all checks if each of them allows it within `max_wait` and its own
+    /// [`patience`](Check::patience); otherwise charges none.
     Take {
-        /// The longest wait that is acceptable.
+        /// The longest acceptable wait.
         max_wait: Span,
     },
-    /// Say what taking them would be answered, and keep nothing.
+    /// Returns the verdicts that [`Take`](Action::Take) would, and charges nothing.
     Try {
-        /// The longest wait that is acceptable.
+        /// The longest acceptable wait.
         max_wait: Span,
     },
-    /// Say how they stand.
+    /// Returns the state of the limits, and charges nothing.
     Peek,
-    /// Charge them without asking: what was spent was spent.
+    /// Charges all checks unconditionally, into debt if need be.
     Spend,
-    /// Give back, never above full. A holder of a concurrency limit gives up its place.
+    /// Refunds the cost, never above full. Under a concurrency limit, releases the permit.
     Refund,
-    /// A holder is done: its place on a concurrency limit is free again, and one that adapts
-    /// learns from how it went. What was spent on other limits stays spent.
+    /// Releases the permit of a concurrency limit; an adaptive limit records how the request
+    /// went. Charges on other limits stay.
     Release {
-        /// How long it took; zero if that says nothing, because whoever asked left before.
+        /// How long the request took; zero if that is unknown because its client left early.
         rtt: Span,
-        /// Whether it was dropped by what the limit protects.
+        /// Whether the service that the limit protects has dropped the request.
         dropped: bool,
     },
-    /// A holder is still at work: its lease on a concurrency limit starts anew, if it has not run
-    /// out. Changes nothing else.
+    /// Restarts the lease of a concurrency limit's permit, unless it has expired. Changes nothing
+    /// else.
     Renew,
-    /// Forget what was spent.
+    /// Removes the counters, so that the keys are full again.
     Reset,
 }
 
-/// A request as data.
+/// A request to a store: an action and its checks.
 ///
 /// ```
-/// use tollgate::{Action, Bucket, Call, Check, Limit, Span};
+/// use tollgate::{Action, CounterId, StoreCall, Check, Limit, Span};
 /// let limit: Limit = "10/s".parse()?;
-/// let checks = [Check::new(Bucket::new(0), "ann", &limit, 1)];
-/// // A place in line within a second, or a refusal:
-/// let call = Call { action: Action::Take { max_wait: Span::from_secs(1) }, checks: &checks };
+/// let checks = [Check::new(CounterId::new(0), "ann", &limit, 1)];
+/// // Passes within a second, or is refused:
+/// let call = StoreCall { action: Action::Take { max_wait: Span::from_secs(1) }, checks: &checks };
 /// # Ok::<(), tollgate::limit::ParseLimitError>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Call<'a> {
-    /// What to do.
+pub struct StoreCall<'a> {
+    /// The action.
     pub action: Action,
-    /// On what.
+    /// The checks that the action applies to.
     pub checks: &'a [Check<'a>],
 }
 
-/// A short text that all who share a store can read, for a time: what counters cannot say.
+/// A command on the short texts that the nodes of a store share, such as bans.
 #[derive(Clone, Copy, Debug)]
-pub enum Note<'a> {
-    /// Keeps a text, or keeps it for longer.
+pub enum SharedText<'a> {
+    /// Stores a text, or extends its lifetime.
     Keep {
         /// The text.
         text: &'a [u8],
-        /// Until when.
+        /// When the text expires.
         until: Time,
     },
-    /// Forgets texts.
+    /// Removes texts.
     Drop {
-        /// Which ones.
+        /// The texts to remove.
         texts: &'a [&'a [u8]],
     },
-    /// Asks for all texts there are.
+    /// Returns all texts.
     All,
 }
 
-/// Texts, and until when each is kept.
-pub type Notes = Vec<(Box<[u8]>, Time)>;
+/// Shared texts, each with the time at which it expires.
+pub type SharedTexts = Vec<(Box<[u8]>, Time)>;
 
-/// Where states live and requests are decided.
+/// The storage of states, and where requests are decided.
 ///
 /// ```
-/// use tollgate::{Action, Bucket, Call, Check, Limit, MemoryStore, Span, Store};
+/// use tollgate::{Action, CounterId, StoreCall, Check, Limit, MemoryStore, Span, Store};
 ///
 /// # futures_lite(async {
 /// let store = MemoryStore::new();
 /// let (second, minute): (Limit, Limit) = ("2/s".parse().unwrap(), "100/min".parse().unwrap());
 /// let checks = [
-///     Check::new(Bucket::new(0), "ann", &second, 1),
-///     Check::new(Bucket::new(1), "ann", &minute, 1),
+///     Check::new(CounterId::new(0), "ann", &second, 1),
+///     Check::new(CounterId::new(1), "ann", &minute, 1),
 /// ];
 /// let verdicts = store.decide(&checks).await.unwrap();
 /// assert!(verdicts.iter().all(|verdict| verdict.allowed));
@@ -286,15 +293,17 @@ pub type Notes = Vec<(Box<[u8]>, Time)>;
 /// # }
 /// ```
 pub trait Store: Send + Sync {
-    /// Runs a call: one verdict for each check, in order.
-    fn run(&self, call: Call<'_>) -> impl Future<Output = Result<Verdicts, StoreError>> + Send;
+    /// Runs a call and returns one verdict for each check, in order.
+    fn run(&self, call: StoreCall<'_>)
+    -> impl Future<Output = Result<Verdicts, StoreError>> + Send;
 
-    /// Runs a call if `current` still holds once nobody else can change what it is about; `None`
-    /// if not. Keeps a request under old rules from charging counters that new rules have carried
-    /// over. A store that cannot hold counters asks right before.
+    /// Runs a call if `current` returns true once its counters are locked; otherwise returns `None`.
+    ///
+    /// So a request under replaced rules cannot charge counters that were carried over to new
+    /// ones. A store without locks evaluates `current` just before the call.
     fn run_while(
         &self,
-        call: Call<'_>,
+        call: StoreCall<'_>,
         current: impl Fn() -> bool + Send,
     ) -> impl Future<Output = Result<Option<Verdicts>, StoreError>> + Send {
         async move {
@@ -305,32 +314,33 @@ pub trait Store: Send + Sync {
         }
     }
 
-    /// How many nodes share the counters, this one included, as far as is known.
+    /// Returns how many nodes share the counters, including this one, as far as is known.
     fn nodes(&self) -> u64 {
         1
     }
 
-    /// Whether other processes count here as well, so that buckets need names all of them know.
+    /// Returns whether other processes share the counters, so that all need the same ids for them.
     fn is_shared(&self) -> bool {
         false
     }
 
-    /// Keeps, forgets or reads texts that all who share the store can read: only so many are kept,
-    /// those that end first give way. `None` if nobody shares it: whoever has something to note
-    /// keeps it himself.
-    fn note(
+    /// Stores, removes or reads texts that all nodes of the store share.
+    ///
+    /// Their number is limited: those that expire first are dropped first. Returns `None` if the
+    /// store is not shared; the caller then keeps its texts itself.
+    fn share_text(
         &self,
-        note: Note<'_>,
-    ) -> impl Future<Output = Result<Option<Notes>, StoreError>> + Send {
-        let _ = note;
+        text: SharedText<'_>,
+    ) -> impl Future<Output = Result<Option<SharedTexts>, StoreError>> + Send {
+        let _ = text;
         async { Ok(None) }
     }
 
-    /// Charges all checks, or none.
+    /// Charges all checks if each of them allows it, and none otherwise.
     fn decide(
         &self,
         checks: &[Check<'_>],
     ) -> impl Future<Output = Result<Verdicts, StoreError>> + Send {
-        self.run(Call { action: Action::Take { max_wait: Span::ZERO }, checks })
+        self.run(StoreCall { action: Action::Take { max_wait: Span::ZERO }, checks })
     }
 }

@@ -1,68 +1,72 @@
-//! What a store says when it cannot answer.
+//! Errors of stores.
 
 use std::error::Error;
 use std::fmt;
 
-/// What sort of trouble a store is in.
+/// The kind of a [`StoreError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreErrorKind {
-    /// It did not answer in time. Whether it counted the request nobody knows.
+    /// The store did not answer in time. It may or may not have counted the request.
     TimedOut,
-    /// It cannot be reached, or hung up.
+    /// The store cannot be reached, or has closed the connection.
     Unreachable,
-    /// It answered that it will not: read-only, out of memory, loading, busy, no permission.
+    /// The store has refused the call: read-only, out of memory, loading, busy or no permission.
     Refused,
-    /// It was in trouble a moment ago and is left alone until it is well again.
-    Resting,
-    /// Anything else.
+    /// The store has failed before and is not called until it has recovered.
+    Unavailable,
+    /// Any other error.
     Other,
 }
 
 impl StoreErrorKind {
-    /// Every kind there is.
+    /// All kinds.
     pub const ALL: [StoreErrorKind; 5] = [
         StoreErrorKind::TimedOut,
         StoreErrorKind::Unreachable,
         StoreErrorKind::Refused,
-        StoreErrorKind::Resting,
+        StoreErrorKind::Unavailable,
         StoreErrorKind::Other,
     ];
 
-    /// Whether the call certainly changed nothing. Otherwise it may have, and only the answer was lost.
+    /// Returns whether the call has certainly changed nothing.
+    ///
+    /// Otherwise it may have been counted, with only its reply lost.
     ///
     /// ```
     /// use tollgate::StoreErrorKind;
-    /// assert!(StoreErrorKind::Resting.did_nothing());
+    /// assert!(StoreErrorKind::Unavailable.did_nothing());
     /// assert!(!StoreErrorKind::TimedOut.did_nothing());
     /// ```
     pub fn did_nothing(self) -> bool {
-        matches!(self, StoreErrorKind::Refused | StoreErrorKind::Resting)
+        matches!(self, StoreErrorKind::Refused | StoreErrorKind::Unavailable)
     }
 
-    /// Its name in metrics and logs.
+    /// Returns the name of the kind in metrics and logs.
     ///
     /// ```
     /// use tollgate::StoreErrorKind;
-    /// assert_eq!(StoreErrorKind::Resting.as_str(), "resting");
+    /// assert_eq!(StoreErrorKind::Unavailable.as_str(), "resting");
     /// ```
     pub fn as_str(self) -> &'static str {
         match self {
             StoreErrorKind::TimedOut => "timeout",
             StoreErrorKind::Unreachable => "unreachable",
             StoreErrorKind::Refused => "refused",
-            StoreErrorKind::Resting => "resting",
+            StoreErrorKind::Unavailable => "resting",
             StoreErrorKind::Other => "other",
         }
     }
 }
 
-/// The store could not answer. This is not a denial: what happens then is the caller's choice.
+/// A store could not decide a call.
+///
+/// This is not a denial: the caller chooses whether the request passes.
 ///
 /// ```
 /// use std::error::Error;
 /// use tollgate::StoreError;
-/// let error = StoreError::new("redis is unreachable").because("connection refused");
+/// let error = StoreError::new("redis is unreachable").with_source("connection refused");
 /// assert_eq!(error.to_string(), "redis is unreachable");
 /// assert_eq!(error.source().unwrap().to_string(), "connection refused");
 /// ```
@@ -74,29 +78,31 @@ pub struct StoreError {
 }
 
 impl StoreError {
-    /// An error that says what went wrong and what to do.
+    /// Creates an error of kind [`Other`](StoreErrorKind::Other).
+    ///
+    /// `message` states what happened and what to do.
     pub fn new(message: impl Into<String>) -> StoreError {
         StoreError { kind: StoreErrorKind::Other, message: message.into(), source: None }
     }
 
-    /// The same, of a kind.
+    /// Sets the kind of the error.
     ///
     /// ```
     /// use tollgate::{StoreError, StoreErrorKind};
-    /// let error = StoreError::new("no answer within 50 ms").of(StoreErrorKind::TimedOut);
+    /// let error = StoreError::new("no reply within 50 ms").with_kind(StoreErrorKind::TimedOut);
     /// assert_eq!(error.kind().as_str(), "timeout");
     /// ```
-    pub fn of(self, kind: StoreErrorKind) -> StoreError {
+    pub fn with_kind(self, kind: StoreErrorKind) -> StoreError {
         StoreError { kind, ..self }
     }
 
-    /// What sort of trouble it is.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> StoreErrorKind {
         self.kind
     }
 
-    /// The same with its cause.
-    pub fn because(self, source: impl Into<Box<dyn Error + Send + Sync>>) -> StoreError {
+    /// Sets the cause of the error.
+    pub fn with_source(self, source: impl Into<Box<dyn Error + Send + Sync>>) -> StoreError {
         StoreError { source: Some(source.into()), ..self }
     }
 }

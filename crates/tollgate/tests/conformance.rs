@@ -1,4 +1,4 @@
-//! The memory store under the suite every store runs.
+//! The conformance suite of stores, run on the memory store.
 
 mod support;
 
@@ -8,9 +8,10 @@ use support::block_on;
 use tollgate::testing::{ManualClock, conformance};
 use tollgate::{MemoryStore, Time};
 
-struct Memory(ManualClock);
+/// A memory store on a manual clock.
+struct MemoryHarness(ManualClock);
 
-impl conformance::Harness for Memory {
+impl conformance::Harness for MemoryHarness {
     type Store = MemoryStore;
 
     async fn store(&self) -> MemoryStore {
@@ -32,7 +33,7 @@ fn the_memory_store_conforms() {
         .iter()
         .copied()
         .filter(|case| {
-            let run = || block_on(conformance::run_case(&Memory(ManualClock::new()), case));
+            let run = || block_on(conformance::run_case(&MemoryHarness(ManualClock::new()), case));
             std::panic::catch_unwind(run).is_err()
         })
         .collect();
@@ -42,6 +43,6 @@ fn the_memory_store_conforms() {
 #[test]
 fn the_memory_store_agrees_with_the_model() {
     for seed in 0..40 {
-        block_on(conformance::random_steps(&Memory(ManualClock::new()), seed, 400));
+        block_on(conformance::random_steps(&MemoryHarness(ManualClock::new()), seed, 400));
     }
 }

@@ -5,9 +5,9 @@ mod support;
 use std::thread;
 use std::time::Duration;
 
-use support::{Task, limit, until};
+use support::{Task, limit, wait_until};
 use tollgate::testing::ManualClock;
-use tollgate::{Carry, Limiter, Settled};
+use tollgate::{Carry, Limiter, SettleOutcome};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -17,19 +17,19 @@ fn limiter(texts: &[&str]) -> (ManualClock, Limiter) {
     (clock.clone(), Limiter::builder().limits(limits).clock(&clock).build())
 }
 
-/// One plain meter is an atomic word; anything else is kept in books. Both are tested.
+/// A plain meter, whose state is one atomic word, and a limit whose state is behind a mutex.
 const KINDS: [&str; 2] = ["10/s", "10/s burst 10 initial 10"];
 
 #[test]
-fn checks_and_peeks() {
+fn a_limiter_refuses_when_its_budget_is_spent() {
     for kind in KINDS.into_iter().chain(["10/s gcra", "10/s fixed", "10/s log", "10/s sliding"]) {
         let (clock, limiter) = limiter(&[kind]);
         assert_eq!(limiter.peek().remaining, 10, "{kind}");
         assert!(limiter.check().is_ok() && limiter.check_n(9).is_ok(), "{kind}");
         let denied = limiter.check().unwrap_err();
-        assert_eq!((denied.index, denied.limit), (0, limit(kind).quota()), "{kind}");
+        assert_eq!((denied.index, denied.limit), (0, limit(kind).summary()), "{kind}");
         assert_eq!(limiter.peek().remaining, 0, "{kind}");
-        clock.advance(denied.retry_after.expect("some day"));
+        clock.advance(denied.retry_after.expect("it passes later"));
         assert!(limiter.check().is_ok(), "{kind}");
         assert_eq!(limiter.check_n(11).unwrap_err().retry_after, None, "{kind}");
         limiter.reset();
@@ -53,15 +53,15 @@ fn several_limits_are_all_or_none() {
     clock.advance(SECOND);
     assert!(limiter.check_n(3).is_ok());
     let denied = limiter.check_n(3).unwrap_err();
-    assert_eq!(denied.index, 1, "of two that refuse, the one that makes it wait longest");
+    assert_eq!(denied.index, 1, "of two that refuse, the one with the longest wait");
     assert_eq!(denied.limit.to_string(), "8/min fixed");
-    assert_eq!(limiter.check_n(9).unwrap_err().index, 1, "never is longest");
+    assert_eq!(limiter.check_n(9).unwrap_err().index, 1, "never is the longest wait");
     clock.advance(60 * SECOND);
     assert_eq!(limiter.peek().remaining, 5, "the first is the tightest again");
 }
 
 #[test]
-fn denials_explain_themselves() {
+fn a_denial_names_the_limit_and_the_wait() {
     let (_, limiter) = limiter(&["2/s burst 4"]);
     limiter.check_n(4).expect("a burst");
     let text = limiter.check().unwrap_err().to_string();
@@ -71,20 +71,20 @@ fn denials_explain_themselves() {
 }
 
 #[test]
-fn holds_are_settled_for_the_truth() {
+fn settling_a_hold_charges_the_actual_cost() {
     for kind in KINDS {
         let (clock, limiter) = limiter(&[kind]);
         let hold = limiter.reserve(6).expect("there are ten");
         assert_eq!((hold.amount(), limiter.peek().remaining), (6, 4), "{kind}");
-        assert_eq!(hold.settle(2), Settled::Done);
+        assert_eq!(hold.settle(2), SettleOutcome::Done);
         assert_eq!(limiter.peek().remaining, 8, "{kind}: less");
-        assert_eq!(limiter.reserve(3).expect("eight").settle(3), Settled::Done);
+        assert_eq!(limiter.reserve(3).expect("eight").settle(3), SettleOutcome::Done);
         assert_eq!(limiter.peek().remaining, 5, "{kind}: equal");
-        assert_eq!(limiter.reserve(5).expect("five").settle(9), Settled::Done);
+        assert_eq!(limiter.reserve(5).expect("five").settle(9), SettleOutcome::Done);
         let owed = limiter.check().unwrap_err().retry_after;
         assert_eq!(owed, Some(Duration::from_millis(500)), "{kind}: four more, and the next");
         clock.advance(2 * SECOND);
-        assert_eq!(limiter.reserve(7).expect("ten").cancel(), Settled::Done);
+        assert_eq!(limiter.reserve(7).expect("ten").cancel(), SettleOutcome::Done);
         assert_eq!(limiter.peek().remaining, 10, "{kind}: cancelled");
         assert_eq!(limiter.reserve(11).unwrap_err().retry_after, None, "{kind}");
         drop(limiter.reserve(4).expect("ten"));
@@ -98,14 +98,14 @@ fn an_expired_hold_keeps_its_charge() {
     let hold = limiter.reserve(5).expect("ten").expire_in(SECOND);
     let late = limiter.reserve(2).expect("five").expire_in(SECOND);
     clock.advance(SECOND);
-    assert_eq!(hold.settle(1), Settled::Expired);
+    assert_eq!(hold.settle(1), SettleOutcome::Expired);
     assert_eq!(limiter.peek().remaining, 3);
-    assert_eq!(late.settle(3), Settled::Expired, "more than was held is owed all the same");
+    assert_eq!(late.settle(3), SettleOutcome::Expired, "the overrun is charged all the same");
     assert_eq!(limiter.peek().remaining, 2);
 }
 
 #[test]
-fn waiting_tasks_go_on_in_turn() {
+fn waiting_tasks_proceed_in_order() {
     for kind in ["10/s burst 1", "10/s burst 1 initial 1", "1/100ms log", "1/100ms fixed"] {
         let (clock, limiter) = limiter(&[kind]);
         let start = clock.now();
@@ -124,7 +124,7 @@ fn waiting_tasks_go_on_in_turn() {
 }
 
 #[test]
-fn one_task_may_wait_twice() {
+fn one_task_can_wait_twice() {
     let (clock, limiter) = limiter(&["10/s burst 1"]);
     limiter.check().expect("the first");
     let both = async {
@@ -144,7 +144,7 @@ fn one_task_may_wait_twice() {
 }
 
 #[test]
-fn a_wait_that_is_given_up_leaves_no_trace() {
+fn a_cancelled_wait_costs_nothing() {
     let (clock, limiter) = limiter(&["10/s burst 1", "600/min"]);
     limiter.check().expect("the first");
     let mut first = Task::new(limiter.wait());
@@ -177,7 +177,7 @@ fn a_wait_that_would_take_too_long_is_refused_at_once() {
 }
 
 #[test]
-fn threads_wait_too() {
+fn blocking_waits_follow_the_clock() {
     let (clock, limiter) = limiter(&["10/s burst 1"]);
     limiter.check().expect("the first");
     let too_long = limiter.blocking_wait_timeout(Duration::from_millis(99));
@@ -185,23 +185,23 @@ fn threads_wait_too() {
     thread::scope(|scope| {
         let waiting: Vec<_> =
             (0..3).map(|_| scope.spawn(|| limiter.blocking_wait_timeout(SECOND))).collect();
-        until(|| clock.waiting() == 3);
+        wait_until(|| clock.waiting() == 3);
         for left in [2, 1, 0] {
             clock.advance(Duration::from_millis(100));
-            until(|| clock.waiting() == left);
+            wait_until(|| clock.waiting() == left);
         }
         for thread in waiting {
             assert!(thread.join().expect("no panic").is_ok());
         }
         let endless = scope.spawn(|| limiter.blocking_wait());
-        until(|| clock.waiting() == 1);
+        wait_until(|| clock.waiting() == 1);
         clock.advance(Duration::from_millis(100));
         endless.join().expect("no panic");
     });
 }
 
 #[test]
-fn limits_are_changed_while_running() {
+fn a_change_carries_the_budget_over() {
     let carried =
         [(Carry::AsIs, 3), (Carry::Proportional, 30), (Carry::Additive, 93), (Carry::Reset, 100)];
     for (carry, left) in carried {
@@ -220,32 +220,32 @@ fn limits_are_changed_while_running() {
     limiter.change([limit("10/h"), limit("2/h")], Carry::AsIs);
     assert_eq!(limiter.check_n(3).unwrap_err().index, 1, "a second limit begins full");
     limiter.change([limit("10/h")], Carry::AsIs);
-    assert_eq!(limiter.peek().remaining, 6, "and may go again");
+    assert_eq!(limiter.peek().remaining, 6, "and can be removed again");
 }
 
 #[test]
-fn permits_are_given_up_when_dropped() {
+fn dropping_a_permit_releases_it() {
     let (clock, limiter) = limiter(&["2 concurrent lease 10s", "5/s"]);
-    let first = limiter.acquire().expect("two places");
-    let second = limiter.acquire().expect("one place");
+    let first = limiter.acquire().expect("two permits are free");
+    let second = limiter.acquire().expect("one permit is free");
     assert_eq!(limiter.acquire().unwrap_err().index, 0);
     drop(first);
-    let third = limiter.acquire().expect("the place of the first");
+    let third = limiter.acquire().expect("the permit of the first");
     clock.advance(10 * SECOND);
-    let fourth = limiter.acquire().expect("those who are not heard of are given up");
-    let fifth = limiter.acquire().expect("both of them");
+    let fourth = limiter.acquire().expect("expired leases are released");
+    let fifth = limiter.acquire().expect("both have expired");
     drop((second, third));
-    assert!(limiter.acquire().is_err(), "they free nobody else's place");
+    assert!(limiter.acquire().is_err(), "an expired permit releases no other");
     drop((fourth, fifth));
     assert!(limiter.acquire().is_ok());
 }
 
 #[test]
-fn an_adaptive_limit_moves() {
+fn an_adaptive_limit_grows_and_shrinks() {
     let (clock, limiter) = limiter(&["adaptive 2..20 concurrent"]);
     let mut grown = 0;
     for _ in 0..200 {
-        // Now and then it is lower for a moment: it looks at the service without a queue.
+        // The limit drops for a moment now and then, to measure the service without a queue.
         grown = limiter.peek().limit.max(grown);
         let permits: Vec<_> = (0..limiter.peek().remaining).map(|_| limiter.acquire()).collect();
         clock.advance(Duration::from_millis(50));
@@ -253,14 +253,14 @@ fn an_adaptive_limit_moves() {
     }
     assert!(grown > 2, "{grown}");
     for _ in 0..20 {
-        limiter.acquire().expect("a place").failed();
+        limiter.acquire().expect("a permit").failed();
         clock.advance(2 * SECOND);
     }
     assert!(limiter.peek().limit < grown, "{}", limiter.peek().limit);
 }
 
 #[test]
-fn no_limit_at_all() {
+fn a_limiter_without_limits_allows_everything() {
     let (_, limiter) = limiter(&[]);
     assert!(limiter.check_n(u64::MAX).is_ok());
     assert_eq!(limiter.peek().remaining, u64::MAX);

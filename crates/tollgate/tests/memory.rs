@@ -1,4 +1,4 @@
-//! The memory store under load: exact, bounded, and never forgiving.
+//! The memory store under load: exact counts, a bounded number of keys, no debt lost.
 
 mod support;
 
@@ -10,12 +10,14 @@ use std::time::Duration;
 use proptest::prelude::*;
 use support::{block_on, limit};
 use tollgate::testing::ManualClock;
-use tollgate::{Action, Bucket, Call, Check, Limit, Limiter, MemoryStore, Span, Store, Time};
+use tollgate::{
+    Action, Check, CounterId, Limit, Limiter, MemoryStore, Span, Store, StoreCall, Time,
+};
 
 const THREADS: u64 = 4;
-const BUCKET: Bucket = Bucket::new(1);
+const COUNTER: CounterId = CounterId::new(1);
 
-/// Every kind of limit, each of 500 at once; no period of theirs ends during a test.
+/// Limits of every kind that hold 500 and whose periods do not end during a test.
 const KINDS: &[&str] = &[
     "500/year",
     "7/year burst 500",
@@ -30,8 +32,8 @@ const KINDS: &[&str] = &[
     "500 concurrent lease 1year",
 ];
 
-/// Runs `work` on all threads at once and adds up what it returns.
-fn together(work: impl Fn(u64) -> u64 + Sync) -> u64 {
+/// Runs `work` on all threads at the same time and returns the sum of its results.
+fn on_all_threads(work: impl Fn(u64) -> u64 + Sync) -> u64 {
     let barrier = Barrier::new(THREADS as usize);
     let run = |thread| {
         barrier.wait();
@@ -47,10 +49,11 @@ fn together(work: impl Fn(u64) -> u64 + Sync) -> u64 {
 fn threads_on_one_key_admit_exactly_the_limit() {
     for kind in KINDS {
         let keyed = Limiter::builder().limit(limit(kind)).clock(&ManualClock::new()).build_keyed();
-        let passed = together(|_| (0..300).filter(|_| keyed.check("a").is_ok()).count() as u64);
+        let passed =
+            on_all_threads(|_| (0..300).filter(|_| keyed.check("a").is_ok()).count() as u64);
         assert_eq!(passed, 500, "keyed {kind}");
         let direct = Limiter::builder().limit(limit(kind)).clock(&ManualClock::new()).build();
-        let passed = together(|_| (0..300).filter(|_| direct.check().is_ok()).count() as u64);
+        let passed = on_all_threads(|_| (0..300).filter(|_| direct.check().is_ok()).count() as u64);
         assert_eq!(passed, 500, "direct {kind}");
     }
 }
@@ -59,14 +62,14 @@ fn threads_on_one_key_admit_exactly_the_limit() {
 fn threads_on_several_limits_admit_exactly_the_tightest() {
     let limits = || KINDS.iter().map(|kind| limit(kind)).chain([limit("211/year")]);
     let keyed = Limiter::builder().limits(limits()).clock(&ManualClock::new()).build_keyed();
-    let passed = together(|_| (0..100).filter(|_| keyed.check("a").is_ok()).count() as u64);
+    let passed = on_all_threads(|_| (0..100).filter(|_| keyed.check("a").is_ok()).count() as u64);
     assert_eq!(passed, 211);
     let direct = Limiter::builder().limits(limits()).clock(&ManualClock::new()).build();
-    let passed = together(|_| (0..100).filter(|_| direct.check().is_ok()).count() as u64);
+    let passed = on_all_threads(|_| (0..100).filter(|_| direct.check().is_ok()).count() as u64);
     assert_eq!(passed, 211);
 }
 
-/// Each thread takes two keys, in an order of its own; every pair is taken whole or not at all.
+/// Threads charge pairs of keys in different orders; every pair is charged as a whole or not at all.
 #[test]
 fn crossing_requests_neither_deadlock_nor_charge_in_part() {
     for kind in ["1000/year", "1000/year fixed", "1000/year log"] {
@@ -74,11 +77,12 @@ fn crossing_requests_neither_deadlock_nor_charge_in_part() {
         let limit = limit(kind);
         let keys: Vec<String> = (0..5).map(|i| format!("key {i}")).collect();
         let taken: Vec<AtomicU64> = keys.iter().map(|_| AtomicU64::new(0)).collect();
-        together(|thread| {
+        on_all_threads(|thread| {
             for i in 0..800 {
                 let (a, b) = ((i + thread) % 5, (i * 3 + thread + 1) % 5);
-                let checks = [a, b].map(|n| Check::new(BUCKET, &keys[n as usize], &limit, 1));
-                let verdicts = block_on(store.decide(&checks)).expect("memory answers");
+                let checks = [a, b].map(|n| Check::new(COUNTER, &keys[n as usize], &limit, 1));
+                let verdicts =
+                    block_on(store.decide(&checks)).expect("the memory store never fails");
                 if verdicts.iter().all(|verdict| verdict.allowed) {
                     for n in [a, b] {
                         taken[n as usize].fetch_add(1, Ordering::Relaxed);
@@ -88,9 +92,9 @@ fn crossing_requests_neither_deadlock_nor_charge_in_part() {
             0
         });
         for (key, taken) in keys.iter().zip(&taken) {
-            let checks = &[Check::new(BUCKET, key, &limit, 0)];
-            let verdicts = block_on(store.run(Call { action: Action::Peek, checks }));
-            let left = verdicts.expect("memory answers")[0].remaining;
+            let checks = &[Check::new(COUNTER, key, &limit, 0)];
+            let verdicts = block_on(store.run(StoreCall { action: Action::Peek, checks }));
+            let left = verdicts.expect("the memory store never fails")[0].remaining;
             assert_eq!(left, 1_000 - taken.load(Ordering::Relaxed), "{kind}: {key}");
         }
     }
@@ -103,7 +107,7 @@ fn idle_keys_are_swept() {
         let limiter = Limiter::builder().limit(limit(kind)).clock(&clock).build_keyed();
         (0..1_000_u64).for_each(|key| assert!(limiter.check(key).is_ok()));
         assert_eq!(limiter.len(), 1_000, "{kind}");
-        assert_eq!(limiter.store().sweep(), 0, "{kind}: all of them owe");
+        assert_eq!(limiter.store().sweep(), 0, "{kind}: all of them have charges");
         clock.advance(Duration::from_secs(3 * 366 * 86_400));
         assert_eq!(limiter.store().sweep(), 1_000, "{kind}");
         assert!(limiter.is_empty(), "{kind}");
@@ -111,7 +115,7 @@ fn idle_keys_are_swept() {
 }
 
 #[test]
-fn inserts_alone_keep_idle_keys_from_piling_up() {
+fn inserts_sweep_idle_keys() {
     for kind in ["10/s", "10/s fixed", "10/s log"] {
         let clock = ManualClock::new();
         let limiter = Limiter::builder().limit(limit(kind)).clock(&clock).build_keyed();
@@ -129,16 +133,16 @@ fn inserts_alone_keep_idle_keys_from_piling_up() {
 }
 
 #[test]
-fn the_cap_is_kept() {
+fn the_number_of_keys_stays_within_the_maximum() {
     for kind in KINDS {
         let store = MemoryStore::new().max_keys(1_000);
         let limit = limit(kind);
         let most = AtomicU64::new(0);
-        together(|thread| {
+        on_all_threads(|thread| {
             for key in 0..1_000 {
                 let key = (thread + 1) << 32 | key;
-                let check = Check { lease: key, ..Check::new(BUCKET, key, &limit, 1) };
-                assert!(store.decide_one(&check).allowed);
+                let check = Check { lease: key, ..Check::new(COUNTER, key, &limit, 1) };
+                assert!(store.decide_one_now(&check).allowed);
                 most.fetch_max(store.len(), Ordering::Relaxed);
             }
             0
@@ -148,9 +152,115 @@ fn the_cap_is_kept() {
     }
 }
 
-/// An abuser who has spent everything tries to be forgotten by flooding the store with keys.
+/// Threads add keys of all slot classes at once, singly and several in one request.
 #[test]
-fn eviction_never_forgives_a_debtor() {
+fn concurrent_inserts_never_leave_the_store_above_its_maximum() {
+    const MAX_KEYS: u64 = 1_000;
+    for kinds in [
+        &["500/year"][..],
+        &["500/year fixed"],
+        &["500/year log"],
+        &["500/year", "500/year fixed", "500/year log"],
+    ] {
+        let store = MemoryStore::new().clock(&ManualClock::new()).max_keys(MAX_KEYS);
+        let limits: Vec<Limit> = kinds.iter().map(|kind| limit(kind)).collect();
+        for key in 0..MAX_KEYS - 2 {
+            let limit = &limits[key as usize % limits.len()];
+            store.decide_one_now(&Check::new(CounterId::new(2), key, limit, 1));
+        }
+        for round in 0..50 {
+            on_all_threads(|thread| {
+                for n in 0..5 {
+                    let key = (round * THREADS + thread) * 5 + n;
+                    let checks: Vec<Check<'_>> =
+                        limits.iter().map(|limit| Check::new(COUNTER, key, limit, 1)).collect();
+                    match (n, &checks[..]) {
+                        (0 | 1, checks) => {
+                            for check in checks {
+                                assert!(store.decide_one_now(check).allowed);
+                            }
+                        }
+                        (_, checks) => {
+                            let verdicts = store.decide_now(checks);
+                            assert!(verdicts.iter().all(|verdict| verdict.allowed));
+                        }
+                    }
+                }
+                0
+            });
+            assert!((1..=MAX_KEYS).contains(&store.len()), "{kinds:?}: {}", store.len());
+        }
+    }
+}
+
+#[test]
+fn a_request_with_more_keys_than_the_maximum_is_decided() {
+    for kind in ["10/year", "10/year fixed", "10/year log"] {
+        let store = MemoryStore::new().clock(&ManualClock::new()).max_keys(2);
+        let limit = limit(kind);
+        for round in 0..3_u64 {
+            let checks: Vec<Check<'_>> =
+                (0..4).map(|n| Check::new(COUNTER, round * 4 + n, &limit, 1)).collect();
+            assert!(store.decide_now(&checks).iter().all(|verdict| verdict.allowed), "{kind}");
+            assert_eq!(store.len(), 2, "{kind}");
+        }
+    }
+}
+
+/// Refused requests that name ever new keys beside an exhausted one must not empty the store.
+#[test]
+fn a_refused_request_evicts_nothing() {
+    for kind in ["10/year", "10/year fixed", "10/year log"] {
+        let store = MemoryStore::new().clock(&ManualClock::new()).max_keys(3);
+        let limit = limit(kind);
+        store.decide_one_now(&Check::new(COUNTER, "exhausted", &limit, 10));
+        for key in ["ann", "bob"] {
+            store.decide_one_now(&Check::new(COUNTER, key, &limit, 4));
+        }
+        for key in 0..50_u64 {
+            let exhausted = Check::new(COUNTER, "exhausted", &limit, 1);
+            let verdicts = store.decide_now(&[exhausted, Check::new(COUNTER, key, &limit, 1)]);
+            assert!(!verdicts[0].allowed, "{kind}");
+            assert!(!store.decide_one_now(&Check::new(COUNTER, key, &limit, 11)).allowed, "{kind}");
+        }
+        assert_eq!((store.len(), store.evictions()), (3, 0), "{kind}");
+        for key in ["ann", "bob"] {
+            let verdict = store.decide_one_now(&Check::new(COUNTER, key, &limit, 0));
+            assert_eq!(verdict.remaining, 6, "{kind}: {key}");
+        }
+    }
+}
+
+/// A request that has to start over because the store is full leaves existing states unchanged.
+#[test]
+fn a_request_that_evicts_keys_charges_its_checks_once() {
+    for kind in KINDS {
+        let store = MemoryStore::new().clock(&ManualClock::new()).max_keys(20);
+        let limit = limit(kind);
+        for key in 0..19_u64 {
+            store.decide_one_now(&Check { lease: key, ..Check::new(COUNTER, key, &limit, 1) });
+        }
+        let busy = Check { lease: 100, ..Check::new(COUNTER, "busy", &limit, 100) };
+        assert!(store.decide_one_now(&busy).allowed, "{kind}");
+        for key in 100..110_u64 {
+            let checks = [("busy".into(), 1), (key.into(), 1)].map(
+                |(name, cost): (tollgate::Key<'_>, _)| Check {
+                    lease: 1_000 + key,
+                    ..Check::new(COUNTER, name, &limit, cost)
+                },
+            );
+            assert!(store.decide_now(&checks).iter().all(|verdict| verdict.allowed), "{kind}");
+        }
+        let checks = &[Check::new(COUNTER, "busy", &limit, 0)];
+        let verdicts = block_on(store.run(StoreCall { action: Action::Peek, checks }));
+        assert_eq!(verdicts.expect("the memory store never fails")[0].remaining, 390, "{kind}");
+        assert_eq!((store.len(), store.evictions()), (20, 10), "{kind}");
+    }
+}
+
+/// An abuser with an exhausted key floods the store with new keys, to have that one evicted.
+#[test]
+fn eviction_never_drops_an_exhausted_key() {
     for max_keys in [1_000, 4_000] {
         for limits in [
             &["10/h"][..],
@@ -186,9 +296,9 @@ fn eviction_never_forgives_a_debtor() {
     }
 }
 
-/// A million keys, each with a spend of its own, while the table grows 25-fold.
+/// Charges a million keys different amounts, while the table grows 25-fold.
 #[test]
-fn growth_keeps_every_state() {
+fn the_table_grows_without_losing_a_state() {
     const KEYS: u64 = 1_000_000;
     let limiter = Limiter::builder().limit(limit("100/h")).clock(&ManualClock::new()).build_keyed();
     let cost = |key: u64| 1 + key.wrapping_mul(0x9e37_79b9) % 97;
@@ -201,26 +311,26 @@ fn growth_keeps_every_state() {
     }
 }
 
-/// Were two names one to the store, the second would find the token of the first gone.
+/// If two names had the same fingerprint, the second would be refused.
 #[test]
 fn three_million_names_are_distinct() {
     let limiter = Limiter::builder().limit(limit("1/h")).clock(&ManualClock::new()).build_keyed();
     for i in 0..30_000 {
         let names: Vec<String> = (0..100).map(|j| format!("user:{}", i * 100 + j)).collect();
         let keys: Vec<_> = names.iter().map(Into::into).collect();
-        limiter.check_each(&keys, |answer| assert!(answer.is_ok(), "near {i}00"));
+        limiter.check_each(&keys, |result| assert!(result.is_ok(), "near {i}00"));
     }
     assert_eq!(limiter.len(), 3_000_000);
 }
 
-/// Threads charge the same keys while each also makes the table grow.
+/// Threads charge shared keys while the keys that each of them adds make the table grow.
 #[test]
-fn nothing_is_lost_while_lines_split() {
+fn no_charge_is_lost_while_lines_split() {
     for kind in ["30/year", "30/year fixed"] {
         let limiter =
             Limiter::builder().limit(limit(kind)).clock(&ManualClock::new()).build_keyed();
         const SHARED: u64 = 2_000;
-        let passed = together(|thread| {
+        let passed = on_all_threads(|thread| {
             let mut passed = 0;
             for i in 0..20_000 {
                 passed += u64::from(limiter.check(i * 7 % SHARED).is_ok());
@@ -233,7 +343,7 @@ fn nothing_is_lost_while_lines_split() {
     }
 }
 
-/// Anything at all, at any time, also in the past.
+/// Steps with extreme costs at any time, also in the past.
 fn hostile_steps() -> impl Strategy<Value = Vec<(u8, u64, i64)>> {
     let cost = prop_oneof![0..20_u64, Just(1 << 53), Just(1 << 62), Just(u64::MAX)];
     let hour = 3_600_000_000_000_i64;
@@ -255,7 +365,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
 
     #[test]
-    fn nothing_a_caller_does_makes_it_panic(
+    fn no_sequence_of_calls_panics(
         start in prop_oneof![Just(0), Just(1), Just(u64::MAX), Just(u64::MAX - 5), any::<u64>()],
         steps in hostile_steps(),
     ) {
@@ -273,12 +383,12 @@ proptest! {
                 4 => Action::Refund,
                 _ => Action::Release { rtt: Span::from_nanos(cost), dropped: cost > 9 },
             };
-            let buckets = limits.iter().zip(1..);
+            let counter_ids = limits.iter().zip(1..);
             let checks: Vec<Check<'_>> =
-                buckets.map(|(limit, n)| Check::new(Bucket::new(n), "a", limit, cost)).collect();
-            block_on(store.run(Call { action, checks: &checks })).expect("memory answers");
+                counter_ids.map(|(limit, n)| Check::new(CounterId::new(n), "a", limit, cost)).collect();
+            block_on(store.run(StoreCall { action, checks: &checks })).expect("the memory store never fails");
             for check in &checks {
-                block_on(store.run(Call { action, checks: &[*check] })).expect("memory answers");
+                block_on(store.run(StoreCall { action, checks: &[*check] })).expect("the memory store never fails");
             }
             let _ = (keyed.check_n("a", cost), direct.check_n(cost), direct.peek());
             if let Ok(hold) = direct.reserve(cost) {

@@ -1,16 +1,16 @@
-//! Limits put together by a program: how to begin. What follows is in `modify.rs`.
+//! Constructors of [`Limit`]. The methods that add options are in `modify.rs`.
 
 use std::time::Duration;
 
-use tollgate_core::{InvalidLimit as Bounds, Span};
+use tollgate_core::{InvalidLimit as CoreInvalidLimit, Span};
 
+use super::keyword::Keyword;
 use super::spec::{Measure, Spec};
 use super::unit::{Period, Unit};
-use super::words::Word;
-use super::{Engine, InvalidLimit, Limit};
+use super::{InvalidLimit, Limit, LimitAlgorithm};
 
 impl Limit {
-    /// A bucket of `n` tokens that refills `n` every `period`.
+    /// Creates a token bucket of `n` tokens that refills `n` every `period`.
     ///
     /// ```
     /// use std::time::Duration;
@@ -20,9 +20,9 @@ impl Limit {
     /// ```
     pub fn new(n: u64, period: Duration) -> Result<Limit, InvalidLimit> {
         if period.is_zero() {
-            return Err(Bounds::ZeroPeriod.into());
+            return Err(CoreInvalidLimit::ZeroPeriod.into());
         }
-        match Period::exactly(period) {
+        match Period::from_duration(period) {
             Some(period) => Limit::from_spec(Spec::new(n, Measure::Rate(period))),
             None => Err(InvalidLimit::PeriodTooFine(period)),
         }
@@ -32,7 +32,7 @@ impl Limit {
         Limit::from_spec(Spec::new(n, Measure::Rate(Period { count: 1, unit })))
     }
 
-    /// `n` tokens every second: `n/s`.
+    /// Creates a limit of `n` tokens every second: `n/s`.
     ///
     /// ```
     /// use tollgate::Limit;
@@ -43,7 +43,7 @@ impl Limit {
         Limit::per(n, Unit::Second)
     }
 
-    /// `n` tokens every minute: `n/min`.
+    /// Creates a limit of `n` tokens every minute: `n/min`.
     ///
     /// ```
     /// use tollgate::Limit;
@@ -54,7 +54,7 @@ impl Limit {
         Limit::per(n, Unit::Minute)
     }
 
-    /// `n` tokens every hour: `n/h`.
+    /// Creates a limit of `n` tokens every hour: `n/h`.
     ///
     /// ```
     /// use tollgate::Limit;
@@ -65,7 +65,9 @@ impl Limit {
         Limit::per(n, Unit::Hour)
     }
 
-    /// `n` tokens every 24 hours: `n/day`. For real days, see [`calendar`](Limit::calendar).
+    /// Creates a limit of `n` tokens every 24 hours: `n/day`.
+    ///
+    /// For calendar days, see [`calendar`](Limit::calendar).
     ///
     /// ```
     /// use tollgate::Limit;
@@ -76,7 +78,7 @@ impl Limit {
         Limit::per(n, Unit::Day)
     }
 
-    /// `n` tokens every 7 days: `n/week`.
+    /// Creates a limit of `n` tokens every 7 days: `n/week`.
     ///
     /// ```
     /// use tollgate::Limit;
@@ -87,7 +89,9 @@ impl Limit {
         Limit::per(n, Unit::Week)
     }
 
-    /// `n` tokens every 30 days: `n/month`. For real months, see [`calendar`](Limit::calendar).
+    /// Creates a limit of `n` tokens every 30 days: `n/month`.
+    ///
+    /// For calendar months, see [`calendar`](Limit::calendar).
     ///
     /// ```
     /// use tollgate::Limit;
@@ -98,7 +102,7 @@ impl Limit {
         Limit::per(n, Unit::Month)
     }
 
-    /// `n` tokens every 365 days: `n/year`.
+    /// Creates a limit of `n` tokens every 365 days: `n/year`.
     ///
     /// ```
     /// use tollgate::Limit;
@@ -109,7 +113,7 @@ impl Limit {
         Limit::per(n, Unit::Year)
     }
 
-    /// `n` at a time: `n concurrent`.
+    /// Creates a limit of `n` requests in flight: `n concurrent`.
     ///
     /// ```
     /// use tollgate::Limit;
@@ -120,7 +124,9 @@ impl Limit {
         Limit::from_spec(Spec::new(n, Measure::Concurrent))
     }
 
-    /// Between `min` and `max` at a time, as the callee bears: `adaptive min..max concurrent`.
+    /// Creates a limit of `min` to `max` requests in flight: `adaptive min..max concurrent`.
+    ///
+    /// A [controller](Limit::controller) adapts the number to the latency of the responses.
     ///
     /// ```
     /// use tollgate::Limit;
@@ -131,14 +137,14 @@ impl Limit {
         Limit::from_spec(Spec::new(max, Measure::Adaptive { min }))
     }
 
-    /// No limit at all: `unlimited`.
+    /// Creates a limit that allows everything: `unlimited`.
     ///
     /// ```
     /// assert_eq!(tollgate::Limit::unlimited().capacity(), u64::MAX);
     /// ```
     pub fn unlimited() -> Limit {
         let spec = Spec::new(u64::MAX, Measure::Unlimited);
-        let quota = spec.quota(Word::Unlimited);
-        Limit { spec, engine: Engine::Unlimited, quota, fill_time: Span::ZERO }
+        let summary = spec.summary(Keyword::Unlimited);
+        Limit { spec, algorithm: LimitAlgorithm::Unlimited, summary, fill_time: Span::ZERO }
     }
 }

@@ -1,8 +1,8 @@
-//! Days, weeks, months and years of a time zone, for windows that end when people expect it.
+//! Calendar windows: the days, weeks, months and years of a time zone.
 //!
-//! A period begins with the first instant of its first day. Where the clock skips midnight that
-//! is an hour later, where it passes midnight twice it is the first time; a day is 23 or 25
-//! hours long when the clocks change. The zones are compiled in: no host needs a database.
+//! A period begins with the first instant of its first day. If the clock skips midnight, that is
+//! the first instant after the gap; if midnight occurs twice, it is the first one. A day with a
+//! clock change has 23 or 25 hours. The zone database is compiled in, so the host needs none.
 
 use jiff::civil::{Date, Weekday};
 use jiff::tz::TimeZone;
@@ -10,39 +10,40 @@ use jiff::{Timestamp, ToSpan};
 use tollgate_core::{Calendar, Span, Time};
 
 use super::InvalidLimit;
-use super::engine::in_range;
+use super::algorithm::in_range;
+use super::keyword::Keyword;
 use super::unit::{Period, Unit};
-use super::words::Word;
 
-/// The zone of that IANA name, in either case.
+/// Returns the time zone of an IANA name, ignoring case.
 pub(super) fn zone(name: &str) -> Result<TimeZone, InvalidLimit> {
     TimeZone::get(name).map_err(|_| InvalidLimit::UnknownTimeZone(name.into()))
 }
 
-/// The names of all zones.
+/// Returns the names of all time zones.
 pub(super) fn zone_names() -> impl Iterator<Item = String> {
     jiff::tz::db().available().map(|name| name.as_str().to_owned())
 }
 
-/// The periods of one unit in one time zone.
+/// The calendar periods of one unit in one time zone.
 #[derive(Clone, Debug)]
 pub(super) struct ZonedCalendar {
     cycle: Cycle,
     zone: TimeZone,
 }
 
+/// The unit of a calendar, and the day on which its periods begin.
 #[derive(Clone, Copy, Debug)]
 enum Cycle {
     Day,
-    /// Begins on that day of the week.
+    /// Weeks that begin on the given day.
     Week(Weekday),
-    /// Begins on that day of the month, or its last if it has fewer.
+    /// Months that begin on the given day, or on their last day if they are shorter.
     Month(i8),
     Year,
 }
 
 impl ZonedCalendar {
-    /// Periods of one `period`, which begins on its day `anchor`: of a week 1 is Monday.
+    /// Creates a calendar whose periods begin on day `anchor`; of a week, 1 is Monday.
     pub(super) fn new(
         period: Period,
         zone_name: &str,
@@ -54,7 +55,7 @@ impl ZonedCalendar {
             Unit::Month if period.count == 1 => 31,
             _ => return Err(InvalidLimit::CalendarPeriod(period)),
         };
-        in_range(Word::Anchor, anchor, 1, days)?;
+        in_range(Keyword::Anchor, anchor, 1, days)?;
         let anchor = anchor as i8;
         let cycle = match period.unit {
             Unit::Day => Cycle::Day,
@@ -68,7 +69,7 @@ impl ZonedCalendar {
         Ok(ZonedCalendar { cycle, zone: zone(zone_name)? })
     }
 
-    /// The first day, after `day`, of a period; `None` beyond the year 9999.
+    /// Returns the first day after `day` that begins a period; `None` beyond the year 9999.
     fn next_first_day(&self, day: Date) -> Option<Date> {
         match self.cycle {
             Cycle::Day => day.tomorrow().ok(),
@@ -87,12 +88,13 @@ impl ZonedCalendar {
         }
     }
 
+    /// Returns the end of the period that contains `now`.
     fn end_after(&self, now: Timestamp) -> Option<Timestamp> {
         let mut day = self.zone.to_datetime(now).date();
         loop {
             day = self.next_first_day(day)?;
             let start = day.to_zoned(self.zone.clone()).ok()?.timestamp();
-            // Not after now where the clock was set back over midnight: that day has begun.
+            // If the clock was set back over midnight, the next day has already begun once.
             if start > now {
                 return Some(start);
             }
@@ -116,12 +118,12 @@ impl Calendar for ZonedCalendar {
             Cycle::Month(_) => 31,
             Cycle::Year => 366,
         };
-        Unit::Day.span().times(days) + MOST_SET_BACK
+        Unit::Day.span().times(days) + MAX_SET_BACK
     }
 }
 
-/// By how much, at most, the clocks of any zone since 2000 were set back at once (Casey, 2010).
-const MOST_SET_BACK: Span = Span::from_secs(3 * 3_600);
+/// The most that the clock of any zone was set back at once since 2000 (Casey, 2010).
+const MAX_SET_BACK: Span = Span::from_secs(3 * 3_600);
 
 #[cfg(test)]
 mod tests;

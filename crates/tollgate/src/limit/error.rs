@@ -1,12 +1,12 @@
-//! Why a limit was refused: what a constructor says, and what the parser says about a text.
+//! Errors of limits: of the constructors, and of the parser about a text.
 
 use std::fmt;
 use std::time::Duration;
 
+use super::keyword::Keyword;
 use super::unit::Period;
-use super::words::Word;
 
-/// Parameters that make no limit. The message says what is wrong and what would do.
+/// An error in the parameters of a limit. The message describes it and how to fix it.
 ///
 /// ```
 /// use tollgate::Limit;
@@ -19,56 +19,57 @@ use super::words::Word;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InvalidLimit {
-    /// A number no algorithm could honour.
-    Engine(tollgate_core::InvalidLimit),
-    /// Two algorithms for one limit.
+    /// A parameter that the algorithm does not accept.
+    Algorithm(tollgate_core::InvalidLimit),
+    /// Two keywords that exclude each other, such as two algorithms.
     Contradiction {
-        /// One of them.
+        /// The keyword that was first in the limit.
         first: &'static str,
-        /// The other.
+        /// The keyword that contradicts `first`.
         second: &'static str,
     },
-    /// An option that means nothing for this kind of limit.
-    Misfit {
+    /// An option that does not apply to this algorithm.
+    IncompatibleOption {
         /// The option.
         option: &'static str,
-        /// What it does not go with.
+        /// The keyword that the option does not go with.
         with: &'static str,
     },
     /// An option's number is too small or too large.
     OutOfRange {
         /// The option.
         option: &'static str,
-        /// Its number.
+        /// The number given.
         value: u64,
-        /// The smallest that would do.
+        /// The smallest valid number.
         least: u64,
-        /// The largest that would do.
+        /// The largest valid number.
         most: u64,
     },
-    /// A calendar has days, weeks, months and years, one at a time.
+    /// A calendar period other than one day, week, month or year.
     CalendarPeriod(Period),
     /// A time zone that is not in the IANA database.
     UnknownTimeZone(String),
-    /// A length of time that is no whole number (of 32 bits) of any unit.
+    /// A period that is not a whole number (of 32 bits) of any unit.
     PeriodTooFine(Duration),
-    /// A label that could not be read back.
+    /// A label that is not valid in the text of a limit.
     Label(String),
 }
 
 impl fmt::Display for InvalidLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            InvalidLimit::Engine(error) => error.fmt(f),
+            InvalidLimit::Algorithm(error) => error.fmt(f),
             InvalidLimit::Contradiction { first, second } => {
                 write!(f, "\"{first}\" and \"{second}\" contradict each other: keep one")
             }
-            InvalidLimit::Misfit { option, with } => {
-                match Word::option(option).map_or(&[][..], Word::refines) {
+            InvalidLimit::IncompatibleOption { option, with } => {
+                match Keyword::from_text(option).map_or(&[][..], Keyword::refines) {
                     [] => write!(f, "\"{option}\" does not go with \"{with}\""),
                     [first, rest @ ..] => {
                         write!(f, "\"{option}\" goes with \"{}\"", first.as_str())?;
-                        rest.iter().try_for_each(|word| write!(f, ", \"{}\"", word.as_str()))?;
+                        rest.iter()
+                            .try_for_each(|keyword| write!(f, ", \"{}\"", keyword.as_str()))?;
                         write!(f, "; not with \"{with}\"")
                     }
                 }
@@ -100,14 +101,14 @@ impl std::error::Error for InvalidLimit {}
 
 impl From<tollgate_core::InvalidLimit> for InvalidLimit {
     fn from(error: tollgate_core::InvalidLimit) -> InvalidLimit {
-        InvalidLimit::Engine(error)
+        InvalidLimit::Algorithm(error)
     }
 }
 
-/// The longest label, in bytes.
+/// The maximum length of a label in bytes.
 pub(super) const MAX_LABEL: usize = 32;
 
-/// A text that is no limit: where, why, and what was probably meant.
+/// An error in the text of a limit: its position, a message and a suggestion.
 ///
 /// ```
 /// use tollgate::Limit;
@@ -125,20 +126,20 @@ pub(super) const MAX_LABEL: usize = 32;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ParseLimitError {
-    /// Where it goes wrong: an offset in bytes, always at a character's start.
+    /// The byte offset of the error, always at the start of a character.
     pub at: usize,
-    /// How many bytes are wrong; none if something is missing.
+    /// The number of wrong bytes; 0 if something is missing.
     pub len: usize,
-    /// What is wrong.
+    /// Describes the error and what to use instead.
     pub message: String,
-    /// What was probably meant: the whole limit if mending this makes it one, else a part.
+    /// A suggestion: the whole limit if fixing this error makes it valid, else the fixed part.
     pub suggestion: Option<String>,
-    /// The text, cut if it was overlong.
+    /// The text, truncated if it was too long.
     pub input: String,
 }
 
 impl ParseLimitError {
-    /// The column of the first wrong character, counted from 1.
+    /// Returns the column of the first wrong character, counted from 1.
     ///
     /// ```
     /// let error = "10/mn".parse::<tollgate::Limit>().unwrap_err();
@@ -153,7 +154,7 @@ impl fmt::Display for ParseLimitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let wrong = self.input.get(self.at..self.at + self.len).unwrap_or_default();
         let (indent, carets) = (self.column() + 1, wrong.chars().count().max(1));
-        // One column for each character, whatever it is, so that the carets stay below.
+        // Shows every character as one column, so that the carets stay below the error.
         let shown = self.input.chars().map(|c| match c {
             c if c.is_whitespace() => ' ',
             c if c.is_control() => char::REPLACEMENT_CHARACTER,

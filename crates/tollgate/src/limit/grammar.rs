@@ -1,54 +1,41 @@
-//! The grammar and its parts, for rules: they know better how to show where a text goes wrong.
-
-use std::ops::Range;
+//! The limit grammar and its parts, for the rule language.
+//!
+//! All functions return a [`GrammarError`] with byte ranges, so that the rule language can
+//! show errors at their position in a rules file.
 
 use tollgate_core::Span;
 
-use super::fault::Fault;
 use super::options::Options;
 use super::parse::{self, MAX_LEN, Parser};
 use super::spec::{Measure, Spec};
 use super::unit::{Period, Unit};
 use super::{Limit, calendar, hints, number};
 
-/// What is wrong with a text: where, why, and what to put in place of which stretch.
-#[derive(Debug)]
-pub(crate) struct Mistake {
-    pub(crate) range: Range<usize>,
-    pub(crate) message: String,
-    pub(crate) fix: Option<(Range<usize>, String)>,
-}
+pub use super::grammar_error::GrammarError;
 
-impl From<Fault> for Mistake {
-    fn from(fault: Fault) -> Mistake {
-        let Fault { range, message, fix } = fault;
-        Mistake { range, message, fix }
-    }
-}
-
-/// A whole limit: `10/s burst 20`.
-pub(crate) fn limit(text: &str) -> Result<Limit, Mistake> {
+/// Parses a whole limit: `10/s burst 20`.
+pub fn limit(text: &str) -> Result<Limit, GrammarError> {
     if text.len() > MAX_LEN {
         let message = format!("a limit is at most {MAX_LEN} bytes long, this is {}", text.len());
-        return Err(Mistake { range: 0..text.len(), message, fix: None });
+        return Err(GrammarError::new(0..text.len(), message));
     }
-    Ok(parse::read(text)?)
+    parse::read(text)
 }
 
-/// The options behind a limit by themselves, each read but not yet held against a limit.
-pub(crate) fn options(text: &str) -> Result<(), Mistake> {
+/// Checks the options of a limit on their own, without the amount they belong to.
+pub fn options(text: &str) -> Result<(), GrammarError> {
     let mut spec = Spec::new(1, Measure::Rate(Period { count: 1, unit: Unit::Day }));
     Options::read(&mut Parser::new(text), &mut spec)?;
     Ok(())
 }
 
-/// A number: `10`, `1_000`, `10k`, `5M`.
-pub(crate) fn number(text: &str) -> Result<u64, Mistake> {
-    Ok(number::parse(text).map_err(|why| hints::not_a_number(0..text.len(), text, why))?)
+/// Parses a number: `10`, `1_000`, `10k`, `5M`.
+pub fn number(text: &str) -> Result<u64, GrammarError> {
+    number::parse(text).map_err(|reason| hints::invalid_number(0..text.len(), text, reason))
 }
 
-/// A length of time: `500ms`, `2s`, `10min`.
-pub(crate) fn span(text: &str) -> Result<Span, Mistake> {
+/// Parses a length of time: `500ms`, `2s`, `10min`.
+pub fn span(text: &str) -> Result<Span, GrammarError> {
     const USE: &str = "write one such as 500ms, 10s or 5min";
     let missing = match text.trim() {
         "" => format!("a length of time is missing: {USE}"),
@@ -60,40 +47,39 @@ pub(crate) fn span(text: &str) -> Result<Span, Mistake> {
         (_, "") => Ok(span),
         (range, word) => {
             let message = format!("{word:?} is too much: one number and one unit, as in 90min");
-            Err(Fault::new(range, message).into())
+            Err(GrammarError::new(range, message))
         }
     }
 }
 
-/// A period: `h`, `10s`, `month`.
-pub(crate) fn period(text: &str) -> Result<Period, Mistake> {
+/// Parses a period: `h`, `10s`, `month`.
+pub fn period(text: &str) -> Result<Period, GrammarError> {
     let mut parser = Parser::new(text);
     let period = parser.period()?;
     match parser.word() {
         (_, "") => Ok(period),
         (range, word) => {
             let message = format!("{word:?} is too much: a period is a number and a unit");
-            Err(Fault::new(range, message).into())
+            Err(GrammarError::new(range, message))
         }
     }
 }
 
-/// The time zone of that name as it is spelled, or the name that was probably meant.
-pub(crate) fn zone(name: &str) -> Result<String, Mistake> {
+/// Returns the IANA spelling of the time zone `name`, or an error that suggests a similar name.
+pub fn zone(name: &str) -> Result<String, GrammarError> {
     match calendar::zone(name) {
         Ok(zone) => Ok(zone.iana_name().unwrap_or(name).to_owned()),
         Err(error) => {
-            let fault = Fault::new(0..name.len(), error.to_string());
-            Err(match hints::zone_meant(name) {
-                Some(zone) => fault.fix(zone),
-                None => fault,
-            }
-            .into())
+            let error = GrammarError::new(0..name.len(), error.to_string());
+            Err(match hints::nearest_zone(name) {
+                Some(zone) => error.with_fix(zone),
+                None => error,
+            })
         }
     }
 }
 
-/// The unit of time spelled `word`.
-pub(crate) fn unit(word: &str) -> Option<Unit> {
-    Unit::named(word)
+/// Returns the unit of time spelled `word`.
+pub fn unit(word: &str) -> Option<Unit> {
+    Unit::from_name(word)
 }

@@ -1,64 +1,64 @@
-//! How the parser puts a mistake: where it is, what is wrong, what was probably meant.
+//! The errors of the parser, each with a message and a suggested fix.
 
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use tollgate_core::{InvalidLimit as Bounds, MAX_AMOUNT, Span};
+use tollgate_core::{InvalidLimit as CoreInvalidLimit, MAX_AMOUNT, Span};
 
 use super::InvalidLimit;
 use super::calendar::zone_names;
-use super::display::Number;
-use super::fault::Fault;
-use super::number::{self, NotANumber, split};
+use super::display::NumberText;
+use super::grammar_error::GrammarError;
+use super::keyword::{Keyword, nearest};
+use super::number::{self, NumberError, split};
 use super::options::Options;
 use super::parse::Parser;
 use super::unit::{Period, SpanText, Unit};
-use super::words::{Word, nearest};
 
 const UNITS: &str = "use ms, s, min, h, day, week, month or year";
 const OPTIONS: &str =
     "the usual ones are burst, sliding, fixed, log, leaky, gcra, calendar, warmup and interval";
 
-/// `word` is no number.
-pub(super) fn not_a_number(range: Range<usize>, word: &str, why: NotANumber) -> Fault {
-    let fault = |message: String| Fault::new(range.clone(), message);
-    match why {
-        NotANumber::Negative => {
-            let fault = fault(format!("{word:?} is negative: use at least 1"));
+/// Returns the error for a word that is not a number.
+pub(super) fn invalid_number(range: Range<usize>, word: &str, reason: NumberError) -> GrammarError {
+    let error = |message: String| GrammarError::new(range.clone(), message);
+    match reason {
+        NumberError::Negative => {
+            let error = error(format!("{word:?} is negative: use at least 1"));
             match word.trim_start_matches(['-', '0', '_']) {
-                "" => fault,
-                _ => fault.fix(word.trim_start_matches('-')),
+                "" => error,
+                _ => error.with_fix(word.trim_start_matches('-')),
             }
         }
-        NotANumber::Fraction(value @ 1.., 1) => {
-            fault(format!("{word:?} has a decimal point: write it out")).fix(value.to_string())
+        NumberError::Fraction(value @ 1.., 1) => {
+            error(format!("{word:?} has a decimal point: write it out")).with_fix(value.to_string())
         }
-        NotANumber::Fraction(..) => fault(format!("{word:?} is not a whole number")),
-        NotANumber::Commas(value) => fault(format!("{word:?} has commas: write \"_\" or nothing"))
-            .fix(Number(value).to_string()),
-        NotANumber::TooLarge => {
-            fault(format!("{word:?} is above the largest amount, {MAX_AMOUNT}"))
+        NumberError::Fraction(..) => error(format!("{word:?} is not a whole number")),
+        NumberError::Commas(value) => error(format!("{word:?} has commas: write \"_\" or nothing"))
+            .with_fix(NumberText(value).to_string()),
+        NumberError::TooLarge => {
+            error(format!("{word:?} is above the largest amount, {MAX_AMOUNT}"))
         }
-        NotANumber::Followed(len) if &word[len..] == "m" => {
-            fault(format!("{word:?}: a million is \"M\"")).fix(format!("{}M", &word[..len]))
+        NumberError::Suffix(len) if &word[len..] == "m" => {
+            error(format!("{word:?}: a million is \"M\"")).with_fix(format!("{}M", &word[..len]))
         }
-        NotANumber::Other if word.is_empty() => fault("a number is missing".to_owned()),
-        NotANumber::Followed(_) | NotANumber::Other => {
-            fault(format!("expected a number such as 10, 1_000, 10k or 5M, not {word:?}"))
+        NumberError::Malformed if word.is_empty() => error("a number is missing".to_owned()),
+        NumberError::Suffix(_) | NumberError::Malformed => {
+            error(format!("expected a number such as 10, 1_000, 10k or 5M, not {word:?}"))
         }
     }
 }
 
-/// The text does not begin with an amount.
-pub(super) fn no_amount(
+/// Returns the error for a text that does not begin with an amount.
+pub(super) fn invalid_amount(
     parser: &mut Parser<'_>,
     range: Range<usize>,
     word: &str,
-    why: NotANumber,
-) -> Fault {
-    match why {
-        NotANumber::Fraction(value, of) if of > 1 => {
-            let fault = not_a_number(range.clone(), word, why);
+    reason: NumberError,
+) -> GrammarError {
+    match reason {
+        NumberError::Fraction(value, of) if of > 1 => {
+            let error = invalid_number(range.clone(), word, reason);
             parser.skip_blanks();
             let rate = parser.skip("/").then(|| parser.period().ok()).flatten();
             let slower = rate.and_then(|Period { count, unit }| {
@@ -66,39 +66,45 @@ pub(super) fn no_amount(
             });
             match slower {
                 Some(period) if value > 0 => {
-                    fault.fix_at(range.start..parser.period.end, format!("{value}/{period}"))
+                    error.with_fix_at(range.start..parser.period.end, format!("{value}/{period}"))
                 }
-                _ => fault,
+                _ => error,
             }
         }
-        NotANumber::Followed(len) => {
+        NumberError::Suffix(len) => {
             let (amount, rest) = word.split_at(len);
             parser.skip_blanks();
             if parser.skip("/") {
                 return match rest {
-                    "m" => not_a_number(range, word, why),
-                    _ => Fault::new(
+                    "m" => invalid_number(range, word, reason),
+                    _ => GrammarError::new(
                         range,
                         format!("expected a blank between {amount:?} and {rest:?}"),
                     )
-                    .fix(format!("{amount} {rest}")),
+                    .with_fix(format!("{amount} {rest}")),
                 };
             }
-            no_period(parser, range.start + len..range.end, rest)
+            missing_period(parser, range.start + len..range.end, rest)
         }
-        NotANumber::Other => {
+        NumberError::Malformed => {
             let begins = ["unlimited", "adaptive"].into_iter();
             match nearest(word, begins) {
-                Some(meant) => Fault::new(range, format!("unknown word {word:?}")).fix(meant),
-                None => not_a_number(range, word, why),
+                Some(meant) => {
+                    GrammarError::new(range, format!("unknown word {word:?}")).with_fix(meant)
+                }
+                None => invalid_number(range, word, reason),
             }
         }
-        why => not_a_number(range, word, why),
+        reason => invalid_number(range, word, reason),
     }
 }
 
-/// An amount is followed by `word`, and no `/` by that.
-pub(super) fn no_period(parser: &mut Parser<'_>, range: Range<usize>, word: &str) -> Fault {
+/// Returns the error for an amount that `word` follows instead of `/` and a period.
+pub(super) fn missing_period(
+    parser: &mut Parser<'_>,
+    range: Range<usize>,
+    word: &str,
+) -> GrammarError {
     let message = "expected \"/\" and a period after the amount";
     let end = parser.amount.end.min(range.start);
     let is = |name: &str| word.eq_ignore_ascii_case(name);
@@ -107,144 +113,154 @@ pub(super) fn no_period(parser: &mut Parser<'_>, range: Range<usize>, word: &str
         _ if is("m") => Some("min".to_owned()),
         _ if is("rps") || is("qps") => Some("s".to_owned()),
         _ if is("rpm") => Some("min".to_owned()),
-        _ if is("per") => Unit::named(parser.token().1).map(|unit| unit.to_string()),
-        _ => Unit::named(word).map(|unit| unit.to_string()),
+        _ if is("per") => Unit::from_name(parser.token().1).map(|unit| unit.to_string()),
+        _ => Unit::from_name(word).map(|unit| unit.to_string()),
     };
     if let Some(unit) = unit {
-        let stop = if is("per") { parser.at } else { range.end };
-        return Fault::new(range, message).fix_at(end..stop, format!("/{unit}"));
+        let stop = if is("per") { parser.position } else { range.end };
+        return GrammarError::new(range, message).with_fix_at(end..stop, format!("/{unit}"));
     }
     if word.is_empty() {
-        return Fault::new(end..end, message).fix("/s");
+        return GrammarError::new(end..end, message).with_fix("/s");
     }
     if nearest(word, ["concurrent"].into_iter()).is_some() {
-        return Fault::new(range, message).fix("concurrent");
+        return GrammarError::new(range, message).with_fix("concurrent");
     }
-    if Word::option(word).is_some() {
-        return Fault::new(range.clone(), message).fix_at(end..end, "/s");
+    if Keyword::from_text(word).is_some() {
+        return GrammarError::new(range.clone(), message).with_fix_at(end..end, "/s");
     }
     let (per, next) = parser.token();
-    match next.eq_ignore_ascii_case("per").then(|| Unit::named(parser.token().1)).flatten() {
-        Some(unit) => Fault::new(per, message).fix_at(range.end..parser.at, format!("/{unit}")),
-        None => Fault::new(range.end..range.end, message),
+    match next.eq_ignore_ascii_case("per").then(|| Unit::from_name(parser.token().1)).flatten() {
+        Some(unit) => GrammarError::new(per, message)
+            .with_fix_at(range.end..parser.position, format!("/{unit}")),
+        None => GrammarError::new(range.end..range.end, message),
     }
 }
 
-/// `count` is followed by no unit.
-pub(super) fn no_unit(range: Range<usize>, count: &str) -> Fault {
+/// Returns the error for a count without a unit.
+pub(super) fn missing_unit(range: Range<usize>, count: &str) -> GrammarError {
     match count {
-        "" => Fault::new(range, format!("a unit of time is missing: {UNITS}")),
-        _ => Fault::new(range, format!("{count:?} of what? {UNITS}")).fix(format!("{count}s")),
+        "" => GrammarError::new(range, format!("a unit of time is missing: {UNITS}")),
+        _ => GrammarError::new(range, format!("{count:?} of what? {UNITS}"))
+            .with_fix(format!("{count}s")),
     }
 }
 
-/// `word` is no unit.
-pub(super) fn no_such_unit(range: Range<usize>, word: &str) -> Fault {
+/// Returns the error for a word that is not a unit.
+pub(super) fn unknown_unit(range: Range<usize>, word: &str) -> GrammarError {
     if word.eq_ignore_ascii_case("m") {
         let message = format!("{word:?} could be a minute or a month: write \"min\" or \"month\"");
-        return Fault::new(range, message).fix("min");
+        return GrammarError::new(range, message).with_fix("min");
     }
     if split(word.trim_start_matches('-')).0.is_empty() {
-        let fault = Fault::new(range, format!("unknown unit {word:?}: {UNITS}"));
-        return match nearest(word, Unit::spellings()).and_then(Unit::named) {
-            Some(unit) => fault.fix(unit.to_string()),
-            None => fault,
+        let error = GrammarError::new(range, format!("unknown unit {word:?}: {UNITS}"));
+        return match nearest(word, Unit::spellings()).and_then(Unit::from_name) {
+            Some(unit) => error.with_fix(unit.to_string()),
+            None => error,
         };
     }
-    Fault::new(range, format!("{word:?} is no period: use at least 1 of a unit"))
+    GrammarError::new(range, format!("{word:?} is no period: use at least 1 of a unit"))
 }
 
-/// `count` of `unit` is no whole number of it; `whole` is where both stand.
-pub(super) fn no_count(
+/// Returns the error for a count that is not a whole number.
+///
+/// `whole` is the range of the count and its unit, which a fix in a smaller unit replaces.
+pub(super) fn invalid_count(
     range: Range<usize>,
     whole: Range<usize>,
     count: &str,
     unit: Unit,
-    why: NotANumber,
-) -> Fault {
-    let NotANumber::Fraction(value, of) = why else { return not_a_number(range, count, why) };
-    let fault = not_a_number(range, count, why);
+    reason: NumberError,
+) -> GrammarError {
+    let NumberError::Fraction(value, of) = reason else {
+        return invalid_number(range, count, reason);
+    };
+    let error = invalid_number(range, count, reason);
     match unit.span().as_nanos().checked_mul(value) {
         Some(nanos) if nanos > 0 && nanos % of == 0 => {
-            fault.fix_at(whole, SpanText(Span::from_nanos(nanos / of)).to_string())
+            error.with_fix_at(whole, SpanText(Span::from_nanos(nanos / of)).to_string())
         }
-        _ => fault,
+        _ => error,
     }
 }
 
-/// `word` is no option.
-pub(super) fn no_option(range: Range<usize>, word: &str) -> Fault {
-    let fault = Fault::new(range, format!("unknown option {word:?}: {OPTIONS}"));
+/// Returns the error for a word that is not an option.
+pub(super) fn unknown_option(range: Range<usize>, word: &str) -> GrammarError {
+    let error = GrammarError::new(range, format!("unknown option {word:?}: {OPTIONS}"));
     let spaced = word.replacen(['=', ':'], " ", 1);
-    if let Some(meant) = nearest(word, Word::spellings()) {
-        return fault.fix(Word::option(meant).map_or(meant, Word::as_str));
+    if let Some(meant) = nearest(word, Keyword::spellings()) {
+        return error.with_fix(Keyword::from_text(meant).map_or(meant, Keyword::as_str));
     }
     if word.starts_with(|c: char| c.is_ascii_digit()) {
-        return fault.fix(format!("burst {word}"));
+        return error.with_fix(format!("burst {word}"));
     }
-    match spaced.split_once(' ').and_then(|(name, _)| Word::option(name)) {
-        Some(_) => fault.fix(spaced),
-        None => fault,
+    match spaced.split_once(' ').and_then(|(name, _)| Keyword::from_text(name)) {
+        Some(_) => error.with_fix(spaced),
+        None => error,
     }
 }
 
-/// Every part can be read, but they make no limit: points at the one to blame.
-pub(super) fn blame(error: &InvalidLimit, parser: &Parser<'_>, options: &Options) -> Fault {
-    let named = |name: &str| Word::option(name).and_then(|word| options.find(word));
+/// Returns the error for a limit whose parts are valid but do not go together.
+///
+/// The range is that of the part that causes `error`.
+pub(super) fn locate(error: &InvalidLimit, parser: &Parser<'_>, options: &Options) -> GrammarError {
+    let named = |name: &str| Keyword::from_text(name).and_then(|keyword| options.find(keyword));
     let amount = &parser.text[parser.amount.clone()];
     let rate = parser.amount.start..parser.period.end.max(parser.amount.end);
     let range = match error {
         InvalidLimit::Contradiction { first, second } => {
             [named(first), named(second)].into_iter().flatten().max_by_key(|range| range.start)
         }
-        InvalidLimit::Misfit { option, .. } | InvalidLimit::OutOfRange { option, .. } => {
-            named(option)
-        }
+        InvalidLimit::IncompatibleOption { option, .. }
+        | InvalidLimit::OutOfRange { option, .. } => named(option),
         InvalidLimit::CalendarPeriod(_) => Some(parser.period.clone()),
-        InvalidLimit::UnknownTimeZone(_) => options.find(Word::Zone),
-        InvalidLimit::Engine(bounds) => match bounds {
-            Bounds::ZeroPeriod | Bounds::PeriodTooLong => {
-                options.find(Word::Lease).or(Some(parser.period.clone()))
+        InvalidLimit::UnknownTimeZone(_) => options.find(Keyword::Zone),
+        InvalidLimit::Algorithm(error) => match error {
+            CoreInvalidLimit::ZeroPeriod | CoreInvalidLimit::PeriodTooLong => {
+                options.find(Keyword::Lease).or(Some(parser.period.clone()))
             }
-            Bounds::ZeroBurst => options.find(Word::Burst),
-            Bounds::FillsTooSlowly => options.find(Word::Burst).or(options.find(Word::WarmUp)),
-            Bounds::InitialAboveBurst { .. } => options.find(Word::Initial),
-            Bounds::UnevenSlots(_) => options.find(Word::Slots),
-            Bounds::GapAboveWindow => options.find(Word::MinGap),
-            Bounds::NoWarmUp => options.find(Word::WarmUp),
-            Bounds::AmountTooLarge(n) if number::parse(amount) != Ok(*n) => {
-                options.find(Word::Burst)
+            CoreInvalidLimit::ZeroBurst => options.find(Keyword::Burst),
+            CoreInvalidLimit::FillsTooSlowly => {
+                options.find(Keyword::Burst).or(options.find(Keyword::WarmUp))
+            }
+            CoreInvalidLimit::InitialAboveBurst { .. } => options.find(Keyword::Initial),
+            CoreInvalidLimit::UnevenSlots(_) => options.find(Keyword::Slots),
+            CoreInvalidLimit::GapAboveWindow => options.find(Keyword::MinGap),
+            CoreInvalidLimit::NoWarmUp => options.find(Keyword::WarmUp),
+            CoreInvalidLimit::AmountTooLarge(n) if number::parse(amount) != Ok(*n) => {
+                options.find(Keyword::Burst)
             }
             _ => Some(parser.amount.clone()),
         },
         _ => None,
     };
-    let fault = Fault::new(range.unwrap_or(rate), error.to_string());
+    let located = GrammarError::new(range.unwrap_or(rate), error.to_string());
     match error {
-        // `24h` is a day long, but not a day.
-        InvalidLimit::CalendarPeriod(period) => match Period::exactly(period.span().into()) {
+        // `24h` has the length of a day but is not a calendar day.
+        InvalidLimit::CalendarPeriod(period) => match Period::from_duration(period.span().into()) {
             Some(one @ Period { count: 1, unit: Unit::Day | Unit::Week }) => {
-                fault.fix(one.to_string())
+                located.with_fix(one.to_string())
             }
-            _ => fault,
+            _ => located,
         },
-        InvalidLimit::UnknownTimeZone(name) => match zone_meant(name) {
-            Some(zone) => fault.fix(format!("zone {zone}")),
-            None => fault,
+        InvalidLimit::UnknownTimeZone(name) => match nearest_zone(name) {
+            Some(zone) => located.with_fix(format!("zone {zone}")),
+            None => located,
         },
-        _ => fault,
+        _ => located,
     }
 }
 
-/// The time zone that `name` was probably meant to be.
-pub(super) fn zone_meant(name: &str) -> Option<String> {
+/// Returns the time zone whose name or city is most similar to `name`.
+pub(super) fn nearest_zone(name: &str) -> Option<String> {
     static NAMES: LazyLock<Vec<String>> = LazyLock::new(|| zone_names().collect());
     let names = &*NAMES;
     let city = |zone: &&String| {
         let last = zone.rsplit('/').next().unwrap_or(zone);
         last.eq_ignore_ascii_case(name)
     };
-    // Nobody gets the first letter wrong, and comparing with all would take long.
+    // Compares only zones with the same first letter: comparing with all takes too long, and
+    // the first letter is rarely wrong.
     let initial = name.chars().next();
     let alike = names.iter().filter(|zone| zone.chars().next() == initial);
     let meant = names.iter().find(city).map(String::as_str);

@@ -1,32 +1,32 @@
 //! Limits: `10/s burst 20` as a checked value.
 //!
-//! A [`Limit`] is written as text, the way rules do, or put together by a program. Either way
-//! it is checked once, here; whoever holds one need not look again.
+//! A [`Limit`] is parsed from text, as in rules, or built in code. Both ways check it once, so
+//! every `Limit` value is valid.
 //!
 //! | text | means |
 //! | --- | --- |
-//! | `10/s` | token bucket: 10 tokens come back each second, 10 wait at most |
-//! | `10/s burst 20` | the same, but 20 wait at most |
-//! | `5/10s`, `1k/h`, `5M tokens/day` | other periods, numbers, and a label for what is counted |
-//! | `20/s leaky burst 50` | 50 are taken in at once and held back to one every 50 ms |
-//! | `20/s leaky free 5` | the same, but 5 of them go on at once |
+//! | `10/s` | token bucket: 10 tokens are refilled each second, the capacity is 10 |
+//! | `10/s burst 20` | a token bucket with a capacity of 20 |
+//! | `5/10s`, `1k/h`, `5M tokens/day` | other periods, numbers, and a label of the unit that is counted |
+//! | `20/s leaky burst 50` | accepts 50 at once and delays them to one every 50 ms |
+//! | `20/s leaky free 5` | a leaky bucket that lets 5 pass without delay |
 //! | `10/s gcra` | the token bucket under the name of its one-number form |
-//! | `60/min interval` | all 60 come back together, with each minute of the clock |
+//! | `60/min interval` | a token bucket that refills all 60 together, at each full minute |
 //! | `100/h fixed` | fixed windows, aligned to the epoch; `first_hit`: to the key's first request |
-//! | `1k/month calendar` | real months, in UTC; `zone Europe/Berlin`, `anchor 15` |
-//! | `500/h sliding` | sliding window of two counters; `slots 60`: of sixty |
+//! | `1k/month calendar` | calendar months, in UTC; `zone Europe/Berlin`, `anchor 15` |
+//! | `500/h sliding` | sliding window of two counters; `slots 60`: of 60 slots |
 //! | `500/h log` | sliding window, exact; `min_gap 100ms` |
-//! | `10/s warmup 3s` | starts at a third of the rate when idle before |
-//! | `100 concurrent` | so many at a time, each for 60 s at most; `lease 10s` |
-//! | `adaptive 20..500 concurrent` | so many at a time as the callee bears; `aimd`, `vegas`, `gradient2`: as others find out |
+//! | `10/s warmup 3s` | starts at a third of the rate after an idle time |
+//! | `100 concurrent` | 100 requests in flight, each for 60 s at most; `lease 10s` |
+//! | `adaptive 20..500 concurrent` | 20 to 500 requests in flight, adapted to latency; `aimd`, `vegas`, `gradient2`: other controllers |
 //! | `unlimited` | everything passes |
 //!
-//! Further options: `initial 5` (a new key's tokens), `pay_later` (whoever finds nothing owed
-//! passes, the next one waits), `count_denied` (windows and logs count refusals too).
+//! Further options: `initial 5` (tokens of a new key), `pay_later` (any cost passes while there
+//! is no debt; later requests wait), `count_denied` (windows and logs count refusals too).
 //!
-//! `burst` is all that passes at once, where redis-cell's `max_burst` is one less and nginx's
-//! comes on top of the one that always passes. Case does not matter, except that `M` is a
-//! million and `m` nothing at all: a minute is `min`.
+//! `burst` is the most that passes at once. In redis-cell `max_burst` is one less; in nginx
+//! `burst` does not include the one request that always passes. Case does not matter, except
+//! that `M` is a million and `m` is an error: a minute is `min`.
 //!
 //! ```
 //! use tollgate::Limit;
@@ -38,37 +38,36 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod algorithm;
 mod build;
 mod calendar;
 mod display;
-mod engine;
 mod error;
-mod fault;
-#[cfg(feature = "rules")]
-pub(crate) mod grammar;
+pub mod grammar;
+mod grammar_error;
 mod hints;
+mod keyword;
 mod modify;
 mod number;
 mod options;
 mod parse;
-mod quota;
 mod share;
 mod spec;
+mod summary;
 mod unit;
-mod words;
 
 use std::str::FromStr;
 
 use tollgate_core::Span;
 
-pub use engine::{AdaptiveRange, Engine, Steering};
+pub use algorithm::{AdaptiveRange, ControllerKind, LimitAlgorithm};
 pub use error::{InvalidLimit, ParseLimitError};
-pub use quota::{AlgorithmName, Quota};
+pub use summary::{AlgorithmName, LimitSummary};
 pub use unit::{Period, Unit};
 
 use spec::Spec;
 
-/// How much may pass in what time, by which algorithm: checked, and ready to run.
+/// A checked limit: how much may pass in which time, and the algorithm that counts it.
 ///
 /// ```
 /// use tollgate::Limit;
@@ -79,55 +78,58 @@ use spec::Spec;
 #[derive(Clone, Debug)]
 pub struct Limit {
     spec: Spec,
-    engine: Engine,
-    quota: Quota,
+    algorithm: LimitAlgorithm,
+    summary: LimitSummary,
     fill_time: Span,
 }
 
 impl Limit {
-    /// Checks a spec and compiles it: the only way to a `Limit`.
+    /// Checks and compiles a spec. Every constructor ends here.
     fn from_spec(spec: Spec) -> Result<Limit, InvalidLimit> {
         let spec = spec.canonical()?;
-        let algorithm = spec.algorithm()?;
-        let engine = engine::compile(&spec, algorithm)?;
-        let (quota, fill_time) = (spec.quota(algorithm), engine::fill_time(&spec, &engine));
-        Ok(Limit { spec, engine, quota, fill_time })
+        let name = spec.algorithm()?;
+        let algorithm = algorithm::compile(&spec, name)?;
+        let summary = spec.summary(name);
+        let fill_time = algorithm::fill_time(&spec, &algorithm);
+        Ok(Limit { spec, algorithm, summary, fill_time })
     }
 
-    /// The algorithm to run, with its parameters.
+    /// Returns the algorithm with its parameters.
     ///
     /// ```
-    /// use tollgate::{Engine, Limit};
-    /// assert!(matches!(Limit::per_second(10)?.engine(), Engine::Meter(_)));
+    /// use tollgate::{LimitAlgorithm, Limit};
+    /// assert!(matches!(Limit::per_second(10)?.algorithm(), LimitAlgorithm::Meter(_)));
     /// # Ok::<(), tollgate::limit::InvalidLimit>(())
     /// ```
-    pub fn engine(&self) -> &Engine {
-        &self.engine
+    pub fn algorithm(&self) -> &LimitAlgorithm {
+        &self.algorithm
     }
 
-    /// The limit in brief.
+    /// Returns a short form of the limit, as reported with every refusal.
     ///
     /// ```
-    /// let quota = tollgate::Limit::per_second(10)?.burst(20)?.quota();
-    /// assert_eq!((quota.amount, quota.burst), (10, 20));
+    /// let summary = tollgate::Limit::per_second(10)?.burst(20)?.summary();
+    /// assert_eq!((summary.amount, summary.burst), (10, 20));
     /// # Ok::<(), tollgate::limit::InvalidLimit>(())
     /// ```
-    pub fn quota(&self) -> Quota {
-        self.quota
+    pub fn summary(&self) -> LimitSummary {
+        self.summary
     }
 
-    /// The most that can pass at once; `u64::MAX` without a limit.
+    /// Returns the most that can pass at once; `u64::MAX` for `unlimited`.
     ///
     /// ```
     /// assert_eq!(tollgate::Limit::concurrent(100)?.capacity(), 100);
     /// # Ok::<(), tollgate::limit::InvalidLimit>(())
     /// ```
     pub fn capacity(&self) -> u64 {
-        self.engine.capacity()
+        self.algorithm.capacity()
     }
 
-    /// How long a key that has spent everything takes to be as good as new, at most: what its
-    /// state is worth keeping for. Two lengths for a sliding window; nothing without a limit.
+    /// Returns the longest time until the state of an exhausted key equals that of a new key.
+    ///
+    /// A store can drop the state after that time. For a sliding window it is two lengths of
+    /// the window, for `unlimited` zero.
     ///
     /// ```
     /// use tollgate::Limit;
@@ -139,7 +141,7 @@ impl Limit {
         self.fill_time
     }
 
-    /// What is counted, if the limit says so: the `tokens` of `200k tokens/min`.
+    /// Returns the label of the unit that is counted: the `tokens` of `200k tokens/min`.
     ///
     /// ```
     /// let limit: tollgate::Limit = "200k tokens/min".parse()?;
@@ -150,13 +152,12 @@ impl Limit {
         self.spec.label.as_deref()
     }
 
-    /// Whether its windows are those of the calendar.
-    #[cfg(feature = "rules")]
-    pub(crate) fn is_calendar(&self) -> bool {
-        self.spec.has(words::Word::Calendar)
+    /// Returns whether the windows are calendar days, weeks, months or years.
+    pub fn is_calendar(&self) -> bool {
+        self.spec.has(keyword::Keyword::Calendar)
     }
 
-    /// The time zone of a calendar limit that names one; others run on UTC.
+    /// Returns the time zone that a calendar limit names; without one it uses UTC.
     ///
     /// ```
     /// let limit: tollgate::Limit = "1k/month calendar zone europe/berlin".parse()?;
@@ -168,7 +169,7 @@ impl Limit {
     }
 }
 
-/// Limits are equal if they are written alike: the same canonical text.
+/// Compares canonical texts: two limits are equal if they print alike.
 impl PartialEq for Limit {
     fn eq(&self, other: &Limit) -> bool {
         self.spec == other.spec

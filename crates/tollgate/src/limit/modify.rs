@@ -1,16 +1,18 @@
-//! Limits put together by a program: what to add. Each step is checked at once, and none can
-//! follow that contradicts an earlier one; repeating a step replaces it.
+//! Methods that add options to a [`Limit`] in code.
+//!
+//! Each call checks the whole limit, so an option that contradicts an earlier one is an error.
+//! Repeating an option replaces its value.
 
 use std::time::Duration;
 
 use super::error::MAX_LABEL;
+use super::keyword::Keyword;
 use super::parse::is_label;
-use super::spec::{Measure, Value};
-use super::words::Word;
-use super::{InvalidLimit, Limit, Steering};
+use super::spec::{Measure, OptionValue};
+use super::{ControllerKind, InvalidLimit, Limit};
 
 impl Limit {
-    /// Says what is counted: the `tokens` of `200k tokens/min`.
+    /// Sets the label of the unit that is counted: the `tokens` of `200k tokens/min`.
     ///
     /// ```
     /// use tollgate::Limit;
@@ -23,18 +25,18 @@ impl Limit {
         }
         if !matches!(self.spec.measure, Measure::Rate(_)) {
             let with = self.spec.algorithm()?.as_str();
-            return Err(InvalidLimit::Misfit { option: "label", with });
+            return Err(InvalidLimit::IncompatibleOption { option: "label", with });
         }
         self.spec.label = Some(label.into());
         Ok(self)
     }
 
-    fn with(mut self, word: Word, value: Value) -> Result<Limit, InvalidLimit> {
-        self.spec.set(word, value);
+    fn with(mut self, keyword: Keyword, value: OptionValue) -> Result<Limit, InvalidLimit> {
+        self.spec.set(keyword, value);
         Limit::from_spec(self.spec)
     }
 
-    /// Holds up to `tokens`, so that as many pass at once: `burst tokens`.
+    /// Sets the capacity of the bucket, which is the most that passes at once: `burst tokens`.
     ///
     /// ```
     /// use tollgate::Limit;
@@ -42,10 +44,12 @@ impl Limit {
     /// # Ok::<(), tollgate::limit::InvalidLimit>(())
     /// ```
     pub fn burst(self, tokens: u64) -> Result<Limit, InvalidLimit> {
-        self.with(Word::Burst, Value::Number(tokens))
+        self.with(Keyword::Burst, OptionValue::Number(tokens))
     }
 
-    /// Starts a new key with `tokens` instead of a full bucket; set the burst first.
+    /// Starts a new key with `tokens` instead of a full bucket: `initial tokens`.
+    ///
+    /// Set a burst above the amount before this, because `tokens` must fit it.
     ///
     /// ```
     /// use tollgate::Limit;
@@ -53,10 +57,10 @@ impl Limit {
     /// # Ok::<(), tollgate::limit::InvalidLimit>(())
     /// ```
     pub fn initial(self, tokens: u64) -> Result<Limit, InvalidLimit> {
-        self.with(Word::Initial, Value::Number(tokens))
+        self.with(Keyword::Initial, OptionValue::Number(tokens))
     }
 
-    /// Gives all tokens of a period back together, at its end: `interval`.
+    /// Refills all tokens of a period together, at its end: `interval`.
     ///
     /// ```
     /// use tollgate::Limit;
@@ -64,10 +68,10 @@ impl Limit {
     /// # Ok::<(), tollgate::limit::InvalidLimit>(())
     /// ```
     pub fn interval(self) -> Result<Limit, InvalidLimit> {
-        self.with(Word::Interval, Value::Nothing)
+        self.with(Keyword::Interval, OptionValue::Nothing)
     }
 
-    /// Lets any cost pass while nothing is owed; the next request waits for it: `pay_later`.
+    /// Allows any cost while there is no debt; later requests wait until it is paid: `pay_later`.
     ///
     /// ```
     /// use tollgate::Limit;
@@ -75,11 +79,12 @@ impl Limit {
     /// # Ok::<(), tollgate::limit::InvalidLimit>(())
     /// ```
     pub fn pay_later(self) -> Result<Limit, InvalidLimit> {
-        self.with(Word::PayLater, Value::Nothing)
+        self.with(Keyword::PayLater, OptionValue::Nothing)
     }
 
-    /// Shapes: takes in a burst, lets `free` of it go on at once and holds the rest back to the
-    /// rate. `leaky`, with `free` if it is not 1.
+    /// Shapes traffic with a leaky bucket: `leaky free N`.
+    ///
+    /// `free` requests of a burst pass without delay; the rest are delayed to keep the rate.
     ///
     /// ```
     /// use tollgate::Limit;
@@ -88,11 +93,11 @@ impl Limit {
     /// # Ok::<(), tollgate::limit::InvalidLimit>(())
     /// ```
     pub fn leaky(mut self, free: u64) -> Result<Limit, InvalidLimit> {
-        self.spec.set(Word::Leaky, Value::Nothing);
-        self.with(Word::Free, Value::Number(free))
+        self.spec.set(Keyword::Leaky, OptionValue::Nothing);
+        self.with(Keyword::Free, OptionValue::Number(free))
     }
 
-    /// The token bucket under another name: `gcra`.
+    /// Reports the token bucket under the name of the equivalent algorithm GCRA: `gcra`.
     ///
     /// ```
     /// use tollgate::Limit;
@@ -100,10 +105,10 @@ impl Limit {
     /// # Ok::<(), tollgate::limit::InvalidLimit>(())
     /// ```
     pub fn gcra(self) -> Result<Limit, InvalidLimit> {
-        self.with(Word::Gcra, Value::Nothing)
+        self.with(Keyword::Gcra, OptionValue::Nothing)
     }
 
-    /// Fixed windows, aligned to the Unix epoch: `fixed`.
+    /// Counts in fixed windows that are aligned to the Unix epoch: `fixed`.
     ///
     /// ```
     /// use tollgate::Limit;
@@ -111,10 +116,10 @@ impl Limit {
     /// # Ok::<(), tollgate::limit::InvalidLimit>(())
     /// ```
     pub fn fixed(self) -> Result<Limit, InvalidLimit> {
-        self.with(Word::Fixed, Value::Nothing)
+        self.with(Keyword::Fixed, OptionValue::Nothing)
     }
 
-    /// Fixed windows, each opened by the first request after the last: `fixed first_hit`.
+    /// Counts in fixed windows that begin with the first request of a key: `fixed first_hit`.
     ///
     /// ```
     /// use tollgate::Limit;
@@ -122,11 +127,12 @@ impl Limit {
     /// # Ok::<(), tollgate::limit::InvalidLimit>(())
     /// ```
     pub fn first_hit(self) -> Result<Limit, InvalidLimit> {
-        self.with(Word::FirstHit, Value::Nothing)
+        self.with(Keyword::FirstHit, OptionValue::Nothing)
     }
 
-    /// Fixed windows that are the days, weeks, months or years of the time zone of that IANA
-    /// name: `calendar zone NAME`.
+    /// Counts in the days, weeks, months or years of a time zone: `calendar zone NAME`.
+    ///
+    /// `zone` is an IANA name.
     ///
     /// ```
     /// use tollgate::Limit;
@@ -135,12 +141,13 @@ impl Limit {
     /// # Ok::<(), tollgate::limit::InvalidLimit>(())
     /// ```
     pub fn calendar(mut self, zone: &str) -> Result<Limit, InvalidLimit> {
-        self.spec.set(Word::Calendar, Value::Nothing);
-        self.with(Word::Zone, Value::Zone(zone.into()))
+        self.spec.set(Keyword::Calendar, OptionValue::Nothing);
+        self.with(Keyword::Zone, OptionValue::Zone(zone.into()))
     }
 
-    /// Begins calendar months on that day (in shorter months on their last), calendar weeks on
-    /// that day, 1 being Monday: `anchor day`.
+    /// Sets the day on which calendar months or weeks begin: `anchor day`.
+    ///
+    /// In months with fewer days it is the last day. Of a week, day 1 is Monday.
     ///
     /// ```
     /// use tollgate::Limit;
@@ -148,10 +155,10 @@ impl Limit {
     /// # Ok::<(), tollgate::limit::InvalidLimit>(())
     /// ```
     pub fn anchor_day(self, day: u64) -> Result<Limit, InvalidLimit> {
-        self.with(Word::Anchor, Value::Number(day))
+        self.with(Keyword::Anchor, OptionValue::Number(day))
     }
 
-    /// A sliding window, estimated from two counters: `sliding`.
+    /// Counts in a sliding window that is estimated from two counters: `sliding`.
     ///
     /// ```
     /// use tollgate::Limit;
@@ -159,10 +166,10 @@ impl Limit {
     /// # Ok::<(), tollgate::limit::InvalidLimit>(())
     /// ```
     pub fn sliding(self) -> Result<Limit, InvalidLimit> {
-        self.with(Word::Sliding, Value::Nothing)
+        self.with(Keyword::Sliding, OptionValue::Nothing)
     }
 
-    /// A sliding window, cut into `n` equal slots: `sliding slots n`.
+    /// Counts in a sliding window of `n` equal slots: `sliding slots n`.
     ///
     /// ```
     /// use tollgate::Limit;
@@ -170,10 +177,10 @@ impl Limit {
     /// # Ok::<(), tollgate::limit::InvalidLimit>(())
     /// ```
     pub fn slots(self, n: u32) -> Result<Limit, InvalidLimit> {
-        self.with(Word::Slots, Value::Number(n.into()))
+        self.with(Keyword::Slots, OptionValue::Number(n.into()))
     }
 
-    /// A sliding window that remembers every request, so exact: `log`.
+    /// Counts in an exact sliding window, which stores the time of every request: `log`.
     ///
     /// ```
     /// use tollgate::Limit;
@@ -181,10 +188,10 @@ impl Limit {
     /// # Ok::<(), tollgate::limit::InvalidLimit>(())
     /// ```
     pub fn log(self) -> Result<Limit, InvalidLimit> {
-        self.with(Word::Log, Value::Nothing)
+        self.with(Keyword::Log, OptionValue::Nothing)
     }
 
-    /// Keeps requests at least `gap` apart as well: `log min_gap D`.
+    /// Requires at least `gap` between two requests: `log min_gap D`.
     ///
     /// ```
     /// use std::time::Duration;
@@ -194,11 +201,12 @@ impl Limit {
     /// # Ok::<(), tollgate::limit::InvalidLimit>(())
     /// ```
     pub fn min_gap(self, gap: Duration) -> Result<Limit, InvalidLimit> {
-        self.with(Word::MinGap, Value::Span(gap.into()))
+        self.with(Keyword::MinGap, OptionValue::Span(gap.into()))
     }
 
-    /// Counts refused requests too, so that hammering never pays; for windows and logs:
-    /// `count_denied`.
+    /// Counts refused requests too, so that hammering delays the next success: `count_denied`.
+    ///
+    /// Valid for windows and logs.
     ///
     /// ```
     /// use tollgate::Limit;
@@ -206,10 +214,10 @@ impl Limit {
     /// # Ok::<(), tollgate::limit::InvalidLimit>(())
     /// ```
     pub fn count_denied(self) -> Result<Limit, InvalidLimit> {
-        self.with(Word::CountDenied, Value::Nothing)
+        self.with(Keyword::CountDenied, OptionValue::Nothing)
     }
 
-    /// Starts slowly after idling, and takes `warm_up` to reach the rate: `warmup D`.
+    /// Starts below the rate after an idle time and reaches it within `warm_up`: `warmup D`.
     ///
     /// ```
     /// use std::time::Duration;
@@ -219,11 +227,12 @@ impl Limit {
     /// # Ok::<(), tollgate::limit::InvalidLimit>(())
     /// ```
     pub fn warm_up(self, warm_up: Duration) -> Result<Limit, InvalidLimit> {
-        self.with(Word::WarmUp, Value::Span(warm_up.into()))
+        self.with(Keyword::WarmUp, OptionValue::Span(warm_up.into()))
     }
 
-    /// Gives up a holder that was not heard of for `lease`; 60 seconds unless told otherwise:
-    /// `100 concurrent lease D`.
+    /// Sets how long a permit lasts without release or renewal: `100 concurrent lease D`.
+    ///
+    /// The default is 60 seconds.
     ///
     /// ```
     /// use std::time::Duration;
@@ -233,28 +242,28 @@ impl Limit {
     /// # Ok::<(), tollgate::limit::InvalidLimit>(())
     /// ```
     pub fn lease(self, lease: Duration) -> Result<Limit, InvalidLimit> {
-        self.with(Word::Lease, Value::Span(lease.into()))
+        self.with(Keyword::Lease, OptionValue::Span(lease.into()))
     }
 
-    /// Lets another controller than ours steer an adaptive limit: `aimd`, `vegas`, `gradient2`.
+    /// Sets the controller of an adaptive limit: `aimd`, `vegas`, `gradient2`.
     ///
     /// ```
-    /// use tollgate::limit::{Limit, Steering};
-    /// let limit = Limit::adaptive(20, 500)?.steered_by(Steering::Aimd)?;
+    /// use tollgate::limit::{Limit, ControllerKind};
+    /// let limit = Limit::adaptive(20, 500)?.controller(ControllerKind::Aimd)?;
     /// assert_eq!(limit.to_string(), "adaptive 20..500 concurrent aimd");
-    /// assert_eq!(limit.steered_by(Steering::Flow)?, Limit::adaptive(20, 500)?);
+    /// assert_eq!(limit.controller(ControllerKind::Flow)?, Limit::adaptive(20, 500)?);
     /// # Ok::<(), tollgate::limit::InvalidLimit>(())
     /// ```
-    pub fn steered_by(mut self, by: Steering) -> Result<Limit, InvalidLimit> {
-        for word in [Word::Aimd, Word::Vegas, Word::Gradient2] {
-            self.spec.unset(word);
+    pub fn controller(mut self, controller: ControllerKind) -> Result<Limit, InvalidLimit> {
+        for keyword in [Keyword::Aimd, Keyword::Vegas, Keyword::Gradient2] {
+            self.spec.unset(keyword);
         }
-        let word = match by {
-            Steering::Flow => return Limit::from_spec(self.spec),
-            Steering::Aimd => Word::Aimd,
-            Steering::Vegas => Word::Vegas,
-            Steering::Gradient2 => Word::Gradient2,
+        let keyword = match controller {
+            ControllerKind::Flow => return Limit::from_spec(self.spec),
+            ControllerKind::Aimd => Keyword::Aimd,
+            ControllerKind::Vegas => Keyword::Vegas,
+            ControllerKind::Gradient2 => Keyword::Gradient2,
         };
-        self.with(word, Value::Nothing)
+        self.with(keyword, OptionValue::Nothing)
     }
 }

@@ -1,70 +1,76 @@
-//! The options behind a limit: a word each, some with a number, a length of time or a zone.
+//! Parses the options of a limit: keywords, some with a number, a length of time or a zone.
 
 use std::ops::Range;
 
-use super::fault::Fault;
+use super::grammar_error::GrammarError;
 use super::hints;
+use super::keyword::{ArgumentKind, Keyword};
 use super::number;
 use super::parse::Parser;
-use super::spec::{Spec, Value};
-use super::words::{Argument, Word};
+use super::spec::{OptionValue, Spec};
 
-/// Which options were read, and where, with their arguments.
-pub(super) struct Options(Vec<(Word, Range<usize>)>);
+/// The options that were read, each with the byte range of its keyword and argument.
+pub(super) struct Options(Vec<(Keyword, Range<usize>)>);
 
 impl Options {
     /// Reads all options up to the end of the text into `spec`.
-    pub(super) fn read(parser: &mut Parser<'_>, spec: &mut Spec) -> Result<Options, Fault> {
+    pub(super) fn read(parser: &mut Parser<'_>, spec: &mut Spec) -> Result<Options, GrammarError> {
         let mut options = Vec::new();
         loop {
             let (range, text) = parser.word();
             if text.is_empty() {
                 return Ok(Options(options));
             }
-            let word = Word::option(text).ok_or_else(|| hints::no_option(range.clone(), text))?;
-            if spec.has(word) {
-                let message = format!("\"{}\" is given twice", word.as_str());
-                return Err(Fault::new(range, message));
+            let keyword = Keyword::from_text(text)
+                .ok_or_else(|| hints::unknown_option(range.clone(), text))?;
+            if spec.has(keyword) {
+                let message = format!("\"{}\" is given twice", keyword.as_str());
+                return Err(GrammarError::new(range, message));
             }
-            let (value, end) = argument(parser, word, range.end)?;
-            spec.set(word, value);
-            options.push((word, range.start..end));
+            let (value, end) = argument(parser, keyword, range.end)?;
+            spec.set(keyword, value);
+            options.push((keyword, range.start..end));
         }
     }
 
-    /// Where the option of that name stands.
-    pub(super) fn find(&self, word: Word) -> Option<Range<usize>> {
-        self.0.iter().find(|(read, _)| *read == word).map(|(_, range)| range.clone())
+    /// Returns the byte range of an option.
+    pub(super) fn find(&self, keyword: Keyword) -> Option<Range<usize>> {
+        self.0.iter().find(|(read, _)| *read == keyword).map(|(_, range)| range.clone())
     }
 }
 
-/// What follows `word`, which ends at `end`, and where that ends.
-fn argument(parser: &mut Parser<'_>, word: Word, end: usize) -> Result<(Value, usize), Fault> {
-    match word.takes() {
-        Argument::Nothing => Ok((Value::Nothing, end)),
-        Argument::Span => {
-            let missing = format!("\"{}\" needs a length of time such as 3s", word.as_str());
+/// Reads the argument of `keyword`, which ends at `end`; returns it and the end of both.
+fn argument(
+    parser: &mut Parser<'_>,
+    keyword: Keyword,
+    end: usize,
+) -> Result<(OptionValue, usize), GrammarError> {
+    match keyword.argument() {
+        ArgumentKind::Nothing => Ok((OptionValue::Nothing, end)),
+        ArgumentKind::Span => {
+            let missing = format!("\"{}\" needs a length of time such as 3s", keyword.as_str());
             let span = parser.span(&missing)?;
-            Ok((Value::Span(span), parser.at))
+            Ok((OptionValue::Span(span), parser.position))
         }
-        Argument::Number => {
+        ArgumentKind::Number => {
             let (range, text) = parser.word();
-            if text.is_empty() || Word::option(text).is_some() {
-                let message = format!("\"{}\" needs a number", word.as_str());
-                return Err(Fault::new(range, message));
+            if text.is_empty() || Keyword::from_text(text).is_some() {
+                let message = format!("\"{}\" needs a number", keyword.as_str());
+                return Err(GrammarError::new(range, message));
             }
             let read = number::parse(text);
-            let number = read.map_err(|why| hints::not_a_number(range.clone(), text, why))?;
-            Ok((Value::Number(number), range.end))
+            let number =
+                read.map_err(|reason| hints::invalid_number(range.clone(), text, reason))?;
+            Ok((OptionValue::Number(number), range.end))
         }
-        Argument::Zone => {
+        ArgumentKind::Zone => {
             let (range, text) = parser.word();
             if text.is_empty() {
                 let message =
-                    format!("\"{}\" needs a time zone such as Europe/Berlin", word.as_str());
-                return Err(Fault::new(range, message));
+                    format!("\"{}\" needs a time zone such as Europe/Berlin", keyword.as_str());
+                return Err(GrammarError::new(range, message));
             }
-            Ok((Value::Zone(text.into()), range.end))
+            Ok((OptionValue::Zone(text.into()), range.end))
         }
     }
 }

@@ -1,19 +1,19 @@
-//! A limit cut into equal shares, for nodes that cannot ask each other.
+//! Divides a limit into equal shares, for nodes that decide without a common store.
 
 use std::time::Duration;
 
 use tollgate_core::Span;
 
 use super::Limit;
-use super::spec::{Measure, Spec, Value};
+use super::keyword::Keyword;
+use super::spec::{Measure, OptionValue, Spec};
 use super::unit::Period;
-use super::words::Word;
 
 impl Limit {
-    /// What each of so many nodes may let pass on its own, so that together they keep the limit.
+    /// Returns the share of each of `nodes` nodes, so that together they keep the limit.
     ///
-    /// A rate keeps its shape and gets slower; of a window, a log or places at a time each node
-    /// has the same whole number.
+    /// A rate keeps its amount and gets a longer period. A window, a log or a concurrency limit
+    /// gets a smaller amount, rounded down to a whole number.
     ///
     /// ```
     /// use tollgate::Limit;
@@ -24,71 +24,75 @@ impl Limit {
     /// # Ok::<(), tollgate::limit::ParseLimitError>(())
     /// ```
     ///
-    /// Nobody is shut out: at least one passes at once on every node. So a limit of fewer than
-    /// there are nodes, and one that lets any cost pass when nothing is owed (`pay_later`,
-    /// `warmup`), lets one pass on each. Windows that every key opens for itself (`first_hit`) are
-    /// opened on each node, and a sliding window of two counters rounds its estimate down on each.
+    /// Every node allows at least one request at once. The nodes together can exceed:
+    ///
+    /// - a limit whose amount is smaller than the number of nodes;
+    /// - a limit that allows any cost while there is no debt (`pay_later`, `warmup`), because each
+    ///   node allows one such request;
+    /// - windows that begin with the first request (`first_hit`), because each node begins its own;
+    /// - a sliding window of two counters, because each node rounds its estimate down.
     pub fn shared_by(&self, nodes: u64) -> Limit {
         if nodes <= 1 || self.spec.measure == Measure::Unlimited {
             return self.clone();
         }
-        let fewer = fewer(&self.spec, nodes);
-        // What refills too slowly to be a limit at all is cut in another way.
-        let plainer = Spec::new(fewer.amount, fewer.measure);
-        let ways = [slower(&self.spec, nodes), Some(fewer), Some(plainer)];
-        let share = ways.into_iter().flatten().find_map(|spec| Limit::from_spec(spec).ok());
+        let smaller = with_smaller_amount(&self.spec, nodes);
+        // A share that refills too slowly is not a valid limit; then the next candidate is used.
+        let plain = Spec::new(smaller.amount, smaller.measure);
+        let candidates = [with_longer_period(&self.spec, nodes), Some(smaller), Some(plain)];
+        let share = candidates.into_iter().flatten().find_map(|spec| Limit::from_spec(spec).ok());
         share.unwrap_or_else(|| self.clone())
     }
 }
 
-/// The same amount in a longer time: exact whatever the number of nodes.
-fn slower(spec: &Spec, nodes: u64) -> Option<Spec> {
+/// Lengthens the period and keeps the amount, which is exact for any number of nodes.
+fn with_longer_period(spec: &Spec, nodes: u64) -> Option<Spec> {
     let Measure::Rate(period) = spec.measure else { return None };
-    let is_window = [Word::Fixed, Word::Calendar, Word::Sliding, Word::Log];
-    let all_at_once = spec.has(Word::Interval) && spec.amount >= nodes;
-    if all_at_once || is_window.into_iter().any(|word| spec.has(word)) {
+    let windows = [Keyword::Fixed, Keyword::Calendar, Keyword::Sliding, Keyword::Log];
+    let all_at_once = spec.has(Keyword::Interval) && spec.amount >= nodes;
+    if all_at_once || windows.into_iter().any(|keyword| spec.has(keyword)) {
         return None;
     }
-    // What comes back at once comes back whole, and nothing of it is lost above the burst.
-    let (times, amount) = match spec.has(Word::Interval) {
+    // An interval refills whole tokens at once, so its share refills one token per interval
+    // and loses none above the burst.
+    let (times, amount) = match spec.has(Keyword::Interval) {
         true => (nodes.div_ceil(spec.amount), 1),
         false => (nodes, spec.amount),
     };
     let length = Duration::from(period.span()).checked_mul(u32::try_from(times).ok()?)?;
-    let mut slower = spec.clone();
-    slower.measure = Measure::Rate(Period::exactly(length)?);
-    slower.amount = amount;
-    if !spec.has(Word::WarmUp) {
-        slower.set(Word::Burst, Value::Number(share(spec.burst(), nodes)));
+    let mut share_spec = spec.clone();
+    share_spec.measure = Measure::Rate(Period::from_duration(length)?);
+    share_spec.amount = amount;
+    if !spec.has(Keyword::WarmUp) {
+        share_spec.set(Keyword::Burst, OptionValue::Number(share(spec.burst(), nodes)));
     }
-    share_options(&mut slower, nodes);
-    Some(slower)
+    share_options(&mut share_spec, nodes);
+    Some(share_spec)
 }
 
-/// A smaller amount in the same time.
-fn fewer(spec: &Spec, nodes: u64) -> Spec {
-    let mut fewer = spec.clone();
-    fewer.amount = share(spec.amount, nodes);
+/// Divides the amount and keeps the period.
+fn with_smaller_amount(spec: &Spec, nodes: u64) -> Spec {
+    let mut share_spec = spec.clone();
+    share_spec.amount = share(spec.amount, nodes);
     if let Measure::Adaptive { min } = spec.measure {
-        fewer.measure = Measure::Adaptive { min: share(min, nodes) };
+        share_spec.measure = Measure::Adaptive { min: share(min, nodes) };
     }
-    if let Some(burst) = spec.number(Word::Burst) {
-        fewer.set(Word::Burst, Value::Number(share(burst, nodes)));
+    if let Some(burst) = spec.number(Keyword::Burst) {
+        share_spec.set(Keyword::Burst, OptionValue::Number(share(burst, nodes)));
     }
-    share_options(&mut fewer, nodes);
-    fewer
+    share_options(&mut share_spec, nodes);
+    share_spec
 }
 
 fn share_options(spec: &mut Spec, nodes: u64) {
-    if let Some(tokens) = spec.number(Word::Initial) {
-        spec.set(Word::Initial, Value::Number(tokens / nodes));
+    if let Some(tokens) = spec.number(Keyword::Initial) {
+        spec.set(Keyword::Initial, OptionValue::Number(tokens / nodes));
     }
-    if let Some(free) = spec.number(Word::Free) {
-        spec.set(Word::Free, Value::Number(share(free, nodes)));
+    if let Some(free) = spec.number(Keyword::Free) {
+        spec.set(Keyword::Free, OptionValue::Number(share(free, nodes)));
     }
-    if let (Some(gap), Measure::Rate(period)) = (spec.span(Word::MinGap), spec.measure) {
+    if let (Some(gap), Measure::Rate(period)) = (spec.span(Keyword::MinGap), spec.measure) {
         let gap: Span = gap.times(nodes).min(period.span());
-        spec.set(Word::MinGap, Value::Span(gap));
+        spec.set(Keyword::MinGap, OptionValue::Span(gap));
     }
 }
 

@@ -1,20 +1,20 @@
-//! A limit as it was written: an amount, a measure and a sorted list of options.
+//! The description of a limit: an amount, a measure and a sorted list of options.
 //!
-//! The text and the constructors both fill a [`Spec`]; nothing but `engine.rs` gives it a
-//! meaning. Two limits are equal if their canonical specs are.
+//! The parser and the constructors both fill a [`Spec`]; `algorithm.rs` compiles it. Two limits
+//! are equal if their canonical specs are equal.
 
 use tollgate_core::Span;
 
 use super::InvalidLimit;
 use super::calendar;
-use super::quota::{AlgorithmName, Detail, Quota};
+use super::keyword::Keyword;
+use super::summary::{AlgorithmName, LimitSummary, SummaryDetail};
 use super::unit::Period;
-use super::words::Word;
 
-/// How long an unheard-of holder keeps its place, unless told otherwise.
+/// The time that a permit lasts without release or renewal, if the limit names no lease.
 pub(super) const DEFAULT_LEASE: Span = Span::from_secs(60);
 
-/// What an amount is measured in.
+/// The measure of an amount: a rate, or permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Measure {
     Rate(Period),
@@ -23,22 +23,23 @@ pub(super) enum Measure {
     Unlimited,
 }
 
-/// What follows an option's word.
+/// The value of an option.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Value {
+pub(super) enum OptionValue {
     Nothing,
     Number(u64),
     Span(Span),
     Zone(Box<str>),
 }
 
+/// An amount, its measure and its options, not yet checked against each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Spec {
     pub(super) amount: u64,
     pub(super) label: Option<Box<str>>,
     pub(super) measure: Measure,
-    /// Sorted by word, each at most once.
-    options: Vec<(Word, Value)>,
+    /// Sorted by keyword, each at most once.
+    options: Vec<(Keyword, OptionValue)>,
 }
 
 impl Spec {
@@ -46,83 +47,88 @@ impl Spec {
         Spec { amount, label: None, measure, options: Vec::new() }
     }
 
-    pub(super) fn options(&self) -> &[(Word, Value)] {
+    pub(super) fn options(&self) -> &[(Keyword, OptionValue)] {
         &self.options
     }
 
-    pub(super) fn set(&mut self, word: Word, value: Value) {
-        match self.options.binary_search_by_key(&word, |(word, _)| *word) {
+    pub(super) fn set(&mut self, keyword: Keyword, value: OptionValue) {
+        match self.options.binary_search_by_key(&keyword, |(keyword, _)| *keyword) {
             Ok(index) => self.options[index].1 = value,
-            Err(index) => self.options.insert(index, (word, value)),
+            Err(index) => self.options.insert(index, (keyword, value)),
         }
     }
 
-    pub(super) fn unset(&mut self, word: Word) {
-        self.options.retain(|(set, _)| *set != word);
+    pub(super) fn unset(&mut self, keyword: Keyword) {
+        self.options.retain(|(set, _)| *set != keyword);
     }
 
-    fn get(&self, word: Word) -> Option<&Value> {
-        self.options.iter().find(|(set, _)| *set == word).map(|(_, value)| value)
+    fn get(&self, keyword: Keyword) -> Option<&OptionValue> {
+        self.options.iter().find(|(set, _)| *set == keyword).map(|(_, value)| value)
     }
 
-    pub(super) fn has(&self, word: Word) -> bool {
-        self.get(word).is_some()
+    pub(super) fn has(&self, keyword: Keyword) -> bool {
+        self.get(keyword).is_some()
     }
 
-    pub(super) fn number(&self, word: Word) -> Option<u64> {
-        match self.get(word)? {
-            Value::Number(number) => Some(*number),
+    pub(super) fn number(&self, keyword: Keyword) -> Option<u64> {
+        match self.get(keyword)? {
+            OptionValue::Number(number) => Some(*number),
             _ => None,
         }
     }
 
-    pub(super) fn span(&self, word: Word) -> Option<Span> {
-        match self.get(word)? {
-            Value::Span(span) => Some(*span),
+    pub(super) fn span(&self, keyword: Keyword) -> Option<Span> {
+        match self.get(keyword)? {
+            OptionValue::Span(span) => Some(*span),
             _ => None,
         }
     }
 
     pub(super) fn zone(&self) -> Option<&str> {
-        match self.get(Word::Zone)? {
-            Value::Zone(name) => Some(name),
+        match self.get(Keyword::Zone)? {
+            OptionValue::Zone(name) => Some(name),
             _ => None,
         }
     }
 
-    /// What a bucket holds: the amount, if nothing else is said.
+    /// Returns the capacity of a bucket, which defaults to the amount.
     pub(super) fn burst(&self) -> u64 {
-        self.number(Word::Burst).unwrap_or(self.amount)
+        self.number(Keyword::Burst).unwrap_or(self.amount)
     }
 
     pub(super) fn lease(&self) -> Span {
-        self.span(Word::Lease).unwrap_or(DEFAULT_LEASE)
+        self.span(Keyword::Lease).unwrap_or(DEFAULT_LEASE)
     }
 
-    /// The word that says what kind of limit this is, once every option is known to go with it.
-    pub(super) fn algorithm(&self) -> Result<Word, InvalidLimit> {
+    /// Returns the keyword of the algorithm, after checking that every option goes with it.
+    pub(super) fn algorithm(&self) -> Result<Keyword, InvalidLimit> {
         let algorithm = match self.measure {
             Measure::Rate(_) => self.rate_algorithm()?,
-            Measure::Concurrent => Word::Concurrent,
-            Measure::Adaptive { .. } => Word::Adaptive,
-            Measure::Unlimited => Word::Unlimited,
+            Measure::Concurrent => Keyword::Concurrent,
+            Measure::Adaptive { .. } => Keyword::Adaptive,
+            Measure::Unlimited => Keyword::Unlimited,
         };
-        let fits = |word: Word| word == algorithm || word.refines().contains(&algorithm);
-        if let Some((word, _)) = self.options.iter().find(|(word, _)| !fits(*word)) {
-            return Err(InvalidLimit::Misfit { option: word.as_str(), with: algorithm.as_str() });
+        let fits =
+            |keyword: Keyword| keyword == algorithm || keyword.refines().contains(&algorithm);
+        if let Some((keyword, _)) = self.options.iter().find(|(keyword, _)| !fits(*keyword)) {
+            return Err(InvalidLimit::IncompatibleOption {
+                option: keyword.as_str(),
+                with: algorithm.as_str(),
+            });
         }
-        if self.has(Word::Slots) && self.has(Word::CountDenied) {
-            let (option, with) = (Word::CountDenied.as_str(), Word::Slots.as_str());
-            return Err(InvalidLimit::Misfit { option, with });
+        if self.has(Keyword::Slots) && self.has(Keyword::CountDenied) {
+            let (option, with) = (Keyword::CountDenied.as_str(), Keyword::Slots.as_str());
+            return Err(InvalidLimit::IncompatibleOption { option, with });
         }
         self.controller()?;
         Ok(algorithm)
     }
 
-    /// Who steers an adaptive limit, if not we.
-    pub(super) fn controller(&self) -> Result<Option<Word>, InvalidLimit> {
-        let mut named =
-            [Word::Aimd, Word::Vegas, Word::Gradient2].into_iter().filter(|word| self.has(*word));
+    /// Returns the keyword of the controller, or `None` for the default one.
+    pub(super) fn controller(&self) -> Result<Option<Keyword>, InvalidLimit> {
+        let mut named = [Keyword::Aimd, Keyword::Vegas, Keyword::Gradient2]
+            .into_iter()
+            .filter(|keyword| self.has(*keyword));
         match (named.next(), named.next()) {
             (Some(first), Some(second)) => {
                 Err(InvalidLimit::Contradiction { first: first.as_str(), second: second.as_str() })
@@ -131,79 +137,80 @@ impl Spec {
         }
     }
 
-    fn rate_algorithm(&self) -> Result<Word, InvalidLimit> {
-        let words = self.options.iter().map(|(word, _)| *word);
-        let mut named = words.clone().filter(|word| word.is_algorithm());
+    fn rate_algorithm(&self) -> Result<Keyword, InvalidLimit> {
+        let keywords = self.options.iter().map(|(keyword, _)| *keyword);
+        let mut named = keywords.clone().filter(|keyword| keyword.is_algorithm());
         match (named.next(), named.next()) {
             (Some(first), Some(second)) => {
                 Err(InvalidLimit::Contradiction { first: first.as_str(), second: second.as_str() })
             }
-            (Some(word), None) => Ok(word),
+            (Some(keyword), None) => Ok(keyword),
             (None, _) => {
                 // `slots 60` can only mean a sliding window; `burst 20` any bucket.
-                let mut implied = words.filter_map(|word| match word.refines() {
+                let mut implied = keywords.filter_map(|keyword| match keyword.refines() {
                     [only] if only.is_algorithm() => Some(*only),
                     _ => None,
                 });
-                Ok(implied.next().unwrap_or(Word::TokenBucket))
+                Ok(implied.next().unwrap_or(Keyword::TokenBucket))
             }
         }
     }
 
-    /// Drops what goes without saying and spells out what was implied, so that limits that are
-    /// the same are equal and print alike.
+    /// Drops defaults and adds implied keywords, so that equivalent limits are equal.
     pub(super) fn canonical(mut self) -> Result<Spec, InvalidLimit> {
-        if self.has(Word::Calendar) {
-            self.unset(Word::Fixed); // A calendar's windows are fixed ones.
+        if self.has(Keyword::Calendar) {
+            self.unset(Keyword::Fixed); // A calendar's windows are fixed ones.
         }
         let algorithm = self.algorithm()?;
         match algorithm {
-            Word::TokenBucket => self.unset(Word::TokenBucket),
-            word if word.is_algorithm() && !self.has(word) => self.set(word, Value::Nothing),
+            Keyword::TokenBucket => self.unset(Keyword::TokenBucket),
+            keyword if keyword.is_algorithm() && !self.has(keyword) => {
+                self.set(keyword, OptionValue::Nothing)
+            }
             _ => {}
         }
         let defaults = [
-            (Word::Burst, Value::Number(self.amount)),
-            (Word::Free, Value::Number(1)),
-            (Word::Anchor, Value::Number(1)),
-            (Word::MinGap, Value::Span(Span::ZERO)),
-            (Word::Lease, Value::Span(DEFAULT_LEASE)),
+            (Keyword::Burst, OptionValue::Number(self.amount)),
+            (Keyword::Free, OptionValue::Number(1)),
+            (Keyword::Anchor, OptionValue::Number(1)),
+            (Keyword::MinGap, OptionValue::Span(Span::ZERO)),
+            (Keyword::Lease, OptionValue::Span(DEFAULT_LEASE)),
         ];
         self.options.retain(|option| !defaults.contains(option));
         if let Some(name) = self.zone() {
             let zone = calendar::zone(name)?;
             let name = zone.iana_name().unwrap_or(name).into();
-            self.set(Word::Zone, Value::Zone(name));
+            self.set(Keyword::Zone, OptionValue::Zone(name));
         }
         Ok(self)
     }
 
-    /// The limit in brief. `algorithm` is the spec's own.
-    pub(super) fn quota(&self, algorithm: Word) -> Quota {
+    /// Returns the summary of the limit; `algorithm` is the result of [`Spec::algorithm`].
+    pub(super) fn summary(&self, algorithm: Keyword) -> LimitSummary {
         let detail = match self.measure {
-            Measure::Adaptive { min } => Detail::AtLeast(min),
-            _ => match (algorithm, self.span(Word::WarmUp)) {
-                (Word::Calendar, _) => Detail::Calendar,
-                (_, Some(warm_up)) => Detail::WarmUp(warm_up),
-                _ => Detail::Nothing,
+            Measure::Adaptive { min } => SummaryDetail::AtLeast(min),
+            _ => match (algorithm, self.span(Keyword::WarmUp)) {
+                (Keyword::Calendar, _) => SummaryDetail::Calendar,
+                (_, Some(warm_up)) => SummaryDetail::WarmUp(warm_up),
+                _ => SummaryDetail::Nothing,
             },
         };
         let algorithm = match algorithm {
-            Word::Unlimited => AlgorithmName::Unlimited,
-            Word::Concurrent => AlgorithmName::Concurrent,
-            Word::Adaptive => AlgorithmName::Adaptive,
-            Word::Leaky => AlgorithmName::LeakyBucket,
-            Word::Gcra => AlgorithmName::Gcra,
-            Word::Fixed | Word::Calendar => AlgorithmName::FixedWindow,
-            Word::Sliding => AlgorithmName::SlidingWindow,
-            Word::Log => AlgorithmName::SlidingLog,
-            Word::WarmUp => AlgorithmName::WarmUp,
+            Keyword::Unlimited => AlgorithmName::Unlimited,
+            Keyword::Concurrent => AlgorithmName::Concurrent,
+            Keyword::Adaptive => AlgorithmName::Adaptive,
+            Keyword::Leaky => AlgorithmName::LeakyBucket,
+            Keyword::Gcra => AlgorithmName::Gcra,
+            Keyword::Fixed | Keyword::Calendar => AlgorithmName::FixedWindow,
+            Keyword::Sliding => AlgorithmName::SlidingWindow,
+            Keyword::Log => AlgorithmName::SlidingLog,
+            Keyword::WarmUp => AlgorithmName::WarmUp,
             _ => AlgorithmName::TokenBucket,
         };
         let period = match self.measure {
             Measure::Rate(period) => Some(period),
             _ => None,
         };
-        Quota { amount: self.amount, period, algorithm, burst: self.burst(), detail }
+        LimitSummary { amount: self.amount, period, algorithm, burst: self.burst(), detail }
     }
 }

@@ -1,4 +1,4 @@
-//! Units of time as people write them: `s`, `min`, `month`, and the periods made of them.
+//! Units of time (`s`, `min`, `month`) and periods, which are a count of a unit.
 
 use std::fmt;
 use std::time::Duration;
@@ -38,7 +38,7 @@ pub enum Unit {
     Year,
 }
 
-/// Every unit with its lengths in nanoseconds and its spellings, the canonical one first.
+/// Every unit with its length in nanoseconds and its spellings, the canonical one first.
 const UNITS: [(Unit, u64, &[&str]); 10] = [
     (Unit::Nanosecond, 1, &["ns", "nanosecond", "nanoseconds"]),
     (Unit::Microsecond, 1_000, &["us", "µs", "microsecond", "microseconds"]),
@@ -55,31 +55,31 @@ const SECOND: u64 = 1_000_000_000;
 const DAY: u64 = 86_400 * SECOND;
 
 impl Unit {
-    /// How long the unit is.
+    /// Returns the length of the unit.
     pub const fn span(self) -> Span {
         Span::from_nanos(UNITS[self as usize].1)
     }
 
-    /// The unit spelled `word`, in either case.
-    pub(super) fn named(word: &str) -> Option<Unit> {
+    /// Returns the unit spelled `word`, ignoring case.
+    pub(super) fn from_name(word: &str) -> Option<Unit> {
         let spelled = |names: &[&str]| names.iter().any(|name| name.eq_ignore_ascii_case(word));
         UNITS.iter().find(|(_, _, names)| spelled(names)).map(|(unit, ..)| *unit)
     }
 
-    /// Every spelling of every unit.
+    /// Returns every spelling of every unit.
     pub(super) fn spellings() -> impl Iterator<Item = &'static str> {
         UNITS.iter().flat_map(|(_, _, names)| names.iter().copied())
     }
 
-    /// The largest unit of a fixed length that divides `nanos`, and how often it does.
-    fn dividing(nanos: u64) -> (u64, Unit) {
+    /// Returns the largest unit up to a week that divides `nanos`, and the quotient.
+    fn largest_divisor(nanos: u64) -> (u64, Unit) {
         let fixed = UNITS.iter().rev().filter(|(unit, ..)| *unit <= Unit::Week);
         let exact = fixed.clone().find(|(_, length, _)| nanos > 0 && nanos.is_multiple_of(*length));
         exact.map_or((nanos, Unit::Nanosecond), |(unit, length, _)| (nanos / length, *unit))
     }
 
-    /// The spelling after a number above one: `7d`, where alone it would be `day`.
-    fn counted(self) -> &'static str {
+    /// Returns the spelling after a number: the `d` of `7d`, which is `day` on its own.
+    fn suffix(self) -> &'static str {
         match self {
             Unit::Day => "d",
             Unit::Week => "w",
@@ -94,7 +94,7 @@ impl fmt::Display for Unit {
     }
 }
 
-/// So many units of time: the `10s` of `5/10s`.
+/// A count of a unit of time: the `10s` of `5/10s`.
 ///
 /// ```
 /// use tollgate::limit::{Period, Unit};
@@ -104,14 +104,14 @@ impl fmt::Display for Unit {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Period {
-    /// How many units; at least 1.
+    /// The number of units; at least 1.
     pub count: u32,
-    /// Of what.
+    /// The unit that is counted.
     pub unit: Unit,
 }
 
 impl Period {
-    /// How long the period is, a month counting 30 days and a year 365.
+    /// Returns the length of the period, with 30 days per month and 365 per year.
     ///
     /// ```
     /// use tollgate::limit::{Period, Unit};
@@ -122,10 +122,11 @@ impl Period {
         self.unit.span().times(self.count as u64)
     }
 
-    /// The period of exactly `length`, in the largest unit that gives a whole number; `None` if
-    /// it is too fine for its size (`10s` and one nanosecond).
-    pub(super) fn exactly(length: Duration) -> Option<Period> {
-        let (count, unit) = Unit::dividing(u64::try_from(length.as_nanos()).ok()?);
+    /// Returns the period of exactly `length`, in the largest unit that gives a whole number.
+    ///
+    /// Returns `None` if the count exceeds 32 bits, as for 10 s and one nanosecond.
+    pub(super) fn from_duration(length: Duration) -> Option<Period> {
+        let (count, unit) = Unit::largest_divisor(u64::try_from(length.as_nanos()).ok()?);
         Some(Period { count: u32::try_from(count).ok()?, unit })
     }
 }
@@ -134,18 +135,18 @@ impl fmt::Display for Period {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.count {
             1 => write!(f, "{}", self.unit),
-            count => write!(f, "{count}{}", self.unit.counted()),
+            count => write!(f, "{count}{}", self.unit.suffix()),
         }
     }
 }
 
-/// A span as the grammar writes it: `500ms`, `3s`, `1min`.
+/// Displays a span in the spelling of the grammar: `500ms`, `3s`, `1min`.
 pub(super) struct SpanText(pub(super) Span);
 
 impl fmt::Display for SpanText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (count, unit) = Unit::dividing(self.0.as_nanos());
-        write!(f, "{count}{}", unit.counted())
+        let (count, unit) = Unit::largest_divisor(self.0.as_nanos());
+        write!(f, "{count}{}", unit.suffix())
     }
 }
 
@@ -168,16 +169,17 @@ mod tests {
         all.sort();
         all.dedup();
         assert_eq!(all.len(), count);
-        assert_eq!(Unit::named("m"), None);
+        assert_eq!(Unit::from_name("m"), None);
     }
 
     #[test]
     fn a_duration_becomes_the_largest_whole_unit() {
-        let text = |millis| Period::exactly(Duration::from_millis(millis)).unwrap().to_string();
+        let text =
+            |millis| Period::from_duration(Duration::from_millis(millis)).unwrap().to_string();
         assert_eq!(text(1_500), "1500ms");
         assert_eq!(text(60_000), "min");
         assert_eq!(text(7 * 86_400_000), "week");
         assert_eq!(text(30 * 86_400_000), "30d");
-        assert_eq!(Period::exactly(Duration::new(10, 1)), None);
+        assert_eq!(Period::from_duration(Duration::new(10, 1)), None);
     }
 }

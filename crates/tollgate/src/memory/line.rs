@@ -5,69 +5,78 @@
 //! pieces of header make up 24 bits: a lock, and the number of an overflow line (plus one).
 //! So the lock, the tags and (for a meter) the states arrive with one cache miss.
 //!
-//! Whoever holds a line's lock owns its whole chain of overflow lines.
+//! The lock of a line covers its whole chain of overflow lines.
 
 use crate::sync::{AtomicU64, Ordering, spin_loop, yield_now};
 
+/// Slots in a line.
 pub(super) const SLOTS: usize = 4;
-/// Bits of a fingerprint that are kept in a slot.
+/// Bits of a fingerprint that a slot stores.
 pub(super) const TAG_BITS: u32 = 54;
-/// The most overflow lines a header can link to.
+/// The maximum number of overflow lines a header can link to.
 pub(super) const MAX_OVERFLOW: u64 = (1 << 23) - 1;
 
 const TAG_SHIFT: u32 = 10;
 const NIBBLE_SHIFT: u32 = 6;
 const HEADER: u64 = (1 << NIBBLE_SHIFT) - 1;
 const LOCKED: u64 = 1;
-/// How often a waiter spins at a time before it lets others run.
+/// The maximum number of spins between two attempts; beyond it the waiting thread yields.
 const MAX_SPINS: u32 = 64;
 
-/// What a slot holds for one key. The first word is the time at which the state equals absent.
-/// Of a state of one word the nibble is a fraction of a nanosecond on top; of a longer one it
-/// says how much is spent, 15 being everything.
+/// The contents of a slot: the state of one key.
+///
+/// The first word is the time from which on the state equals an absent one. In a state of one
+/// word the nibble is a fraction of a nanosecond on top; in a longer one it is the spent level,
+/// 15 being everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Entry<const N: usize> {
+pub(super) struct SlotEntry<const N: usize> {
     pub(super) tag: u64,
     pub(super) nibble: u8,
     pub(super) words: [u64; N],
 }
 
-impl<const N: usize> Entry<N> {
-    /// From when on the entry may be forgotten.
+/// How much an entry owes: its spent level, then the time at which it is full again.
+pub(super) type DebtRank = (u8, u64);
+
+impl<const N: usize> SlotEntry<N> {
+    /// The time from which on the entry may be dropped.
     #[inline]
     pub(super) fn full_at(&self) -> u64 {
         self.words[0].saturating_add(u64::from(N == 1 && self.nibble != 0))
     }
 
-    /// How much is owed, to be compared: what frees itself soonest is least, but of a window
-    /// its end says nothing about how much of it is spent.
+    /// Returns how much the key owes, for comparisons: the entry that is full soonest owes least.
+    ///
+    /// A window is full again at its end however little is spent, so its level comes first.
     #[inline]
-    pub(super) fn rank(&self) -> (u8, u64) {
+    pub(super) fn rank(&self) -> DebtRank {
         (if N == 1 { 0 } else { self.nibble }, self.full_at())
     }
 }
 
-/// The words of a line. Every access is atomic, so the module needs no `unsafe`; under the lock
-/// the relaxed ones cost nothing.
-pub(super) type Words<const W: usize> = [AtomicU64; W];
+/// The words of a line.
+///
+/// Every access is atomic, so the module needs no `unsafe`; under the lock relaxed accesses
+/// cost nothing.
+pub(super) type LineWords<const W: usize> = [AtomicU64; W];
 
-/// The lock of a line, held until this is dropped.
+/// A guard that keeps a line locked until it is dropped.
 #[derive(Debug)]
-pub(super) struct Lock<'a>(&'a AtomicU64);
+pub(super) struct LineLock<'a>(&'a AtomicU64);
 
-impl<'a> Lock<'a> {
-    /// Takes it.
+impl<'a> LineLock<'a> {
+    /// Locks a line, waiting while another thread has it locked.
     #[inline(always)]
-    pub(super) fn of<const W: usize>(words: &'a Words<W>) -> Lock<'a> {
+    pub(super) fn acquire<const W: usize>(words: &'a LineWords<W>) -> LineLock<'a> {
         if words[0].fetch_or(LOCKED, Ordering::Acquire) & LOCKED != 0 {
             wait_for_lock(&words[0]);
         }
-        Lock(&words[0])
+        LineLock(&words[0])
     }
 }
 
-impl Drop for Lock<'_> {
-    /// Gives the lock back and makes what was written visible.
+impl Drop for LineLock<'_> {
+    /// Unlocks the line and publishes what was written.
     #[inline]
     fn drop(&mut self) {
         let head = self.0.load(Ordering::Relaxed);
@@ -75,7 +84,9 @@ impl Drop for Lock<'_> {
     }
 }
 
-/// Waits longer each time: whoever has the line gets on best if left alone, and may have been
+/// Spins until the line is unlocked, longer each time.
+///
+/// The thread that has the line finishes soonest if it is left alone, and it may have been
 /// descheduled.
 #[cold]
 fn wait_for_lock(head: &AtomicU64) {
@@ -90,41 +101,48 @@ fn wait_for_lock(head: &AtomicU64) {
     }
 }
 
-/// The slot that holds `tag`. Looks at all of them, since which one it is cannot be predicted.
+/// Returns the slot that holds `tag`.
+///
+/// Compares all slots without branching, since the matching one cannot be predicted.
 #[inline]
-pub(super) fn find<const W: usize>(words: &Words<W>, tag: u64) -> Option<usize> {
+pub(super) fn find<const W: usize>(words: &LineWords<W>, tag: u64) -> Option<usize> {
     let found =
         (0..SLOTS).fold(0_u32, |found, slot| found | u32::from(holds(words, slot, tag)) << slot);
     (found != 0).then(|| found.trailing_zeros() as usize % SLOTS)
 }
 
-/// Whether `slot` holds `tag`.
+/// Returns whether `slot` holds `tag`.
 #[inline]
-pub(super) fn holds<const W: usize>(words: &Words<W>, slot: usize, tag: u64) -> bool {
+pub(super) fn holds<const W: usize>(words: &LineWords<W>, slot: usize, tag: u64) -> bool {
     words[slot].load(Ordering::Relaxed) >> TAG_SHIFT == tag
 }
 
-/// A slot that holds nothing.
+/// Returns an empty slot.
 #[inline]
-pub(super) fn find_empty<const W: usize>(words: &Words<W>) -> Option<usize> {
+pub(super) fn find_empty<const W: usize>(words: &LineWords<W>) -> Option<usize> {
     find(words, 0)
 }
 
+/// Reads the entry of a slot.
 #[inline]
-pub(super) fn read<const W: usize, const N: usize>(words: &Words<W>, slot: usize) -> Entry<N> {
+pub(super) fn read<const W: usize, const N: usize>(
+    words: &LineWords<W>,
+    slot: usize,
+) -> SlotEntry<N> {
     let head = words[slot].load(Ordering::Relaxed);
-    Entry {
+    SlotEntry {
         tag: head >> TAG_SHIFT,
         nibble: ((head >> NIBBLE_SHIFT) & 0xf) as u8,
         words: std::array::from_fn(|i| words[SLOTS + slot * N + i].load(Ordering::Relaxed)),
     }
 }
 
+/// Writes an entry into a slot.
 #[inline]
 pub(super) fn write<const W: usize, const N: usize>(
-    words: &Words<W>,
+    words: &LineWords<W>,
     slot: usize,
-    entry: &Entry<N>,
+    entry: &SlotEntry<N>,
 ) {
     for (i, word) in entry.words.iter().enumerate() {
         words[SLOTS + slot * N + i].store(*word, Ordering::Relaxed);
@@ -137,48 +155,48 @@ pub(super) fn write<const W: usize, const N: usize>(
     }
 }
 
-/// Empties a slot, keeping the header.
+/// Empties a slot; its part of the header stays.
 #[inline]
-pub(super) fn clear<const W: usize>(words: &Words<W>, slot: usize) {
+pub(super) fn clear<const W: usize>(words: &LineWords<W>, slot: usize) {
     let header = words[slot].load(Ordering::Relaxed) & HEADER;
     words[slot].store(header, Ordering::Relaxed);
 }
 
-/// The overflow line this one links to.
+/// Returns the number of the overflow line that this line links to.
 #[inline]
-pub(super) fn link<const W: usize>(words: &Words<W>) -> Option<u64> {
+pub(super) fn link<const W: usize>(words: &LineWords<W>) -> Option<u64> {
     let piece = |slot: usize| words[slot].load(Ordering::Relaxed) & HEADER;
     let packed =
         (1..SLOTS).fold(piece(0) >> 1, |packed, slot| packed << NIBBLE_SHIFT | piece(slot));
     packed.checked_sub(1)
 }
 
-/// Links this line to an overflow line, or to none.
-pub(super) fn set_link<const W: usize>(words: &Words<W>, to: Option<u64>) {
+/// Links a line to an overflow line, or to none.
+pub(super) fn set_link<const W: usize>(words: &LineWords<W>, to: Option<u64>) {
     let mut packed = to.map_or(0, |number| number + 1);
     for slot in (1..SLOTS).rev() {
-        let kept = words[slot].load(Ordering::Relaxed) & !HEADER;
-        words[slot].store(kept | (packed & HEADER), Ordering::Relaxed);
+        let others = words[slot].load(Ordering::Relaxed) & !HEADER;
+        words[slot].store(others | (packed & HEADER), Ordering::Relaxed);
         packed >>= NIBBLE_SHIFT;
     }
-    let kept = words[0].load(Ordering::Relaxed) & (!HEADER | LOCKED);
-    words[0].store(kept | packed << 1, Ordering::Relaxed);
+    let others = words[0].load(Ordering::Relaxed) & (!HEADER | LOCKED);
+    words[0].store(others | packed << 1, Ordering::Relaxed);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn line() -> Words<8> {
+    fn line() -> LineWords<8> {
         std::array::from_fn(|_| AtomicU64::new(0))
     }
 
     #[test]
-    fn header_and_slots_do_not_disturb_each_other() {
+    fn writes_to_the_header_and_to_slots_are_independent() {
         let line = line();
-        let lock = Lock::of(&line);
+        let lock = LineLock::acquire(&line);
         for (slot, to) in [None, Some(0), Some(1), Some(MAX_OVERFLOW - 1)].into_iter().enumerate() {
-            let entry = Entry { tag: (1 << TAG_BITS) - 1, nibble: 15, words: [u64::MAX] };
+            let entry = SlotEntry { tag: (1 << TAG_BITS) - 1, nibble: 15, words: [u64::MAX] };
             write::<8, 1>(&line, slot, &entry);
             set_link(&line, to);
             assert_eq!(read::<8, 1>(&line, slot), entry);

@@ -1,46 +1,66 @@
-//! Running a call: a short road for one check, and one for all others.
+//! Running a call: locks the slots of its checks and decides on them.
 
-use smallvec::SmallVec;
 use tollgate_core::{Time, Verdict};
 
-use super::locks::Held;
-use super::room::Room;
-use super::seat::Seat;
-use super::spot::{Shelf, Spot};
-use super::{MANY, MemoryStore, Table};
+use super::locked_slots::LockedSlots;
+use super::slot_class::SlotClass;
+use super::slot_handle::SlotHandle;
+use super::table_slot::{SlotCodec, TableSlot};
+use super::{MemoryStore, Table};
 use crate::Verdicts;
-use crate::account::{self, Account};
-use crate::key::Fingerprint;
-use crate::state::formers;
-use crate::store::{Action, Call, Check};
+use crate::account::{self, Account, INLINE_CHECKS, Slots};
+use crate::state::previous_limits;
+use crate::store::{Action, Check, StoreCall};
 
 impl MemoryStore {
-    /// Runs a call at `now`.
-    pub(crate) fn run_at(&self, call: Call<'_>, now: Time) -> Verdicts {
+    /// Runs a call at a time of the caller's choice, without reading the clock.
+    ///
+    /// For several calls that belong to one request and must see the same time.
+    ///
+    /// ```
+    /// use tollgate::{Action, Check, CounterId, Limit, MemoryStore, Span, StoreCall};
+    /// let (store, limit): (_, Limit) = (MemoryStore::new(), "1/s".parse()?);
+    /// let checks = [Check::new(CounterId::new(0), "ann", &limit, 1)];
+    /// let call = StoreCall { action: Action::Take { max_wait: Span::ZERO }, checks: &checks };
+    /// let now = store.now();
+    /// assert!(store.run_at(call, now)[0].allowed);
+    /// assert!(!store.run_at(call, now)[0].allowed);
+    /// assert!(store.run_at(call, now + Span::from_secs(1))[0].allowed);
+    /// # Ok::<(), tollgate::limit::ParseLimitError>(())
+    /// ```
+    pub fn run_at(&self, call: StoreCall<'_>, now: Time) -> Verdicts {
         self.run_unless(call, now, || false).expect("always up to date")
     }
 
-    /// Runs a call at `now`, unless it is found to be out of date once its keys are locked.
+    /// Runs a call at `now`, unless it is `outdated` once its keys are locked.
     pub(crate) fn run_unless(
         &self,
-        call: Call<'_>,
+        call: StoreCall<'_>,
         now: Time,
         outdated: impl Fn() -> bool,
     ) -> Option<Verdicts> {
-        if let [check @ Check { former: None, .. }] = call.checks {
-            let one = match Room::of(check.limit) {
-                Room::Narrow => self.run_one(&self.narrow, call.action, check, now, &outdated),
-                Room::Wide => self.run_one(&self.wide, call.action, check, now, &outdated),
-                Room::Cold | Room::Nowhere => return self.run_all(call, now, &outdated),
+        if let [check @ Check { previous: None, .. }] = call.checks {
+            let verdict = match SlotClass::for_limit(check.limit) {
+                SlotClass::Narrow => {
+                    self.run_single(&self.narrow, call.action, check, now, &outdated)
+                }
+                SlotClass::Wide => self.run_single(&self.wide, call.action, check, now, &outdated),
+                SlotClass::Boxed | SlotClass::Absent => {
+                    return self.run_several(call, now, &outdated);
+                }
             };
-            return one.map(account::only);
+            return verdict.map(|verdict| {
+                let mut verdicts = Verdicts::new();
+                verdicts.push(verdict);
+                verdicts
+            });
         }
-        self.run_all(call, now, &outdated)
+        self.run_several(call, now, &outdated)
     }
 
-    /// One check on a state in a table: one line, one lock.
+    /// Runs a call of one check whose state is in a table: one line, one lock.
     #[inline]
-    fn run_one<'a, const W: usize, const N: usize>(
+    fn run_single<'a, const W: usize, const N: usize>(
         &'a self,
         table: &'a Table<W, N>,
         action: Action,
@@ -49,128 +69,159 @@ impl MemoryStore {
         outdated: &impl Fn() -> bool,
     ) -> Option<Verdict>
     where
-        Spot<'a, W, N>: Shelf,
+        TableSlot<'a, W, N>: SlotCodec,
     {
-        let seat = Seat::of(self, check.bucket, check.key, check.limit);
-        let (line, slot) = table.approach(seat.place()).lock_and_find();
-        if outdated() {
-            return None;
-        }
-        let spot = Spot::new(*line, seat.place(), slot);
-        let mut account = Account::open(check, spot.load(check.limit, now), now);
-        let verdict = account.run(action, now);
-        let first = match forgets(action, check, || spot.read(now).is_some()) {
-            true => {
-                spot.forget();
-                false
+        let hash = SlotHandle::new(self, check.counter, check.key, check.limit).hash();
+        loop {
+            let (line, slot) = table.prefetch(hash).lock_and_find();
+            if outdated() {
+                return None;
             }
-            false => {
-                let left = left_by(action, &mut account, verdict, now);
-                spot.save(&mut account, &left, now)
+            let slot = TableSlot::new(*line, hash, slot);
+            let mut slots = SingleSlot {
+                store: self,
+                check,
+                slot,
+                vacant: false,
+                reserved: false,
+                added: false,
+            };
+            let result = account::run_on_single(&mut slots, action, now);
+            let added = slots.added;
+            drop(line);
+            match result {
+                Ok(verdict) => {
+                    if added {
+                        self.maintain(now);
+                    }
+                    return Some(verdict);
+                }
+                Err(full) => self.evict_for(full.keys, 0),
             }
-        };
-        drop(line);
-        if first {
-            self.settle(seat.fingerprint, now);
-        }
-        Some(verdict)
-    }
-
-    /// Any checks on any states, under all their locks.
-    fn run_all(&self, call: Call<'_>, now: Time, outdated: &impl Fn() -> bool) -> Option<Verdicts> {
-        let count = call.checks.iter().map(|check| 1 + formers(check).count()).sum();
-        if count <= MANY {
-            self.run_seated(call, &mut [Seat::FREE; MANY][..count], now, outdated)
-        } else {
-            self.run_seated(call, &mut vec![Seat::FREE; count], now, outdated)
         }
     }
 
-    /// The same, given room for the seats of all checks, followed by those they had under limits
-    /// that were since replaced.
-    fn run_seated<'a>(
-        &'a self,
-        call: Call<'_>,
-        seats: &mut [Seat<'a>],
+    /// Runs any call under all its locks.
+    fn run_several(
+        &self,
+        call: StoreCall<'_>,
         now: Time,
         outdated: &impl Fn() -> bool,
     ) -> Option<Verdicts> {
-        let Call { action, checks } = call;
-        let (own, older) = seats.split_at_mut(checks.len());
-        for (seat, check) in own.iter_mut().zip(checks) {
-            seat.take(self, check.bucket, check.key, check.limit);
-        }
-        let replaced = checks.iter().flat_map(|check| formers(check).map(|f| (check.key, f)));
-        for (seat, (key, former)) in older.iter_mut().zip(replaced) {
-            seat.take(self, former.bucket, key, &former.limit);
-        }
-        let near = own.first().map_or(Fingerprint::default(), |seat| seat.fingerprint);
-        let mut held = Held::new(self, seats);
-        if outdated() {
-            return None;
-        }
-        let mut added = false;
-        let verdicts = decide(action, checks, &mut held, &mut added, now);
-        held.release();
-        if added {
-            self.settle(near, now);
-        }
-        Some(verdicts)
+        let mut verdicts = Verdicts::new();
+        let checks = call.checks.iter();
+        let count = checks.map(|check| 1 + previous_limits(check).count()).sum();
+        let done = if count <= INLINE_CHECKS {
+            let handles = &mut [SlotHandle::ABSENT; INLINE_CHECKS][..count];
+            self.run_on_handles(call, handles, now, outdated, &mut verdicts)
+        } else {
+            let handles = &mut vec![SlotHandle::ABSENT; count];
+            self.run_on_handles(call, handles, now, outdated, &mut verdicts)
+        };
+        done.then_some(verdicts)
     }
 
-    /// Keeps the store in shape and within its cap after keys were added.
-    fn settle(&self, near: Fingerprint, now: Time) {
-        self.narrow.tend(now.as_nanos());
-        self.wide.tend(now.as_nanos());
-        self.keep_cap(near);
-    }
-}
-
-/// Opens the accounts of all checks, runs the action on them and puts them back.
-#[inline]
-fn decide(
-    action: Action,
-    checks: &[Check<'_>],
-    held: &mut Held<'_, '_>,
-    added: &mut bool,
-    now: Time,
-) -> Verdicts {
-    let mut accounts: SmallVec<[Account<'_>; MANY]> = SmallVec::new();
-    let mut older = checks.len();
-    for (i, check) in checks.iter().enumerate() {
-        accounts.push(held.open(check, i, older, now));
-        older += formers(check).count();
-    }
-    let verdicts = account::run(action, &mut accounts, now);
-    // What was carried over is gone from where it was.
-    (checks.len()..older).for_each(|seat| held.clear(seat));
-    for (i, check) in checks.iter().enumerate() {
-        match forgets(action, check, || held.has(i, now)) {
-            true => held.clear(i),
-            false => {
-                let left = left_by(action, &mut accounts[i], verdicts[i], now);
-                *added |= held.close(i, &mut accounts[i], &left, now);
+    /// Runs a call; returns whether it was up to date.
+    ///
+    /// `handles` has an element for each check, and then one for each of their previous limits.
+    fn run_on_handles<'a>(
+        &'a self,
+        call: StoreCall<'_>,
+        handles: &mut [SlotHandle<'a>],
+        now: Time,
+        outdated: &impl Fn() -> bool,
+        verdicts: &mut Verdicts,
+    ) -> bool {
+        let StoreCall { action, checks } = call;
+        let (own, older) = handles.split_at_mut(checks.len());
+        for (handle, check) in own.iter_mut().zip(checks) {
+            handle.assign(self, check.counter, check.key, check.limit);
+        }
+        let replaced = checks
+            .iter()
+            .flat_map(|check| previous_limits(check).map(|previous| (check.key, previous)));
+        for (handle, (key, previous)) in older.iter_mut().zip(replaced) {
+            handle.assign(self, previous.counter, key, &previous.limit);
+        }
+        loop {
+            let mut slots = LockedSlots::new(self, checks, handles);
+            if outdated() {
+                return false;
+            }
+            let result = account::run_on(&mut slots, action, now, verdicts);
+            let added = slots.added;
+            drop(slots);
+            match result {
+                Ok(()) => {
+                    if added {
+                        self.maintain(now);
+                    }
+                    return true;
+                }
+                Err(full) => self.evict_for(full.keys.min(self.max_keys), 0),
             }
         }
     }
-    verdicts
-}
 
-/// A verdict that describes the state an action left: that of a trial is about one never kept.
-#[inline]
-fn left_by(action: Action, account: &mut Account<'_>, verdict: Verdict, now: Time) -> Verdict {
-    match action {
-        Action::Try { .. } => account.look(now),
-        _ => verdict,
+    /// Sweeps or grows the tables if that is due after keys were added.
+    fn maintain(&self, now: Time) {
+        self.narrow.maintain(now.as_nanos());
+        self.wide.maintain(now.as_nanos());
     }
 }
 
-/// Whether nothing is to be kept. Looking at a new key does not make it known.
-#[inline]
-fn forgets(action: Action, check: &Check<'_>, known: impl FnOnce() -> bool) -> bool {
-    match action {
-        Action::Reset => true,
-        Action::Peek | Action::Try { .. } => check.former.is_none() && !known(),
-        _ => false,
+/// The locked slot of a single check.
+struct SingleSlot<'a, 's, 'c, const W: usize, const N: usize> {
+    store: &'a MemoryStore,
+    check: &'s Check<'c>,
+    slot: TableSlot<'a, W, N>,
+    /// Whether the key has no entry.
+    vacant: bool,
+    reserved: bool,
+    added: bool,
+}
+
+impl<'a, 'c, const W: usize, const N: usize> Slots<'c> for SingleSlot<'a, '_, 'c, W, N>
+where
+    TableSlot<'a, W, N>: SlotCodec,
+{
+    #[inline(always)]
+    fn len(&self) -> usize {
+        1
+    }
+
+    #[inline(always)]
+    fn open(&mut self, _i: usize, now: Time) -> Account<'c> {
+        self.vacant = !self.slot.has_entry();
+        Account::open(self.check, self.slot.load(self.check.limit, now), now)
+    }
+
+    #[inline(always)]
+    fn is_vacant(&self, _i: usize) -> bool {
+        self.vacant
+    }
+
+    #[inline(always)]
+    fn is_new(&self, _i: usize, now: Time) -> bool {
+        self.slot.read(now).is_none()
+    }
+
+    #[inline(always)]
+    fn reserve(&mut self, _i: usize) -> bool {
+        self.reserved = self.store.reserve(<TableSlot<'a, W, N>>::CLASS);
+        self.reserved
+    }
+
+    #[inline(always)]
+    fn close(&mut self, _i: usize, account: &mut Account<'c>, verdict: &Verdict, now: Time) {
+        self.added = self.slot.save(account, verdict, self.reserved, now);
+        if self.reserved && !self.added {
+            self.store.cancel_reservation(<TableSlot<'a, W, N>>::CLASS);
+        }
+    }
+
+    #[inline(always)]
+    fn clear(&mut self, _i: usize, _account: &mut Account<'c>) {
+        self.slot.remove();
     }
 }

@@ -1,4 +1,4 @@
-//! Time that moves only when told to.
+//! A clock that stands still until it is advanced.
 
 use std::sync::Arc;
 use std::task::{Poll, Waker};
@@ -7,8 +7,10 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use tollgate_core::{Span, Time};
 
-/// A clock for tests: it stands still until it is advanced, and wakes whoever waits for the
-/// moment it reaches. Clones share one time.
+/// A clock for tests that stands still until it is advanced.
+///
+/// Advancing it wakes the tasks and threads that wait for a moment it reaches. Clones share
+/// their time.
 ///
 /// ```
 /// use std::time::Duration;
@@ -23,28 +25,30 @@ use tollgate_core::{Span, Time};
 /// # Ok::<(), tollgate::limit::ParseLimitError>(())
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct ManualClock(Arc<Shared>);
+pub struct ManualClock(Arc<SharedTime>);
 
+/// The time that all clones of a clock share.
 #[derive(Debug, Default)]
-struct Shared {
-    state: Mutex<State>,
+struct SharedTime {
+    state: Mutex<TimeState>,
     moved: Condvar,
 }
 
+/// The current time, the tasks that wait for a later one, and the number of blocked threads.
 #[derive(Debug, Default)]
-struct State {
+struct TimeState {
     now: Time,
     sleepers: Vec<(Time, Waker)>,
     blocked: usize,
 }
 
 impl ManualClock {
-    /// A clock that shows noon of 1 January 2026, UTC.
+    /// Creates a clock at noon of 1 January 2026, UTC.
     pub fn new() -> ManualClock {
         ManualClock::at(Time::from_nanos(1_767_268_800_000_000_000))
     }
 
-    /// A clock that shows `now`.
+    /// Creates a clock at `now`.
     ///
     /// ```
     /// use tollgate::{Time, testing::ManualClock};
@@ -57,19 +61,19 @@ impl ManualClock {
         clock
     }
 
-    /// What the clock shows.
+    /// Returns the current time of the clock.
     #[inline(never)]
     pub fn now(&self) -> Time {
         self.0.state.lock().now
     }
 
-    /// Moves on by `by`, waking those whose time has come.
+    /// Advances the clock by `by` and wakes the waiters that are due.
     pub fn advance(&self, by: Duration) {
         let to = self.now() + Span::from(by);
         self.set(to);
     }
 
-    /// Jumps to `to`, also backwards: for testing what a step of the clock does.
+    /// Sets the clock to `to`, which may be earlier, to test clock steps.
     ///
     /// ```
     /// use tollgate::{Limiter, Span, testing::ManualClock};
@@ -77,7 +81,7 @@ impl ManualClock {
     /// let limiter = Limiter::builder().limit("1/s".parse()?).clock(&clock).build();
     /// limiter.check()?;
     /// clock.set(clock.now() - Span::from_secs(3_600));
-    /// assert!(limiter.check().is_err()); // turning the clock back gives nothing back
+    /// assert!(limiter.check().is_err()); // turning the clock back refills nothing
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn set(&self, to: Time) {
@@ -91,8 +95,9 @@ impl ManualClock {
         due.into_iter().for_each(|(_, waker)| waker.wake());
     }
 
-    /// How many tasks and threads wait for this clock: lets a test advance only once its
-    /// subject really waits.
+    /// Returns the number of tasks and threads that wait for this clock.
+    ///
+    /// A test can use it to advance the clock only when the code under test waits.
     ///
     /// ```
     /// use std::{thread, time::Duration};
@@ -119,7 +124,7 @@ impl ManualClock {
         if state.now >= deadline {
             return Poll::Ready(());
         }
-        // One task may wait for several moments, but needs to be told of each only once.
+        // One task may wait for several moments, but needs only one waker for each.
         state.sleepers.retain(|(at, other)| *at != deadline || !other.will_wake(waker));
         state.sleepers.push((deadline, waker.clone()));
         Poll::Pending

@@ -1,4 +1,4 @@
-//! What tests need: a clock that moves when told, and the conformance suite every store runs.
+//! Test support: a clock that is moved by hand, and the conformance suite of stores.
 
 mod manual_clock;
 

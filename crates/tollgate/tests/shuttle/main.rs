@@ -1,11 +1,9 @@
-//! Interleavings no stress test would meet, walked through by a model checker.
+//! Interleavings of threads, explored by the model checker Shuttle.
 //!
 //! `RUSTFLAGS="--cfg shuttle" cargo test -p tollgate --test shuttle`. The table then begins with
 //! two lines, so that a handful of keys makes it split lines and chain overflow lines.
 #![cfg(shuttle)]
 
-#[cfg(feature = "rules")]
-mod room;
 mod store;
 #[path = "../support/mod.rs"]
 mod support;
@@ -16,12 +14,12 @@ use shuttle::{Config, Runner, thread};
 
 const RUNS: usize = 800;
 
-/// Runs `test` under many schedules, the same ones every time.
+/// Runs `test` under the default number of schedules, the same ones every time.
 fn explore(test: impl Fn() + Send + Sync + Clone + 'static) {
     explore_some(RUNS, test);
 }
 
-/// The same under so many.
+/// Runs `test` under `runs` random and `runs` prioritized schedules.
 fn explore_some(runs: usize, test: impl Fn() + Send + Sync + Clone + 'static) {
     let config = || {
         let mut config = Config::new();
@@ -32,7 +30,7 @@ fn explore_some(runs: usize, test: impl Fn() + Send + Sync + Clone + 'static) {
     Runner::new(PctScheduler::new_from_seed(7, 3, runs), config()).run(test);
 }
 
-/// Runs `work` on so many threads; adds up what they return.
+/// Runs `work` on `count` threads and returns the sum of its results.
 fn on_threads(count: u64, work: impl Fn(u64) -> u64 + Send + Sync + 'static) -> u64 {
     let work = Arc::new(work);
     let spawn = |n| {

@@ -1,23 +1,24 @@
-//! Threads that charge, change, sweep and give back what limiters and the memory store count.
+//! Threads that charge, change, sweep and refund the counters of limiters and the memory store.
 
 use shuttle::sync::Arc;
 use tollgate::testing::ManualClock;
 use tollgate::{
-    Action, Bucket, Call, Carry, Check, KeyedLimiter, Limiter, MemoryStore, Settled, Store,
+    Action, Carry, Check, CounterId, KeyedLimiter, Limiter, MemoryStore, SettleOutcome, Store,
+    StoreCall,
 };
 
 use crate::support::{block_on, limit};
 use crate::{explore, on_threads};
 
-const BUCKET: Bucket = Bucket::new(1);
+const COUNTER: CounterId = CounterId::new(1);
 
 fn keyed(texts: &[&str]) -> KeyedLimiter {
     let limits = texts.iter().map(|text| limit(text));
     Limiter::builder().limits(limits).clock(&ManualClock::new()).build_keyed()
 }
 
-/// Takes one if there is one.
-fn spend(limiter: &KeyedLimiter, key: u64) {
+/// Charges one to `key`, if that is allowed.
+fn charge_one(limiter: &KeyedLimiter, key: u64) {
     let _ = limiter.check(key);
 }
 
@@ -60,18 +61,18 @@ fn a_key_is_inserted_once() {
     }
 }
 
-/// One thread makes the table grow while others charge what is in it.
+/// One thread makes the table grow while others charge the keys in it.
 #[test]
-fn nothing_is_lost_while_lines_split() {
+fn no_charge_is_lost_while_lines_split() {
     for text in ["9/h", "9/h fixed"] {
         explore(move || {
             let limiter = keyed(&[text]);
-            (0..5_u64).for_each(|key| spend(&limiter, key));
+            (0..5_u64).for_each(|key| charge_one(&limiter, key));
             let other = limiter.clone();
             on_threads(3, move |thread| {
                 match thread {
-                    0 => (10..16_u64).for_each(|key| spend(&other, key)),
-                    _ => (0..5_u64).for_each(|key| spend(&other, key)),
+                    0 => (10..16_u64).for_each(|key| charge_one(&other, key)),
+                    _ => (0..5_u64).for_each(|key| charge_one(&other, key)),
                 }
                 0
             });
@@ -88,17 +89,17 @@ fn nothing_is_lost_while_lines_split() {
 
 /// Idle keys are swept while others are charged.
 #[test]
-fn sweeping_takes_nothing_that_is_owed() {
+fn sweeping_drops_no_charge() {
     explore(|| {
         let clock = ManualClock::new();
         let limiter = Limiter::builder().limit(limit("9/h")).clock(&clock).build_keyed();
-        (0..6_u64).for_each(|key| spend(&limiter, key));
+        (0..6_u64).for_each(|key| charge_one(&limiter, key));
         clock.advance(std::time::Duration::from_secs(3_600));
         let other = limiter.clone();
         on_threads(3, move |thread| {
             match thread {
                 0 => assert!(other.store().sweep() <= 6),
-                _ => (0..6_u64).step_by(2).for_each(|key| spend(&other, key)),
+                _ => (0..6_u64).step_by(2).for_each(|key| charge_one(&other, key)),
             }
             0
         });
@@ -108,35 +109,53 @@ fn sweeping_takes_nothing_that_is_owed() {
     });
 }
 
-/// At the cap, new keys push out each other, never one that has spent everything: not even if
-/// it spends the last while it is being looked at.
+/// At the maximum, new keys evict each other and never an exhausted key, not even one that becomes
+/// exhausted during the eviction.
 #[test]
-fn eviction_never_forgives_a_debtor() {
+fn eviction_never_drops_an_exhausted_key() {
     for text in ["9/h", "9/h fixed"] {
         explore(move || {
             let limits = Limiter::builder().limit(limit(text)).clock(&ManualClock::new());
             let limiter = limits.max_keys(4).build_keyed();
             limiter.check_n("abuser", 2).expect("two of nine");
-            (0..3_u64).for_each(|key| spend(&limiter, key));
+            (0..3_u64).for_each(|key| charge_one(&limiter, key));
             let other = limiter.clone();
             on_threads(3, move |thread| {
                 match thread {
                     0 => other.check_n("abuser", 7).expect("seven of nine are left"),
-                    _ => (0..3).for_each(|key| spend(&other, thread << 8 | key)),
+                    _ => (0..3).for_each(|key| charge_one(&other, thread << 8 | key)),
                 }
                 0
             });
             assert!(limiter.check("abuser").is_err(), "{text}");
-            assert!(limiter.len() <= 4 + 3, "{text}: {}", limiter.len());
+            assert!(limiter.len() <= 4, "{text}: {}", limiter.len());
         });
     }
 }
 
-/// Pairs in crossing orders, and singles between them.
+/// Threads add keys of different slot classes to a store of at most two.
 #[test]
-fn pairs_are_taken_whole_or_not_at_all() {
+fn concurrent_inserts_never_leave_the_store_above_its_maximum() {
+    explore(|| {
+        let store = Arc::new(MemoryStore::new().clock(&ManualClock::new()).max_keys(2));
+        let other = store.clone();
+        on_threads(3, move |thread| {
+            let limit = limit(["9/h", "9/h fixed", "9/h log"][thread as usize]);
+            for key in 0..2_u64 {
+                let checks = [Check::new(COUNTER, key, &limit, 1)];
+                assert!(other.decide_now(&checks)[0].allowed);
+            }
+            0
+        });
+        assert!((1..=2).contains(&store.len()), "{}", store.len());
+    });
+}
+
+/// Threads charge pairs of keys in opposite orders, and single keys between them.
+#[test]
+fn pairs_are_charged_whole_or_not_at_all() {
     let kinds = ["2/h", "2/h fixed", "2/h log"];
-    // Some of them on one line with "a", some not.
+    // Some of these keys share a line with "a", some do not.
     let cases = kinds.into_iter().flat_map(|kind| ["b", "c", "d", "e"].map(|key| (kind, key)));
     for (text, b) in cases {
         explore(move || {
@@ -146,29 +165,34 @@ fn pairs_are_taken_whole_or_not_at_all() {
                 let limit = limit(text);
                 let keys = [vec!["a", b], vec![b, "a"], vec![b]][thread as usize].clone();
                 let checks = |_: u64| -> Vec<Check<'_>> {
-                    keys.iter().map(|key| Check::new(BUCKET, *key, &limit, 1)).collect()
+                    keys.iter().map(|key| Check::new(COUNTER, *key, &limit, 1)).collect()
                 };
                 let decide = |checks: Vec<Check<'_>>| block_on(other.decide(&checks));
-                let whole = (0..2).map(checks).map(decide).filter(|verdicts| {
-                    verdicts.as_ref().expect("memory answers").iter().all(|v| v.allowed)
+                let allowed = (0..2).map(checks).map(decide).filter(|verdicts| {
+                    verdicts
+                        .as_ref()
+                        .expect("the memory store never fails")
+                        .iter()
+                        .all(|v| v.allowed)
                 });
-                // How often each key was taken: "a" counts a hundred, the other one.
-                let worth: u64 = keys.iter().map(|key| if *key == "a" { 100 } else { 1 }).sum();
-                whole.count() as u64 * worth
+                // Counts both keys in one number: each charge of "a" is a hundred, of `b` one.
+                let weight: u64 = keys.iter().map(|key| if *key == "a" { 100 } else { 1 }).sum();
+                allowed.count() as u64 * weight
             });
             let limit = limit(text);
             for (key, taken) in [("a", passed / 100), (b, passed % 100)] {
-                let checks = &[Check::new(BUCKET, key, &limit, 0)];
-                let call = Call { action: Action::Peek, checks };
-                let left = block_on(store.run(call)).expect("memory answers")[0].remaining;
+                let checks = &[Check::new(COUNTER, key, &limit, 0)];
+                let call = StoreCall { action: Action::Peek, checks };
+                let left =
+                    block_on(store.run(call)).expect("the memory store never fails")[0].remaining;
                 assert_eq!(left, 2 - taken, "{text}: {key}");
             }
-            assert_eq!(passed % 100, 2, "{text}: somebody got each of {b}");
+            assert_eq!(passed % 100, 2, "{text}: both charges of {b} passed");
         });
     }
 }
 
-/// A key is carried over to a changed limit once, whoever comes first.
+/// Threads that use a key after a change carry it over to the new limit only once.
 #[test]
 fn a_change_carries_a_key_over_once() {
     explore(|| {
@@ -215,17 +239,17 @@ fn a_change_loses_no_charge_of_a_limiter() {
     }
 }
 
-/// A reservation that is given back, between others that take.
+/// One thread cancels its hold while others charge.
 #[test]
-fn a_refund_comes_back_once() {
+fn a_cancelled_hold_is_refunded_once() {
     explore(|| {
         let limiter = keyed(&["2/h"]);
         let other = limiter.clone();
-        let kept = on_threads(3, move |thread| match other.reserve("a", 1) {
-            Ok(hold) if thread == 0 => u64::from(hold.cancel() != Settled::Done),
-            Ok(hold) => u64::from(hold.settle(1) == Settled::Done),
+        let settled = on_threads(3, move |thread| match other.reserve("a", 1) {
+            Ok(hold) if thread == 0 => u64::from(hold.cancel() != SettleOutcome::Done),
+            Ok(hold) => u64::from(hold.settle(1) == SettleOutcome::Done),
             Err(_) => 0,
         });
-        assert_eq!(limiter.peek("a").remaining, 2 - kept);
+        assert_eq!(limiter.peek("a").remaining, 2 - settled);
     });
 }

@@ -1,10 +1,5 @@
-//! What the tests share: a manual clock's worth of waiting, and the smallest executor.
-#![allow(dead_code, reason = "no test uses all of it")]
-
-#[cfg(feature = "rules")]
-pub(crate) mod rules;
-#[cfg(feature = "rules")]
-pub(crate) mod shaky;
+//! Helpers of the tests: a minimal executor, and waiting for other threads.
+#![allow(dead_code, reason = "no test uses all helpers")]
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -13,7 +8,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use tollgate::Limit;
 
-/// A limit from its text.
+/// Parses a limit.
 pub(crate) fn limit(text: &str) -> Limit {
     text.parse().unwrap_or_else(|error| panic!("{error}"))
 }
@@ -22,31 +17,31 @@ pub(crate) fn limit(text: &str) -> Limit {
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => value,
-        Poll::Pending => panic!("it waits"),
+        Poll::Pending => panic!("the future is pending"),
     }
 }
 
-/// A task that is polled by hand, and knows whether it was woken.
+/// A task that the test polls, with a flag that its waker sets.
 pub(crate) struct Task<F: Future> {
     future: std::pin::Pin<Box<F>>,
-    woken: Arc<Woken>,
+    woken: Arc<WakeFlag>,
 }
 
-struct Woken(AtomicBool);
+struct WakeFlag(AtomicBool);
 
-impl Wake for Woken {
+impl Wake for WakeFlag {
     fn wake(self: Arc<Self>) {
         self.0.store(true, Ordering::Relaxed);
     }
 }
 
 impl<F: Future> Task<F> {
-    /// A task that was not polled yet.
+    /// Creates a task that was not polled yet.
     pub(crate) fn new(future: F) -> Task<F> {
-        Task { future: Box::pin(future), woken: Arc::new(Woken(AtomicBool::new(true))) }
+        Task { future: Box::pin(future), woken: Arc::new(WakeFlag(AtomicBool::new(true))) }
     }
 
-    /// Polls it as an executor would: only if it was woken.
+    /// Polls the task if it was woken, as an executor would.
     pub(crate) fn poll(&mut self) -> Option<F::Output> {
         if !self.woken.0.swap(false, Ordering::Relaxed) {
             return None;
@@ -60,7 +55,7 @@ impl<F: Future> Task<F> {
 }
 
 /// Lets other threads run until `condition` holds; a test that hangs is stopped by its runner.
-pub(crate) fn until(condition: impl Fn() -> bool) {
+pub(crate) fn wait_until(condition: impl Fn() -> bool) {
     for _ in 0..50_000_000_u64 {
         if condition() {
             return;

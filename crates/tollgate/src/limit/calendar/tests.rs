@@ -1,11 +1,11 @@
-//! Month ends, leap years, clocks that change, and the far future.
+//! Tests of calendar windows: month ends, leap years, clock changes and the far future.
 
 use jiff::civil::DateTime;
 use proptest::prelude::*;
 use tollgate_core::Algorithm;
 
 use super::*;
-use crate::limit::{Engine, Limit};
+use crate::limit::{Limit, LimitAlgorithm};
 
 fn calendar(unit: Unit, zone: &str, anchor: u64) -> ZonedCalendar {
     ZonedCalendar::new(Period { count: 1, unit }, zone, anchor).expect("valid")
@@ -17,16 +17,16 @@ fn at(zone_name: &str, civil: &str) -> Time {
     Time::from_nanos(u64::try_from(zoned.timestamp().as_nanosecond()).expect("after 1970"))
 }
 
-/// Each row: a moment, and the end of the period it lies in.
-fn ends(calendar: &ZonedCalendar, zone: &str, rows: &[(&str, &str)]) {
+/// Asserts the end of the period of each moment; a row is a moment and that end.
+fn assert_period_ends(calendar: &ZonedCalendar, zone: &str, rows: &[(&str, &str)]) {
     for (now, end) in rows {
         assert_eq!(calendar.period_end(at(zone, now)), at(zone, end), "{now} in {zone}");
     }
 }
 
 #[test]
-fn days_weeks_and_years() {
-    ends(
+fn days_weeks_and_years_end_at_midnight() {
+    assert_period_ends(
         &calendar(Unit::Day, "UTC", 1),
         "UTC",
         &[
@@ -35,7 +35,7 @@ fn days_weeks_and_years() {
             ("2026-12-31T12:00", "2027-01-01T00:00"),
         ],
     );
-    ends(
+    assert_period_ends(
         &calendar(Unit::Week, "UTC", 1),
         "UTC",
         &[
@@ -43,12 +43,12 @@ fn days_weeks_and_years() {
             ("2026-07-12T23:00", "2026-07-13T00:00"), // a Sunday
         ],
     );
-    ends(
+    assert_period_ends(
         &calendar(Unit::Week, "UTC", 7),
         "UTC",
         &[("2026-07-11T23:00", "2026-07-12T00:00"), ("2026-07-12T00:00", "2026-07-19T00:00")],
     );
-    ends(
+    assert_period_ends(
         &calendar(Unit::Year, "UTC", 1),
         "UTC",
         &[("2026-01-01T00:00", "2027-01-01T00:00"), ("2028-12-31T23:59", "2029-01-01T00:00")],
@@ -56,8 +56,8 @@ fn days_weeks_and_years() {
 }
 
 #[test]
-fn months_have_their_own_lengths() {
-    ends(
+fn months_have_different_lengths() {
+    assert_period_ends(
         &calendar(Unit::Month, "UTC", 1),
         "UTC",
         &[
@@ -68,7 +68,7 @@ fn months_have_their_own_lengths() {
             ("2026-12-01T00:00", "2027-01-01T00:00"),
         ],
     );
-    ends(
+    assert_period_ends(
         &calendar(Unit::Month, "UTC", 15),
         "UTC",
         &[
@@ -80,8 +80,8 @@ fn months_have_their_own_lengths() {
 }
 
 #[test]
-fn an_anchor_beyond_the_month_is_its_last_day() {
-    ends(
+fn an_anchor_beyond_the_month_means_its_last_day() {
+    assert_period_ends(
         &calendar(Unit::Month, "UTC", 31),
         "UTC",
         &[
@@ -116,7 +116,7 @@ fn days_of_a_clock_change_are_shorter_or_longer() {
 }
 
 #[test]
-fn where_midnight_is_skipped_the_day_begins_later() {
+fn a_day_begins_later_if_the_clock_skips_midnight() {
     let zone = "America/Sao_Paulo"; // 2018-11-04 began at 01:00
     let end = calendar(Unit::Day, zone, 1).period_end(at(zone, "2018-11-03T12:00"));
     assert_eq!(end, at(zone, "2018-11-04T01:00"));
@@ -126,14 +126,14 @@ fn where_midnight_is_skipped_the_day_begins_later() {
 }
 
 #[test]
-fn where_midnight_comes_twice_the_day_begins_the_first_time() {
+fn a_day_begins_at_the_first_midnight_if_there_are_two() {
     let (zone, minute) = ("America/St_Johns", Span::from_secs(60)); // back at 00:01 to 23:01
     let days = calendar(Unit::Day, zone, 1);
     let first = at(zone, "2010-11-07T00:00");
     let end = at(zone, "2010-11-08T00:00");
     assert_eq!(days.period_end(first - Span::from_nanos(1)), first);
     assert_eq!(days.period_end(first), end);
-    // Half an hour later it is 23:30 of the sixth again; its day is over all the same.
+    // Half an hour later the clock shows 23:30 of the sixth again, but that day has ended.
     assert_eq!(days.period_end(first + minute.times(30)), end);
     assert_eq!(end.since(first), minute.times(25 * 60));
 }
@@ -141,7 +141,7 @@ fn where_midnight_comes_twice_the_day_begins_the_first_time() {
 #[test]
 fn a_daily_limit_lasts_the_day_of_a_clock_change() {
     let limit: Limit = "100/day calendar zone Europe/Berlin".parse().expect("valid");
-    let Engine::FixedWindow(window) = limit.engine() else { panic!("not a window") };
+    let LimitAlgorithm::FixedWindow(window) = limit.algorithm() else { panic!("not a window") };
     let berlin = |civil| at("Europe/Berlin", civil);
     let mut state = window.fresh(berlin("2026-10-25T00:30"));
     let verdict = window.decide(&mut state, berlin("2026-10-25T00:30"), 100);
@@ -153,7 +153,7 @@ fn a_daily_limit_lasts_the_day_of_a_clock_change() {
 }
 
 #[test]
-fn zones_need_no_host_and_no_case() {
+fn zones_are_compiled_in_and_ignore_case() {
     assert_eq!(zone("europe/BERLIN").expect("known").iana_name(), Some("Europe/Berlin"));
     assert!(zone_names().count() > 400);
     for name in ["", "Mars/Olympus", "../../etc/passwd", "Europe", "+02:00", "Europe/Berlin\0"] {
@@ -162,8 +162,8 @@ fn zones_need_no_host_and_no_case() {
 }
 
 #[test]
-fn no_clock_is_set_back_further_than_we_assume() {
-    let most = i64::try_from(MOST_SET_BACK.as_nanos() / 1_000_000_000).expect("small");
+fn no_clock_is_set_back_further_than_the_assumed_maximum() {
+    let most = i64::try_from(MAX_SET_BACK.as_nanos() / 1_000_000_000).expect("small");
     for name in zone_names() {
         let zone = zone(&name).expect("listed");
         let year_2000 = Timestamp::from_second(946_684_800).expect("in range");
@@ -192,7 +192,7 @@ const YEAR_2000: u64 = 946_684_800_000_000_000;
 
 proptest! {
     #[test]
-    fn a_period_ends_after_now_and_lasts(
+    fn a_period_ends_after_now_and_its_end_is_stable(
         calendar in any_calendar(),
         now in prop_oneof![YEAR_2000..4_102_444_800_000_000_000, any::<u64>()],
         share in 0.0..1.0f64,
@@ -201,7 +201,7 @@ proptest! {
         let end = calendar.period_end(now);
         prop_assert!(end > now);
         prop_assert!(end.since(now) <= calendar.longest() || now.as_nanos() < YEAR_2000);
-        // Anywhere between now and its end, it is the same period.
+        // Every moment between now and the end belongs to the same period.
         let inside = now + Span::from_nanos((end.since(now).as_nanos() as f64 * share) as u64);
         if inside < end {
             prop_assert_eq!(calendar.period_end(inside), end);
@@ -211,7 +211,7 @@ proptest! {
 }
 
 #[test]
-fn the_end_of_time_is_the_end() {
+fn a_period_at_the_maximum_time_ends_at_the_maximum_time() {
     for unit in [Unit::Day, Unit::Week, Unit::Month, Unit::Year] {
         assert_eq!(calendar(unit, "Asia/Tokyo", 1).period_end(Time::MAX), Time::MAX);
     }

@@ -1,4 +1,4 @@
-//! What is said about texts that are no limits, to the letter.
+//! The exact error messages for texts that are not limits.
 
 use crate::limit::Limit;
 
@@ -9,9 +9,9 @@ fn error(text: &str) -> String {
     }
 }
 
-/// Each block of the file is an error in full; its second line is the text it is about.
+/// Checks each block of the file, which is a whole error with the text on its second line.
 #[test]
-fn errors_say_where_what_and_how_to_mend_it() {
+fn errors_have_a_position_a_message_and_a_fix() {
     let blocks = include_str!("errors.txt").trim_end().split("\n\n");
     for block in blocks.clone() {
         let text = block.lines().nth(1).expect("a message, then the text").trim_start();
@@ -21,14 +21,14 @@ fn errors_say_where_what_and_how_to_mend_it() {
 }
 
 #[test]
-fn nothing_at_all_is_not_drawn() {
+fn an_empty_text_is_not_quoted() {
     let message = "a limit is missing: write one such as \"10/s\" or \"100 concurrent\"";
     assert_eq!(error(""), message);
     assert_eq!(error(" \n "), message);
 }
 
 #[test]
-fn control_characters_keep_out_of_the_picture() {
+fn control_characters_are_not_printed() {
     assert_eq!(
         error("10/s\tbrust\n20"),
         r#"unknown option "brust": the usual ones are burst, sliding, fixed, log, leaky, gcra, calendar, warmup and interval
@@ -40,7 +40,7 @@ did you mean "10/s burst 20"?"#
 }
 
 #[test]
-fn overlong_texts_are_cut_and_not_read() {
+fn overlong_texts_are_truncated_and_not_parsed() {
     let error = "é".repeat(1_000_000).parse::<Limit>().unwrap_err();
     assert_eq!(error.message, "a limit is at most 200 bytes long, this is 2000000");
     assert_eq!((error.at, error.column()), (200, 101));
@@ -50,7 +50,7 @@ fn overlong_texts_are_cut_and_not_read() {
 }
 
 #[test]
-fn a_suggestion_is_a_limit_if_nothing_else_is_wrong() {
+fn a_suggestion_is_a_whole_limit_if_there_is_one_error() {
     let suggestion = |text: &str| text.parse::<Limit>().unwrap_err().suggestion;
     assert_eq!(suggestion("10/mn burst 20").as_deref(), Some("10/min burst 20"));
     assert_eq!(suggestion("10/mn brust 20").as_deref(), Some("min"));

@@ -1,10 +1,10 @@
-//! What each text means and how it prints.
+//! The meaning of each text, and its canonical spelling.
 
 use std::time::Duration;
 
 use tollgate_core::{Algorithm, Span, Time};
 
-use crate::limit::{AlgorithmName, Engine, InvalidLimit, Limit};
+use crate::limit::{AlgorithmName, InvalidLimit, Limit, LimitAlgorithm};
 
 fn limit(text: &str) -> Limit {
     text.parse().unwrap_or_else(|error| panic!("{error}"))
@@ -102,7 +102,7 @@ fn other_spellings_print_canonically() {
 }
 
 #[test]
-fn programs_build_what_texts_say() {
+fn constructors_build_the_limits_of_the_texts() {
     let second = Duration::from_secs(1);
     let built = || -> Result<Vec<(Limit, &'static str)>, InvalidLimit> {
         Ok(vec![
@@ -139,7 +139,7 @@ fn programs_build_what_texts_say() {
 }
 
 #[test]
-fn programs_are_told_what_does_not_go() {
+fn constructors_return_descriptive_errors() {
     let error = |built: Result<Limit, InvalidLimit>| built.unwrap_err().to_string();
     let hourly = || Limit::per_hour(10).expect("valid");
     assert_eq!(
@@ -165,9 +165,9 @@ fn programs_are_told_what_does_not_go() {
 }
 
 #[test]
-fn engines_capacities_and_fill_times() {
+fn limits_have_an_algorithm_a_capacity_and_a_fill_time() {
     let (hour, day) = (Span::from_secs(3_600), Span::from_secs(86_400));
-    for (text, engine, capacity, fill_time) in [
+    for (text, algorithm, capacity, fill_time) in [
         ("10/s burst 20", "Meter", 20, Span::from_secs(2)),
         ("60/min burst 90 interval", "Meter", 90, Span::from_secs(120)),
         ("10/h fixed", "FixedWindow", 10, hour),
@@ -181,13 +181,13 @@ fn engines_capacities_and_fill_times() {
         ("unlimited", "Unlimited", u64::MAX, Span::ZERO),
     ] {
         let limit = limit(text);
-        assert!(format!("{:?}", limit.engine()).starts_with(engine), "{text}");
+        assert!(format!("{:?}", limit.algorithm()).starts_with(algorithm), "{text}");
         assert_eq!((limit.capacity(), limit.fill_time()), (capacity, fill_time), "{text}");
     }
 }
 
 #[test]
-fn a_quota_is_the_limit_without_its_details() {
+fn a_summary_is_the_limit_without_its_details() {
     for (text, brief, algorithm) in [
         ("200k tokens/min burst 300k", "200k/min burst 300k", AlgorithmName::TokenBucket),
         ("9/s leaky free 3 burst 20", "9/s leaky burst 20", AlgorithmName::LeakyBucket),
@@ -201,17 +201,17 @@ fn a_quota_is_the_limit_without_its_details() {
         ("adaptive 2..9 concurrent", "adaptive 2..9 concurrent", AlgorithmName::Adaptive),
         ("unlimited", "unlimited", AlgorithmName::Unlimited),
     ] {
-        let quota = limit(text).quota();
-        assert_eq!((quota.to_string().as_str(), quota.algorithm), (brief, algorithm));
-        assert_eq!(limit(brief).quota().algorithm, algorithm);
+        let summary = limit(text).summary();
+        assert_eq!((summary.to_string().as_str(), summary.algorithm), (brief, algorithm));
+        assert_eq!(limit(brief).summary().algorithm, algorithm);
     }
 }
 
 #[test]
-fn a_leaky_bucket_holds_back_all_but_the_free() {
+fn a_leaky_bucket_delays_all_but_the_free_requests() {
     let wait = |text: &str, cost| {
         let limit = limit(text);
-        let Engine::Meter(meter) = limit.engine() else { panic!("{text} is no meter") };
+        let LimitAlgorithm::Meter(meter) = limit.algorithm() else { panic!("{text} is no meter") };
         let mut state = meter.fresh(Time::EPOCH);
         meter.decide(&mut state, Time::EPOCH, cost).wait
     };

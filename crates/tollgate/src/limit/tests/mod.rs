@@ -1,8 +1,8 @@
-//! Limits as a whole: what texts mean, how they print, what is said about those that are none.
+//! Tests of whole limits: the meaning of texts, their canonical spelling, and errors.
 
+mod compile;
 mod errors;
-mod fill;
+mod fill_time;
 mod grammar;
-mod meaning;
 mod roundtrip;
 mod share;

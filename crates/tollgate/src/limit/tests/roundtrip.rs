@@ -1,4 +1,4 @@
-//! Any limit prints to a text that parses to itself; no text makes the parser panic.
+//! Checks that every limit parses from its printed text, and that no text panics the parser.
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -41,8 +41,8 @@ fn option() -> impl Strategy<Value = String> {
     let timed = select(vec!["warmup", "min_gap", "lease"]);
     prop_oneof![
         4 => flag.prop_map(str::to_owned),
-        3 => (numbered, number()).prop_map(|(word, n)| format!("{word} {n}")),
-        2 => (timed, span()).prop_map(|(word, span)| format!("{word} {span}")),
+        3 => (numbered, number()).prop_map(|(keyword, n)| format!("{keyword} {n}")),
+        2 => (timed, span()).prop_map(|(keyword, span)| format!("{keyword} {span}")),
         1 => zone.prop_map(|zone| format!("zone {zone}")),
     ]
 }
@@ -62,7 +62,7 @@ pub(super) fn text() -> impl Strategy<Value = String> {
     })
 }
 
-/// Texts near the grammar, so that hostile input gets past the first character.
+/// Generates texts similar to limits, so that the parser gets past the first character.
 fn mangled() -> impl Strategy<Value = String> {
     let insert = prop_oneof![any::<char>(), select(vec!['/', '.', '-', ' ', '_', 'm', 'é', '日'])];
     (text(), any::<prop::sample::Index>(), insert, any::<bool>()).prop_map(|(text, at, c, drop)| {
@@ -73,8 +73,8 @@ fn mangled() -> impl Strategy<Value = String> {
     })
 }
 
-/// Whatever is wrong, the place lies within the text and what is said can be printed.
-fn error_is_sound(text: &str) {
+/// Asserts that an error lies within the text and can be printed.
+fn assert_error_is_valid(text: &str) {
     let Err(error) = text.parse::<Limit>() else { return };
     assert!(error.input.get(error.at..error.at + error.len).is_some(), "{error:?}");
     assert!(error.column() <= error.input.chars().count() + 1);
@@ -85,35 +85,35 @@ fn error_is_sound(text: &str) {
 
 proptest! {
     #[test]
-    fn a_limit_survives_printing(text in text()) {
+    fn a_limit_parses_from_its_printed_text(text in text()) {
         if let Ok(limit) = text.parse::<Limit>() {
             let printed = limit.to_string();
             let again: Limit = printed.parse().unwrap_or_else(|e| panic!("{text}: {e}"));
             prop_assert_eq!(&again, &limit);
             prop_assert_eq!(again.to_string(), printed);
-            let brief: Limit = limit.quota().to_string().parse().unwrap_or_else(|e| panic!("{e}"));
-            prop_assert_eq!(brief.quota(), limit.quota());
+            let brief: Limit = limit.summary().to_string().parse().unwrap_or_else(|e| panic!("{e}"));
+            prop_assert_eq!(brief.summary(), limit.summary());
         }
-        error_is_sound(&text);
+        assert_error_is_valid(&text);
     }
 
     #[test]
-    fn mangled_limits_are_refused_politely(text in mangled()) {
-        error_is_sound(&text);
+    fn mangled_limits_are_valid_or_have_an_error(text in mangled()) {
+        assert_error_is_valid(&text);
     }
 
     #[test]
-    fn any_text_is_refused_politely(text in ".{0,300}") {
-        error_is_sound(&text);
+    fn any_text_is_valid_or_has_an_error(text in ".{0,300}") {
+        assert_error_is_valid(&text);
     }
 }
 
 #[test]
-fn every_prefix_and_every_cut_of_a_limit_is_read_without_panic() {
+fn every_substring_of_a_limit_parses_without_panic() {
     let text = "5M tökens/10 min burst 1_000 zone Europe/Berlin warmup 3.5s lease µs";
     for (start, _) in text.char_indices() {
         for (end, _) in text.char_indices().filter(|(end, _)| *end >= start) {
-            error_is_sound(&text[start..end]);
+            assert_error_is_valid(&text[start..end]);
         }
     }
 }

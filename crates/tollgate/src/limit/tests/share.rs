@@ -1,4 +1,4 @@
-//! Shares of a limit: what nodes that cannot ask each other let pass together.
+//! Checks what nodes that share a limit without a common store allow together.
 
 use proptest::prelude::*;
 use tollgate_core::{Span, Time};
@@ -6,41 +6,41 @@ use tollgate_core::{Span, Time};
 use super::roundtrip::text;
 use crate::limit::Limit;
 use crate::state::{self, State};
-use crate::store::{Action, Bucket, Call, Check};
+use crate::store::{Action, Check, CounterId, StoreCall};
 
-/// What one node, or the whole, has counted.
-struct Counter {
+/// The counter of one node, or of the whole limit.
+struct NodeCounter {
     limit: Limit,
     state: [Option<State>; 1],
     leases: u64,
 }
 
-impl Counter {
-    fn new(limit: Limit) -> Counter {
-        Counter { limit, state: [None], leases: 0 }
+impl NodeCounter {
+    fn new(limit: Limit) -> NodeCounter {
+        NodeCounter { limit, state: [None], leases: 0 }
     }
 
     fn take(&mut self, cost: u64, now: Time) -> bool {
         self.leases += 1;
-        let check = Check::new(Bucket::new(0), "ann", &self.limit, cost);
+        let check = Check::new(CounterId::new(0), "ann", &self.limit, cost);
         let checks = [Check { lease: self.leases, ..check }];
         let action = Action::Take { max_wait: Span::ZERO };
-        state::run(Call { action, checks: &checks }, &mut self.state, now)[0].allowed
+        state::run(StoreCall { action, checks: &checks }, &mut self.state, now)[0].allowed
     }
 }
 
-/// Pauses in milliseconds, nodes and costs.
+/// Generates requests: pause in milliseconds, node and cost.
 fn traffic() -> impl Strategy<Value = Vec<(u64, usize, u64)>> {
     let pause = prop_oneof![4 => 0..3_u64, 2 => 0..300_u64, 1 => 0..5_000_u64];
     prop::collection::vec((pause, 0..8_usize, 1..4_u64), 1..300)
 }
 
-/// Plays traffic to nodes that share `limit`, and what they let pass to `whole`.
-fn together(limit: &str, whole: &str, nodes: u64, traffic: &[(u64, usize, u64)]) {
+/// Asserts that `whole` allows every request that nodes with shares of `limit` allow.
+fn assert_shares_keep(limit: &str, whole: &str, nodes: u64, traffic: &[(u64, usize, u64)]) {
     let limit: Limit = limit.parse().unwrap();
-    let mut whole = Counter::new(whole.parse().unwrap());
-    let shares = (0..nodes).map(|_| Counter::new(limit.shared_by(nodes)));
-    let mut shares: Vec<Counter> = shares.collect();
+    let mut whole = NodeCounter::new(whole.parse().unwrap());
+    let shares = (0..nodes).map(|_| NodeCounter::new(limit.shared_by(nodes)));
+    let mut shares: Vec<NodeCounter> = shares.collect();
     let mut now = Time::EPOCH + Span::from_secs(1_000_000);
     for (pause, node, cost) in traffic {
         now = now + Span::from_millis(*pause);
@@ -54,7 +54,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn nodes_together_let_pass_no_more_than_the_limit(
+    fn nodes_together_allow_no_more_than_the_limit(
         amount in 8..40_u64,
         more in 0..40_u64,
         nodes in 2..=8_u64,
@@ -73,31 +73,31 @@ proptest! {
             format!("{amount}/2s sliding slots 4"),
             format!("{amount} concurrent lease 2s"),
         ] {
-            together(&limit, &limit.replace(" count_denied", ""), nodes, &traffic);
+            assert_shares_keep(&limit, &limit.replace(" count_denied", ""), nodes, &traffic);
         }
-        // A new key's tokens are counted from its first request, which each node sees for itself.
-        let bucket = format!("{amount}/s burst {burst}");
-        together(&format!("{bucket} initial {amount}"), &bucket, nodes, &traffic);
+        // The initial tokens count from the first request of a key, which differs per node.
+        let counter = format!("{amount}/s burst {burst}");
+        assert_shares_keep(&format!("{counter} initial {amount}"), &counter, nodes, &traffic);
         // Each node rounds its estimate down, by less than one.
         let whole = format!("{}/2s sliding", amount + nodes - 1);
-        together(&format!("{amount}/2s sliding"), &whole, nodes, &traffic);
+        assert_shares_keep(&format!("{amount}/2s sliding"), &whole, nodes, &traffic);
     }
 
-    /// Fewer tokens than nodes: one at once on each, and never faster than the rate after that.
+    /// With fewer tokens than nodes, each node allows one at once and then keeps the rate.
     #[test]
-    fn a_rate_below_the_number_of_nodes_is_kept_but_for_the_first(
+    fn a_rate_below_the_number_of_nodes_is_exceeded_only_at_first(
         amount in 1..8_u64,
         traffic in traffic(),
     ) {
         let whole = |options: &str, burst: u64| format!("{amount}/s {options} burst {burst}");
         let traffic: Vec<_> = traffic.iter().map(|(pause, node, _)| (*pause, *node, 1)).collect();
-        together(&format!("{amount}/s"), &whole("", 8), 8, &traffic);
-        // Before and after a tick that gives back to all.
-        together(&format!("{amount}/s interval"), &whole("interval", 16), 8, &traffic);
+        assert_shares_keep(&format!("{amount}/s"), &whole("", 8), 8, &traffic);
+        // Every node can allow one before and one after a refill of all nodes.
+        assert_shares_keep(&format!("{amount}/s interval"), &whole("interval", 16), 8, &traffic);
     }
 
     #[test]
-    fn every_limit_has_shares_and_none_is_larger_than_the_whole(
+    fn every_limit_has_shares_that_are_no_larger_than_the_limit(
         text in text(),
         nodes in prop_oneof![1..9_u64, any::<u64>()],
     ) {
@@ -114,7 +114,7 @@ proptest! {
 }
 
 #[test]
-fn shares_read_as_limits_do() {
+fn shares_print_as_limits() {
     let share = |text: &str, nodes| text.parse::<Limit>().unwrap().shared_by(nodes).to_string();
     for (limit, nodes, expected) in [
         ("10/s", 4, "10/4s burst 2"),

@@ -1,11 +1,11 @@
-//! What holds for every kind of limit on a rate.
+//! Cases that hold for the algorithms of every rate limit.
 
 use tollgate_core::Retry;
 
 use super::Harness;
-use super::subject::{Subject, retry};
+use super::store_under_test::{StoreUnderTest, retry};
 
-/// Every kind of limit on a rate, and how many of cost 1 pass at once.
+/// Every kind of rate limit, with the number of requests of cost 1 that pass at once.
 pub(super) const RATES: &[(&str, u64)] = &[
     ("5/{P}", 5),
     ("5/{P} burst 8", 8),
@@ -32,6 +32,7 @@ pub(super) const RATES: &[(&str, u64)] = &[
     ("5/{P} warmup {P}", 1),
 ];
 
+/// Calendar limits, with the number of requests of cost 1 that pass at once.
 const CALENDARS: &[(&str, u64)] = &[
     ("3/day calendar", 3),
     ("3/week calendar zone Asia/Kathmandu anchor 7", 3),
@@ -39,92 +40,96 @@ const CALENDARS: &[(&str, u64)] = &[
     ("3/year calendar count_denied", 3),
 ];
 
-pub(super) async fn limits_allow_what_they_say_then_deny<H: Harness>(subject: &Subject<'_, H>) {
+pub(super) async fn limits_allow_their_amount_then_deny<H: Harness>(store: &StoreUnderTest<'_, H>) {
     for (text, at_once) in RATES {
-        let counter = subject.counter(text);
+        let counter = store.counter(text);
         let before = counter.peek("a").await;
         assert_eq!(before.limit, counter.limit.capacity(), "{text}");
         let (passed, denied) = counter.exhaust("a").await;
         assert_eq!(passed, *at_once, "{text}");
         assert!(!retry(denied).is_zero(), "{text}: {denied:?}");
-        if !counter.pays_later() && !counter.says("min_gap") {
+        if !counter.pays_later() && !counter.text_contains("min_gap") {
             assert_eq!((before.remaining, denied.remaining), (*at_once, 0), "{text}");
         }
     }
 }
 
-/// At that span it passes, and not any earlier.
-pub(super) async fn a_denied_request_passes_at_retry_after<H: Harness>(subject: &Subject<'_, H>) {
+/// Checks that `retry_after` is exact: one unit of the resolution earlier is denied.
+pub(super) async fn a_denied_request_passes_at_retry_after<H: Harness>(
+    store: &StoreUnderTest<'_, H>,
+) {
     for (text, _) in RATES.iter().chain(CALENDARS) {
-        let counter = subject.counter(text);
+        let counter = store.counter(text);
         counter.exhaust("early").await;
         let (_, denied) = counter.exhaust("late").await;
         let wait = retry(denied);
-        subject.advance(wait - subject.resolution()).await;
+        store.advance(wait - store.resolution()).await;
         let early = counter.take("early", 1).await;
         assert!(!early.allowed, "{text}: passed before {wait}");
-        if !counter.says("count_denied") {
+        if !counter.text_contains("count_denied") {
             let left = early.retry_after().unwrap_or_default();
-            assert!(left <= subject.resolution(), "{text}: {left} left");
+            assert!(left <= store.resolution(), "{text}: {left} left");
         }
-        subject.advance(subject.resolution()).await;
+        store.advance(store.resolution()).await;
         let late = counter.take("late", 1).await;
         assert!(late.allowed && late.retry == Retry::Now, "{text}: {late:?} after {wait}");
     }
 }
 
-pub(super) async fn a_key_is_as_good_as_new_at_reset_after<H: Harness>(subject: &Subject<'_, H>) {
+pub(super) async fn a_key_is_like_a_new_one_at_reset_after<H: Harness>(
+    store: &StoreUnderTest<'_, H>,
+) {
     for (text, _) in RATES.iter().chain(CALENDARS) {
-        let counter = subject.counter(text);
-        // Halfway into a window, so that its bounds and the key's are not the same.
-        subject.advance(subject.share(1, 3)).await;
+        let counter = store.counter(text);
+        // Starts inside a window, so that its bounds differ from those of the key.
+        store.advance(store.period_fraction(1, 3)).await;
         counter.exhaust("a").await;
         let reset_after = counter.peek("a").await.reset_after;
         assert!(!reset_after.is_zero(), "{text}");
-        subject.advance(reset_after - subject.resolution()).await;
+        store.advance(reset_after - store.resolution()).await;
         let almost = counter.peek("a").await.reset_after;
-        assert!(!almost.is_zero(), "{text}: as good as new before {reset_after}");
-        subject.advance(subject.resolution()).await;
-        subject.same(text, counter.peek("a").await, counter.peek("new").await);
-        subject.same(text, counter.take("a", 1).await, counter.take("new", 1).await);
+        assert!(!almost.is_zero(), "{text}: full before {reset_after}");
+        store.advance(store.resolution()).await;
+        store.assert_same_verdict(text, counter.peek("a").await, counter.peek("new").await);
+        store.assert_same_verdict(text, counter.take("a", 1).await, counter.take("new", 1).await);
     }
 }
 
-pub(super) async fn calendars_allow_what_they_say_until_their_period_ends<H: Harness>(
-    subject: &Subject<'_, H>,
+pub(super) async fn calendars_allow_their_amount_until_their_period_ends<H: Harness>(
+    store: &StoreUnderTest<'_, H>,
 ) {
     for (text, at_once) in CALENDARS {
-        let counter = subject.counter(text);
+        let counter = store.counter(text);
         let (passed, denied) = counter.exhaust("a").await;
         assert_eq!(passed, *at_once, "{text}");
-        subject.same_span(text, retry(denied), denied.reset_after);
-        subject.advance(retry(denied)).await;
+        store.assert_same_span(text, retry(denied), denied.reset_after);
+        store.advance(retry(denied)).await;
         assert_eq!(counter.exhaust("a").await.0, *at_once, "{text}");
     }
 }
 
 pub(super) async fn denied_requests_cost_nothing_unless_counted<H: Harness>(
-    subject: &Subject<'_, H>,
+    store: &StoreUnderTest<'_, H>,
 ) {
     for (text, _) in RATES {
-        let counter = subject.counter(text);
+        let counter = store.counter(text);
         counter.exhaust("a").await;
         let (_, denied) = counter.exhaust("b").await;
-        subject.advance(subject.share(1, 60).min(retry(denied) - subject.resolution())).await;
+        store.advance(store.period_fraction(1, 60).min(retry(denied) - store.resolution())).await;
         for _ in 0..3 {
             counter.take("a", 1).await;
         }
         let (hammered, quiet) = (counter.take("a", 1).await, counter.take("b", 1).await);
-        if counter.says("count_denied") {
+        if counter.text_contains("count_denied") {
             assert!(hammered.reset_after >= quiet.reset_after, "{text}");
         } else {
-            subject.same(text, hammered, quiet);
+            store.assert_same_verdict(text, hammered, quiet);
         }
     }
 }
 
-pub(super) async fn unlimited_never_denies<H: Harness>(subject: &Subject<'_, H>) {
-    let counter = subject.counter("unlimited");
+pub(super) async fn unlimited_never_denies<H: Harness>(store: &StoreUnderTest<'_, H>) {
+    let counter = store.counter("unlimited");
     for cost in [0, 1, u64::MAX] {
         let verdict = counter.take("a", cost).await;
         assert!(verdict.allowed, "{verdict:?}");

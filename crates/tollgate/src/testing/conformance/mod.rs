@@ -1,11 +1,10 @@
-//! What every store must do, as a suite that any store can run.
+//! The conformance suite: cases that every store must pass.
 //!
-//! A store brings a [`Harness`]: how to get an empty store, and how to move its time. The cases
-//! read no clock but the harness's and compare no absolute moments, so that a store with a clock
-//! of its own can move it by an offset, or really wait (with a short [`Harness::period`] and a
-//! coarse [`Harness::resolution`]). [`random_steps`] then runs the same random requests on the
-//! store and on a [model](self) that is nothing but the algorithms on a map, and compares every
-//! verdict.
+//! A store implements a [`Harness`], which creates an empty store and moves its time. The cases
+//! read only the clock of the harness and compare no absolute times. A store with its own clock
+//! can therefore move it by an offset, or wait in real time (with a short [`Harness::period`] and
+//! a coarse [`Harness::resolution`]). [`random_steps`] runs random requests on the store and on a
+//! model, which is the plain algorithms on a map, and compares every verdict.
 //!
 //! ```
 //! use std::time::Duration;
@@ -37,47 +36,47 @@
 
 mod actions;
 mod algorithms;
+mod atomicity;
 mod changes;
+mod concurrency;
 mod keys;
 mod model;
-mod places;
 mod random;
 mod reserves;
-mod subject;
-mod together;
+mod store_under_test;
 
 use std::future::Future;
 use std::time::Duration;
 
 use tollgate_core::{Span, Time};
 
-use self::subject::Subject;
+use self::store_under_test::StoreUnderTest;
 use crate::Store;
 
 pub use self::random::random_steps;
 
-/// How the suite gets hold of a store and of its time.
+/// Creates stores for the suite and moves their time.
 pub trait Harness {
     /// The store under test.
     type Store: Store;
 
-    /// A store that holds nothing.
+    /// Creates an empty store.
     fn store(&self) -> impl Future<Output = Self::Store>;
 
-    /// What time it is for the stores.
+    /// Returns the current time of the stores.
     fn now(&self) -> impl Future<Output = Time>;
 
-    /// Lets that much time go by for the stores: by moving a manual clock, by moving the offset
-    /// of a real one, or by waiting.
+    /// Advances the time of the stores, with a manual clock, a clock offset or by waiting.
     fn advance(&self, by: Duration) -> impl Future<Output = ()>;
 
-    /// The shortest time the store tells apart. Answers may differ by less than that.
+    /// Returns the clock resolution of the store; spans in verdicts may differ by less than it.
     fn resolution(&self) -> Span {
         Span::from_nanos(1)
     }
 
-    /// The period of the limits tested; calendars, whose periods are given, apart. Whole
-    /// milliseconds, divisible by 60.
+    /// Returns the period of the tested limits, except of calendar limits.
+    ///
+    /// The period must be in whole milliseconds and divisible by 60.
     fn period(&self) -> Duration {
         Duration::from_secs(60)
     }
@@ -87,9 +86,9 @@ macro_rules! suite {
     ($($module:ident: $($case:ident)*;)*) => {
         const CASES: &[&str] = &[$($(stringify!($case),)*)*];
 
-        async fn dispatch<H: Harness>(subject: &Subject<'_, H>, case: &str) {
+        async fn dispatch<H: Harness>(store: &StoreUnderTest<'_, H>, case: &str) {
             match case {
-                $($(stringify!($case) => $module::$case(subject).await,)*)*
+                $($(stringify!($case) => $module::$case(store).await,)*)*
                 _ => panic!("no conformance case is called {case}"),
             }
         }
@@ -98,93 +97,93 @@ macro_rules! suite {
 
 suite! {
     algorithms:
-        limits_allow_what_they_say_then_deny
+        limits_allow_their_amount_then_deny
         a_denied_request_passes_at_retry_after
-        a_key_is_as_good_as_new_at_reset_after
-        calendars_allow_what_they_say_until_their_period_ends
+        a_key_is_like_a_new_one_at_reset_after
+        calendars_allow_their_amount_until_their_period_ends
         denied_requests_cost_nothing_unless_counted
         unlimited_never_denies;
     actions:
         peeking_spends_nothing
-        a_cost_of_nothing_spends_nothing
+        a_cost_of_zero_spends_nothing
         a_cost_above_capacity_never_passes
-        a_reservation_waits_no_longer_than_accepted
+        a_reservation_waits_no_longer_than_max_wait
         a_check_waits_no_longer_than_its_patience
-        spending_without_asking_makes_debt
+        spending_without_a_check_makes_debt
         a_refund_never_goes_above_full
         a_reset_forgets_what_was_spent
         large_numbers_do_not_overflow;
-    places:
-        as_many_are_in_flight_as_allowed
-        a_lease_runs_out
+    concurrency:
+        no_more_permits_are_taken_than_allowed
+        a_lease_expires
         a_renewed_lease_starts_anew
         a_release_frees_exactly_one
-        a_late_release_frees_nobody_else
+        a_late_release_frees_no_other_permit
         a_lease_taken_twice_counts_once
-        an_adaptive_limit_learns;
+        an_adaptive_limit_learns_from_releases;
     reserves:
-        what_must_be_left_is_left
-        who_must_leave_something_passes_at_retry_after
+        a_reserve_is_left
+        a_request_with_a_reserve_passes_at_retry_after
         a_reserve_is_not_charged
-        a_full_limit_lets_anything_it_can_hold_pass
-        who_must_leave_something_never_waits
-        places_stay_free_for_others
+        a_full_limit_allows_any_cost_up_to_its_capacity
+        a_request_with_a_reserve_never_waits
+        a_reserve_keeps_permits_free
         a_share_of_an_adaptive_limit_moves_with_it
         a_reserve_in_a_mix_is_all_or_none;
-    together:
-        verdicts_come_in_the_order_asked
-        one_denial_charges_nobody
+    atomicity:
+        verdicts_come_in_the_order_of_the_checks
+        one_denial_charges_no_counter
         one_denial_leaves_no_reservation
         each_check_has_its_own_patience
-        every_mix_of_kinds_is_all_or_none
+        every_mix_of_algorithms_is_all_or_none
         the_same_check_twice_is_charged_twice
-        no_check_at_all_is_fine;
+        a_call_without_checks_is_valid;
     keys:
         two_keys_are_independent
-        one_key_in_two_buckets_is_two_counters
+        one_key_under_two_counter_ids_is_two_counters
         keys_of_all_kinds_are_distinct;
     changes:
         a_changed_limit_carries_over
-        a_change_of_kind_carries_over
+        a_change_of_algorithm_carries_over
         a_key_is_carried_over_as_of_the_change
-        a_change_yet_to_come_is_carried_over_as_of_now
-        a_key_unseen_for_two_changes_is_found
-        holders_stay_in_flight_when_the_limit_changes;
+        a_change_in_the_future_is_carried_over_as_of_now
+        a_key_unused_for_two_changes_is_carried_over
+        leases_stay_valid_when_the_limit_changes;
 }
 
-/// The names of all cases.
+/// Returns the names of all cases.
 pub fn cases() -> &'static [&'static str] {
     CASES
 }
 
-/// Runs all cases, each on a store of its own.
+/// Runs all cases, each on a new store.
 ///
 /// # Panics
 ///
-/// If the store does not conform; the case that found it is named on standard error.
+/// If the store does not conform; standard error then names the case that failed.
 pub async fn run<H: Harness>(harness: &H) {
     for case in CASES {
         run_case(harness, case).await;
     }
 }
 
-/// Runs the case of that name.
+/// Runs the case named `case`.
 ///
 /// # Panics
 ///
-/// If the store does not conform, or no case has that name.
+/// If the store does not conform, or there is no such case.
 pub async fn run_case<H: Harness>(harness: &H, case: &str) {
-    let named = Named(case);
-    let subject = Subject::new(harness).await;
-    // On the heap: as large as the largest of the cases.
-    Box::pin(dispatch(&subject, case)).await;
-    std::mem::forget(named);
+    let reporter = PanicReporter(case);
+    let store = StoreUnderTest::new(harness).await;
+    // The future is as large as that of the largest case, so it is allocated on the heap.
+    Box::pin(dispatch(&store, case)).await;
+    std::mem::forget(reporter);
 }
 
-/// Says which case failed.
-struct Named<'a>(&'a str);
+/// Prints the name of a case if it panics.
+struct PanicReporter<'a>(&'a str);
 
-impl Drop for Named<'_> {
+impl Drop for PanicReporter<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("conformance: the case `{}` failed", self.0);

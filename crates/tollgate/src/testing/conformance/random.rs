@@ -1,17 +1,18 @@
-//! Random requests on a store and on the model, which must agree on every verdict.
+//! Random requests on a store and on the reference model, which must return equal verdicts.
 
 use std::net::{IpAddr, Ipv4Addr};
 
 use tollgate_core::Span;
 
 use super::algorithms::RATES;
+use super::concurrency::CONCURRENCY_LIMITS;
 use super::model::Model;
-use super::places::PLACES;
-use super::subject::{Counter, Subject};
-use super::{Harness, Named};
-use crate::{Action, Call, Check, Key, Reserve};
+use super::store_under_test::{StoreUnderTest, TestCounter};
+use super::{Harness, PanicReporter};
+use crate::{Action, Check, Key, Reserve, StoreCall};
 
-const OTHERS: &[&str] = &[
+/// Limits beside the rates and concurrency limits of the cases.
+const OTHER_LIMITS: &[&str] = &[
     "unlimited",
     "4/day calendar",
     "4/month calendar zone Europe/Berlin anchor 31",
@@ -21,46 +22,50 @@ const OTHERS: &[&str] = &[
     "30/{P} sliding",
 ];
 
-/// Runs `steps` random requests, the same for the same `seed`, and compares every verdict with
-/// the model's. The harness's clock must stand still between advances.
+/// Runs `steps` random requests on a store and compares every verdict with a reference model.
+///
+/// A seed always gives the same requests. The clock of the harness must stand still between
+/// advances.
 ///
 /// # Panics
 ///
-/// If they disagree; the seed and the step are named.
+/// If a verdict differs; the message names the seed and the step.
 pub async fn random_steps<H: Harness>(harness: &H, seed: u64, steps: u64) {
-    let subject = Subject::new(harness).await;
-    let texts = RATES.iter().chain(PLACES).map(|(text, _)| text).chain(OTHERS);
-    let counters: Vec<Counter<'_, '_, H>> = texts.map(|text| subject.counter(text)).collect();
-    let mut dice = Dice(seed);
+    let store = StoreUnderTest::new(harness).await;
+    let texts = RATES.iter().chain(CONCURRENCY_LIMITS).map(|(text, _)| text).chain(OTHER_LIMITS);
+    let counters: Vec<TestCounter<'_, '_, H>> = texts.map(|text| store.counter(text)).collect();
+    let mut generator = RequestGenerator(seed);
     let mut model = Model::default();
     for step in 0..steps {
         let name = format!("random step {step} of seed {seed}");
-        let named = Named(&name);
-        subject.advance(dice.pause(&subject)).await;
-        let action = dice.action(&subject);
-        let checks: Vec<Check<'_>> =
-            (0..1 + dice.below(3)).map(|_| dice.check(&subject, &counters, action)).collect();
-        let should_be = model.run(Call { action, checks: &checks }, subject.now().await);
-        let are = subject.run(action, &checks).await;
-        let asked = checks.iter().map(|check| {
+        let reporter = PanicReporter(&name);
+        store.advance(generator.pause(&store)).await;
+        let action = generator.action(&store);
+        let checks: Vec<Check<'_>> = (0..1 + generator.below(3))
+            .map(|_| generator.check(&store, &counters, action))
+            .collect();
+        let expected = model.run(StoreCall { action, checks: &checks }, store.now().await);
+        let verdicts = store.run(action, &checks).await;
+        let described = checks.iter().map(|check| {
             let Check { key, limit, cost, lease, patience, reserve, .. } = check;
             format!(
                 "\n  {cost} for {key:?} by {lease} within {patience} leaving {reserve:?} under {limit}"
             )
         });
-        let asked = format!("{action:?} of {}\n  model: {should_be:?}", asked.collect::<String>());
-        for (is, should_be) in are.into_iter().zip(should_be) {
-            subject.same(&asked, is, should_be);
+        let call =
+            format!("{action:?} of {}\n  model: {expected:?}", described.collect::<String>());
+        for (actual, expected) in verdicts.into_iter().zip(expected) {
+            store.assert_same_verdict(&call, actual, expected);
         }
-        std::mem::forget(named);
+        std::mem::forget(reporter);
     }
 }
 
-/// SplitMix64.
-struct Dice(u64);
+/// Generates random requests with SplitMix64.
+struct RequestGenerator(u64);
 
-impl Dice {
-    fn roll(&mut self) -> u64 {
+impl RequestGenerator {
+    fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -68,13 +73,13 @@ impl Dice {
     }
 
     fn below(&mut self, n: u64) -> u64 {
-        self.roll() % n
+        self.next_u64() % n
     }
 
-    /// A pause between requests: none, the shortest there is, or some part of a period.
-    fn pause<H: Harness>(&mut self, subject: &Subject<'_, H>) -> Span {
-        let unit = subject.resolution().as_nanos();
-        let period = subject.period().as_nanos() / unit;
+    /// Returns a pause between requests: none, the shortest possible, or a part of a period.
+    fn pause<H: Harness>(&mut self, store: &StoreUnderTest<'_, H>) -> Span {
+        let unit = store.resolution().as_nanos();
+        let period = store.period().as_nanos() / unit;
         Span::from_nanos(unit).times(match self.below(10) {
             0..4 => 0,
             4 => 1,
@@ -85,15 +90,17 @@ impl Dice {
         })
     }
 
-    fn action<H: Harness>(&mut self, subject: &Subject<'_, H>) -> Action {
+    fn action<H: Harness>(&mut self, store: &StoreUnderTest<'_, H>) -> Action {
         match self.below(21) {
             0..9 => Action::Take { max_wait: Span::ZERO },
-            9..12 => Action::Take { max_wait: subject.share(self.below(150), 60) },
+            9..12 => Action::Take { max_wait: store.period_fraction(self.below(150), 60) },
             12 => Action::Peek,
-            13 => Action::Try { max_wait: subject.share(self.below(150), 60) },
+            13 => Action::Try { max_wait: store.period_fraction(self.below(150), 60) },
             14 => Action::Spend,
             15..17 => Action::Refund,
-            17..19 => Action::Release { rtt: subject.share(1, 60), dropped: self.below(3) == 0 },
+            17..19 => {
+                Action::Release { rtt: store.period_fraction(1, 60), dropped: self.below(3) == 0 }
+            }
             19 => Action::Renew,
             _ => Action::Reset,
         }
@@ -101,8 +108,8 @@ impl Dice {
 
     fn check<'a, H: Harness>(
         &mut self,
-        subject: &Subject<'_, H>,
-        counters: &'a [Counter<'_, '_, H>],
+        store: &StoreUnderTest<'_, H>,
+        counters: &'a [TestCounter<'_, '_, H>],
         action: Action,
     ) -> Check<'a> {
         let counter = &counters[self.below(counters.len() as u64) as usize];
@@ -117,14 +124,14 @@ impl Dice {
             10..15 => self.below(8),
             _ => [40, 1 << 40, u64::MAX][self.below(3) as usize],
         };
-        let new = subject.lease();
-        // Those who come back are among those who came last, or nobody.
+        let new = store.lease();
+        // Other actions use a recent lease, which may not exist.
         let lease = match action {
             Action::Take { .. } => new,
             _ => new.saturating_sub(self.below(60)),
         };
         let patience = match self.below(4) {
-            0 => subject.share(self.below(100), 60),
+            0 => store.period_fraction(self.below(100), 60),
             _ => Span::MAX,
         };
         let reserve = match self.below(8) {
@@ -133,7 +140,7 @@ impl Dice {
             2 => Reserve::Amount([0, 40, u64::MAX][self.below(3) as usize]),
             _ => Reserve::None,
         };
-        let check = Check::new(counter.bucket, key, &counter.limit, cost);
+        let check = Check::new(counter.counter, key, &counter.limit, cost);
         Check { lease, patience, reserve, ..check }
     }
 }

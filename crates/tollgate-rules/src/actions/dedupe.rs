@@ -1,0 +1,79 @@
+//! `dedupe`: a request that comes again under the same id is charged once.
+//!
+//! Each charged id has a counter of capacity one that refills when the id is forgotten. It is
+//! charged together with the limits, all or none. So a refused request is not remembered, and of
+//! two concurrent requests with one id only one is charged.
+
+use std::time::Duration;
+
+use smallvec::SmallVec;
+
+use crate::compile::compiler::bind;
+use crate::compile::domain::BoundLimit;
+use crate::compile::expr::Expr;
+use crate::compile::value::Value;
+use crate::decide::decide_request::MatchedRequest;
+use crate::matching::key::{KeyBytes, KeyWriter};
+use crate::matching::rule_checks::{LimitCheck, LimitCheckKind};
+use tollgate::Limit;
+use tollgate::Store;
+use tollgate::limit::InvalidLimit;
+
+/// How long an id is remembered by default.
+pub(crate) const REMEMBERED_FOR: Duration = Duration::from_secs(600);
+
+/// The expression for the id of a request, and the counter that remembers it.
+#[derive(Clone, Debug)]
+pub(crate) struct Dedupe {
+    pub(crate) id: Expr,
+    pub(crate) seen: BoundLimit,
+}
+
+impl Dedupe {
+    pub(crate) fn new(
+        id: Expr,
+        remembered_for: Duration,
+        domain: &str,
+        bucket: &str,
+    ) -> Result<Dedupe, InvalidLimit> {
+        let limit = Limit::new(1, remembered_for)?;
+        Ok(Dedupe { id, seen: bind(limit, domain, &format!("{bucket} once")) })
+    }
+}
+
+/// Writes the key of an id or value under another key.
+pub(crate) fn write_key_within(
+    keys: &mut KeyBytes,
+    of: std::ops::Range<usize>,
+    value: Option<&Value<'_>>,
+) {
+    let key: SmallVec<[u8; 64]> = keys[of].into();
+    keys.extend_from_slice(&key);
+    keys.push(b'|');
+    let mut writer = KeyWriter::new(keys);
+    match value {
+        Some(value) => writer.value(value),
+        None => writer.missing(),
+    }
+}
+
+impl<S: Store> MatchedRequest<'_, '_, S> {
+    /// Whether a check is skipped, given the values and ids that were seen before. A seen value
+    /// skips its own check and the count after it; a seen id skips all checks of its rule except
+    /// the ban.
+    pub(crate) fn is_skipped(&self, known: &[usize], index: usize) -> bool {
+        let limit_checks = &self.checks.limit_checks;
+        known.iter().any(|seen| match limit_checks[*seen].kind {
+            LimitCheckKind::Dedupe => {
+                limit_checks[*seen].rule_check == limit_checks[index].rule_check
+                    && limit_checks[index].kind != LimitCheckKind::Ban
+            }
+            _ => index == *seen || index == seen + 1,
+        })
+    }
+}
+
+/// Whether a check remembers that a value or id was seen.
+pub(crate) fn is_seen_check(limit_check: &LimitCheck<'_>) -> bool {
+    matches!(limit_check.kind, LimitCheckKind::DistinctSeen | LimitCheckKind::Dedupe)
+}

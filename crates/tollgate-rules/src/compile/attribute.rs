@@ -1,0 +1,93 @@
+//! The attributes of a request that rules can name.
+
+/// An attribute of a request, found without evaluating anything.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Attribute {
+    Method,
+    /// Normalised, without its query.
+    Path,
+    /// In lower case, without its port.
+    Host,
+    /// The client's address: the rightmost one that is not a trusted proxy's.
+    Ip,
+    /// The address at the other end of the connection.
+    Peer,
+    /// The method and the route of the rule, or the path where the rule has none.
+    Endpoint,
+    /// The cost that the request itself states.
+    Cost,
+    /// `header["x-org"]`; the name is in lower case.
+    Header(Box<str>),
+    Query(Box<str>),
+    Cookie(Box<str>),
+    /// `param.id`: the path segment matched by `{id}` in the rule's route.
+    Param(Box<str>),
+    /// Any other name, dots included: `plan`, `jwt.sub`, `response.status`.
+    Named(Box<str>),
+}
+
+/// The built-in names; requests bring all others.
+pub(crate) const BUILT_IN: [&str; 11] = [
+    "method", "path", "host", "ip", "peer", "endpoint", "cost", "header", "query", "cookie",
+    "param",
+];
+
+impl Attribute {
+    /// Returns the attribute of a plain name: `ip`, `plan`, `jwt.sub`.
+    pub(crate) fn named(name: &str) -> Attribute {
+        match name {
+            "method" => Attribute::Method,
+            "path" => Attribute::Path,
+            "host" => Attribute::Host,
+            "ip" => Attribute::Ip,
+            "peer" => Attribute::Peer,
+            "endpoint" => Attribute::Endpoint,
+            "cost" => Attribute::Cost,
+            _ => match name.split_once('.') {
+                Some((map, key)) => Attribute::entry(map, key),
+                None => Attribute::Named(name.into()),
+            },
+        }
+    }
+
+    /// Returns the attribute of `map["key"]` or `map.key`.
+    pub(crate) fn entry(map: &str, key: &str) -> Attribute {
+        match map {
+            "header" => Attribute::Header(key.to_ascii_lowercase().into()),
+            "query" => Attribute::Query(key.into()),
+            "cookie" => Attribute::Cookie(key.into()),
+            "param" => Attribute::Param(key.into()),
+            _ => Attribute::Named(format!("{map}.{key}").into()),
+        }
+    }
+
+    /// Whether it is known only after the response.
+    pub(crate) fn is_late(&self) -> bool {
+        matches!(self, Attribute::Named(name) if name.starts_with("response."))
+    }
+
+    /// Whether clients choose its value.
+    pub(crate) fn is_client_controlled(&self) -> bool {
+        matches!(self, Attribute::Header(_) | Attribute::Query(_) | Attribute::Cookie(_))
+    }
+}
+
+impl std::fmt::Display for Attribute {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (map, key) = match self {
+            Attribute::Method => return f.write_str("method"),
+            Attribute::Path => return f.write_str("path"),
+            Attribute::Host => return f.write_str("host"),
+            Attribute::Ip => return f.write_str("ip"),
+            Attribute::Peer => return f.write_str("peer"),
+            Attribute::Endpoint => return f.write_str("endpoint"),
+            Attribute::Cost => return f.write_str("cost"),
+            Attribute::Named(name) => return f.write_str(name),
+            Attribute::Header(key) => ("header", key),
+            Attribute::Query(key) => ("query", key),
+            Attribute::Cookie(key) => ("cookie", key),
+            Attribute::Param(key) => ("param", key),
+        };
+        write!(f, "{map}[{key:?}]")
+    }
+}

@@ -1,0 +1,120 @@
+//! Resolves the names in expressions.
+
+use std::ops::Range;
+
+use cel::common::ast::operators::INDEX;
+use cel::common::ast::{Expr as Ast, IdedExpr, LiteralValue};
+
+use super::node::ExprNode;
+use super::{Scope, locate};
+use crate::compile::attribute::{Attribute, BUILT_IN};
+use crate::compile::lists::ListId;
+use crate::read::fault::Fault;
+use crate::read::suggest;
+
+/// The built-in maps, whose values have names of their own.
+const MAPS: [&str; 4] = ["header", "query", "cookie", "param"];
+
+/// The prefix of the name of a list.
+const LISTS: &str = "lists";
+
+/// The reserved words, which are no names.
+const WORDS: [&str; 18] = [
+    "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function",
+    "if", "import", "let", "loop", "package", "return", "while",
+];
+
+const MOST_PARTS: usize = 16;
+
+/// The meaning of a name.
+pub(super) enum ResolvedName {
+    /// An attribute, or the expression of one, and its number of steps.
+    Value(ExprNode, usize),
+    List(ListId),
+}
+
+/// Returns the parts of a name of letters, digits and dots, which needs no parser.
+pub(super) fn plain(text: &str) -> Option<Vec<&str>> {
+    let is_word = |part: &str| {
+        part.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+            && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+            && !WORDS.contains(&part)
+    };
+    let parts: Vec<&str> = text.trim().split('.').take(MOST_PARTS + 1).collect();
+    (parts.len() <= MOST_PARTS && parts.iter().all(|part| is_word(part))).then_some(parts)
+}
+
+/// Returns the parts of a name: `header`, `x-org` of `header["x-org"]`. None if it is no name.
+pub(super) fn parts(tree: &IdedExpr) -> Option<Vec<&str>> {
+    let mut parts = Vec::new();
+    let mut rest = tree;
+    loop {
+        rest = match &rest.expr {
+            Ast::Ident(name) => {
+                parts.push(name.as_str());
+                parts.reverse();
+                return Some(parts);
+            }
+            Ast::Select(select) if !select.test => {
+                parts.push(&select.field);
+                &select.operand
+            }
+            Ast::Call(call) if call.func_name == INDEX && call.target.is_none() => {
+                let [map, key] = call.args.as_slice() else { return None };
+                let Ast::Literal(LiteralValue::String(key)) = &key.expr else { return None };
+                parts.push(key.inner());
+                map
+            }
+            _ => return None,
+        };
+    }
+}
+
+/// Resolves a name. `text` is the expression it is in.
+pub(super) fn resolve(parts: &[&str], text: &str, scope: &Scope) -> Result<ResolvedName, Fault> {
+    let whole = parts.join(".");
+    if let Some((_, expr)) = scope.attributes.iter().find(|(name, _)| **name == *whole) {
+        return Ok(ResolvedName::Value(ExprNode::shared(&expr.node), expr.steps));
+    }
+    let (first, rest) = parts.split_first().unwrap_or((&"", &[]));
+    if *first == LISTS {
+        return list(rest, text, scope).map(ResolvedName::List);
+    }
+    let value = |attribute| Ok(ResolvedName::Value(ExprNode::Attribute(attribute), 1));
+    let range: Range<usize> = locate::word(text, first);
+    match rest {
+        [] if MAPS.contains(first) => Err(Fault::new(range, format!("which {first} is meant?"))
+            .help(match *first {
+                "param" => "write `param.id` for what stands for `{id}` in the route".into(),
+                _ => format!("write `{first}[\"name\"]`"),
+            })),
+        [] => value(Attribute::named(first)),
+        [key] if MAPS.contains(first) => value(Attribute::entry(first, key)),
+        [..] if BUILT_IN.contains(first) => {
+            let has = if MAPS.contains(first) { "one name, not several" } else { "no parts" };
+            Err(Fault::new(range, format!("`{first}` has {has}")))
+        }
+        // Names of headers are case-insensitive, in every map of headers.
+        [middle @ .., key] => match middle.last() {
+            Some(&"header") => {
+                let map = parts[..parts.len() - 1].join(".");
+                value(Attribute::entry(&map, &key.to_ascii_lowercase()))
+            }
+            _ => value(Attribute::Named(whole.into())),
+        },
+    }
+}
+
+fn list(rest: &[&str], text: &str, scope: &Scope) -> Result<ListId, Fault> {
+    let [name] = rest else {
+        return Err(Fault::new(locate::word(text, LISTS), "a list is `lists.NAME`"));
+    };
+    scope.lists.named(name).ok_or_else(|| {
+        let range = locate::word(text, name);
+        let fault = Fault::new(range, format!("there is no list {name:?}"));
+        match suggest::closest(name, scope.lists.names()) {
+            Some(close) => fault.help(format!("did you mean `lists.{close}`?")).fix(close),
+            None => fault.help("lists are declared under `lists:`"),
+        }
+    })
+}

@@ -1,0 +1,176 @@
+//! Decides requests of Envoy's rate limit protocol, and requests in Envoy domains.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::Request;
+use crate::compile::policy::{Mode, OnError};
+use crate::decide::adjust::Adjustment;
+use crate::decide::admission::Admission;
+use crate::decide::decide_request::Charging;
+use crate::decide::decision::{Decision, LimitState, Named, Reason};
+use crate::decide::limiter::{LimiterState, RuleLimiter};
+use crate::envoy::{
+    CheckPlan, Code, DescriptorTree, PlannedCall, RateLimitRequest, RateLimitResponse,
+    decision_status, descriptor_request, join_all,
+};
+use tollgate::StoreError;
+use tollgate::{Action, Store};
+use tollgate::{Reserve, Verdicts};
+
+/// Decides a request of Envoy's rate limit protocol.
+///
+/// In a domain of rules, each descriptor is a request of its own. An unknown domain limits nothing.
+///
+/// ```
+/// use tollgate_rules::{RuleLimiter, Rules};
+/// use tollgate_rules::envoy::{self, Code, Descriptor, RateLimitRequest};
+///
+/// # futures_lite(async {
+/// let rules: Rules = "
+/// domain: messaging
+/// descriptors:
+///   - key: to_number
+///     rate_limit: { unit: day, requests_per_unit: 1 }
+/// ".parse().unwrap();
+/// let limiter = RuleLimiter::new(rules);
+/// let descriptors = [Descriptor::new(&[("to_number", "2061111111")])];
+/// let request = RateLimitRequest::new("messaging", &descriptors);
+/// assert_eq!(envoy::decide(&limiter, &request).await.unwrap().overall, Code::Ok);
+/// assert_eq!(envoy::decide(&limiter, &request).await.unwrap().overall, Code::OverLimit);
+/// # });
+/// # fn futures_lite(future: impl Future<Output = ()>) {
+/// #     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+/// #     assert!(std::pin::pin!(future).poll(&mut context).is_ready());
+/// # }
+/// ```
+pub async fn decide_envoy<S: Store + 'static>(
+    limiter: &RuleLimiter<S>,
+    request: &RateLimitRequest<'_>,
+) -> Result<RateLimitResponse, StoreError> {
+    let active = limiter.0.current.load_full();
+    let plan = match active.rules.tree(request.domain) {
+        Some(tree) if active.rules.is_tree_disabled(tree, limiter.0.clock.now()) => {
+            CheckPlan::unlimited(request.descriptors.len())
+        }
+        Some(tree) => tree.plan(request),
+        None if active.rules.domain(request.domain).is_some() => {
+            return decide_by_rules(limiter, request).await;
+        }
+        None => CheckPlan::unlimited(request.descriptors.len()),
+    };
+    let verdicts = run(&limiter.0, &plan).await?;
+    Ok(plan.response(&verdicts, limiter.0.clock.now()))
+}
+
+/// Decides a request in a domain of rules.
+async fn decide_by_rules<S: Store + 'static>(
+    limiter: &RuleLimiter<S>,
+    request: &RateLimitRequest<'_>,
+) -> Result<RateLimitResponse, StoreError> {
+    let own = CheckPlan::from_overrides(request);
+    let verdicts = run(&limiter.0, &own).await?;
+    let mut statuses = own.response(&verdicts, limiter.0.clock.now()).statuses;
+    for (status, descriptor) in statuses.iter_mut().zip(request.descriptors) {
+        if descriptor.limit.is_none() {
+            let cost = descriptor.cost(request.hits_addend);
+            let asked = descriptor_request(request.domain, descriptor, cost);
+            let decision = match (cost, descriptor.negative) {
+                (0, _) => limiter.decide(&asked.dry_run()).await,
+                (_, true) => limiter.adjust(&asked, Adjustment::Refund(cost)).await?,
+                _ => limiter.decide(&asked).await,
+            };
+            // Envoy does not report when a request ends.
+            decision.admission().into_iter().for_each(Admission::detach);
+            *status = decision_status(&decision);
+        }
+    }
+    Ok(RateLimitResponse::from_statuses(statuses))
+}
+
+async fn run<S: Store>(
+    limiter: &LimiterState<S>,
+    plan: &CheckPlan<'_>,
+) -> Result<Verdicts, StoreError> {
+    let mut verdicts = Verdicts::new();
+    if limiter.store.is_shared() {
+        let calls: SmallVec<[PlannedCall<'_>; 4]> = plan.calls().collect();
+        // The descriptors are counted separately, so they are decided concurrently.
+        for answer in join_all(calls.iter().map(|call| limiter.store.run(call.as_call()))).await {
+            verdicts.extend(answer?);
+        }
+        return Ok(verdicts);
+    }
+    for call in plan.calls() {
+        verdicts.extend(limiter.store.run(call.as_call()).await?);
+    }
+    Ok(verdicts)
+}
+
+/// Decides a generic request as a single descriptor.
+pub(crate) async fn decide<S: Store>(
+    limiter: &LimiterState<S>,
+    tree: &DescriptorTree,
+    request: &Request<'_>,
+    charging: Charging,
+) -> Decision {
+    let plan = match charging {
+        Charging::Real => tree.plan_request(request),
+        Charging::Dry => tree.plan_request(request).without_charging(),
+    };
+    // Envoy's own service returns an error when its store is down, and Envoy then allows the
+    // request.
+    let decided = carry_out(limiter, tree, &plan, request.cost).await;
+    decided.unwrap_or_else(|_| Decision {
+        without_store: Some(OnError::Allow),
+        ..Decision::plain(true, Reason::StoreFailed, 200, None, None)
+    })
+}
+
+/// Changes the counters of a generic request.
+pub(crate) async fn adjust<S: Store>(
+    limiter: &LimiterState<S>,
+    tree: &DescriptorTree,
+    request: &Request<'_>,
+    action: Action,
+    amount: u64,
+) -> Result<Decision, StoreError> {
+    let plan = tree.plan_request(request).with_action(action, amount);
+    carry_out(limiter, tree, &plan, amount).await
+}
+
+/// Runs the plan of one descriptor and returns its decision.
+async fn carry_out<S: Store>(
+    limiter: &LimiterState<S>,
+    tree: &DescriptorTree,
+    plan: &CheckPlan<'_>,
+    cost: u64,
+) -> Result<Decision, StoreError> {
+    let verdicts = run(limiter, plan).await?;
+    let answer = plan.response(&verdicts, limiter.clock.now());
+    let status = answer.statuses.first();
+    let mut decision = match (answer.overall, verdicts.is_empty()) {
+        (Code::OverLimit, _) => Decision::plain(false, Reason::OverLimit, 429, None, None),
+        (Code::Ok, true) => Decision::plain(true, Reason::Unmatched, 200, None, None),
+        (Code::Ok, false) => Decision::plain(true, Reason::WithinLimits, 200, None, None),
+    };
+    decision.retry_after = status.and_then(|status| status.retry_after);
+    let named = status.and_then(|status| status.current_limit.as_ref()?.name.clone());
+    let domain: Arc<str> = tree.domain().into();
+    let limit = named.unwrap_or_else(|| domain.clone());
+    decision.named = Some(Box::new(Named { domain, limit }));
+    let state = |(quota, verdict)| LimitState {
+        rule: 0,
+        quota,
+        verdict,
+        mode: Mode::Enforce,
+        enforced: true,
+        cost,
+        reserve: Reserve::None,
+    };
+    let limits: SmallVec<[_; 2]> = plan.limit_summaries().collect();
+    decision.limits = limits.into_iter().zip(verdicts).map(state).collect();
+    decision.key = plan.counter_key(0).map(Into::into);
+    Ok(decision)
+}

@@ -1,0 +1,9 @@
+//! Matches a request to the rules that apply to it, and collects their checks.
+
+pub(crate) mod address;
+pub(crate) mod key;
+pub(crate) mod matcher;
+pub(crate) mod path;
+pub(crate) mod request;
+pub(crate) mod request_facts;
+pub(crate) mod rule_checks;

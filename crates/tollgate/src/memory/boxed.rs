@@ -1,0 +1,213 @@
+//! Boxed slots: states on the heap, such as logs, many-slot windows, leases and warm-ups.
+//!
+//! Limits with such states are rare and expensive by themselves, so a sharded hash map, with whole
+//! 128-bit fingerprints as keys, is fast enough.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::OnceLock;
+
+use tollgate_core::Time;
+
+use crate::account::State;
+use crate::key::Fingerprint;
+use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
+
+/// The number of shards: enough that growing one is quick even with ten million keys.
+const SHARDS: usize = if cfg!(shuttle) { 2 } else { 1024 };
+/// Entries that an eviction compares.
+const EVICTION_SAMPLE: usize = 16;
+/// The minimum size of a shard that is swept.
+const SWEEP_FROM: usize = 64;
+
+/// The boxed slots of a store.
+#[derive(Debug)]
+pub(super) struct BoxedStates {
+    shards: OnceLock<Box<[Mutex<Shard>]>>,
+    /// Keys in the map and keys reserved.
+    keys: AtomicU64,
+    /// The shard at which the next eviction starts.
+    cursor: AtomicU64,
+}
+
+/// A part of the map with a lock of its own.
+#[derive(Debug, Default)]
+pub(super) struct Shard {
+    states: HashMap<Fingerprint, BoxedEntry, BuildHasherDefault<FingerprintHasher>>,
+    /// The size at which the next sweep is due.
+    sweep_at: usize,
+}
+
+/// The state of one key.
+#[derive(Debug)]
+pub(super) struct BoxedEntry {
+    pub(super) state: State,
+    pub(super) full_at: Time,
+    /// The spent level, 15 being everything.
+    pub(super) level: u8,
+}
+
+impl Shard {
+    /// Returns the entry of a key, unless it has expired.
+    fn live(&self, fingerprint: Fingerprint, now: Time) -> Option<&BoxedEntry> {
+        self.states.get(&fingerprint).filter(|entry| entry.full_at > now)
+    }
+
+    /// Returns whether the shard has a state that has not expired.
+    pub(super) fn contains(&self, fingerprint: Fingerprint, now: Time) -> bool {
+        self.live(fingerprint, now).is_some()
+    }
+
+    /// Copies a state that has not expired.
+    pub(super) fn copy(&self, fingerprint: Fingerprint, now: Time) -> Option<State> {
+        self.live(fingerprint, now).map(|entry| entry.state.clone())
+    }
+
+    /// Moves a state that has not expired out of its entry, until [`restore`](Self::restore) or
+    /// [`BoxedStates::put`].
+    pub(super) fn take(&mut self, fingerprint: Fingerprint, now: Time) -> Option<State> {
+        let entry = self.states.get_mut(&fingerprint).filter(|entry| entry.full_at > now)?;
+        Some(std::mem::replace(&mut entry.state, State::Nothing))
+    }
+
+    /// Moves a state back into the entry from which it was taken.
+    pub(super) fn restore(&mut self, fingerprint: Fingerprint, state: State) {
+        if let Some(entry) = self.states.get_mut(&fingerprint) {
+            entry.state = state;
+        }
+    }
+}
+
+impl BoxedStates {
+    /// Creates an empty map, which allocates nothing until its first use.
+    pub(super) fn new() -> BoxedStates {
+        let (keys, cursor) = (AtomicU64::new(0), AtomicU64::new(0));
+        BoxedStates { shards: OnceLock::new(), keys, cursor }
+    }
+
+    /// Returns the number of keys, including reserved ones.
+    pub(super) fn len(&self) -> u64 {
+        self.keys.load(Ordering::SeqCst)
+    }
+
+    /// Counts one key more, ahead of its insertion; returns the number of keys with it.
+    pub(super) fn reserve(&self) -> u64 {
+        self.keys.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    /// Counts keys that were removed, or reserved and not inserted.
+    pub(super) fn uncount(&self, fewer: u64) {
+        self.keys.fetch_sub(fewer, Ordering::SeqCst);
+    }
+
+    /// Returns the number of the shard that a fingerprint belongs to.
+    pub(super) fn shard_number(fingerprint: Fingerprint) -> u64 {
+        fingerprint[0] % SHARDS as u64
+    }
+
+    /// Locks a shard.
+    pub(super) fn lock(&self, shard: u64) -> MutexGuard<'_, Shard> {
+        let shards =
+            self.shards.get_or_init(|| (0..SHARDS).map(|_| Mutex::new(Shard::default())).collect());
+        shards[shard as usize].lock()
+    }
+
+    /// Writes a state, unless it equals an absent one; adds a key only if one is `reserved`.
+    ///
+    /// Returns whether it has used the reservation.
+    pub(super) fn put(
+        &self,
+        shard: &mut Shard,
+        fingerprint: Fingerprint,
+        entry: BoxedEntry,
+        reserved: bool,
+        now: Time,
+    ) -> bool {
+        if entry.full_at <= now {
+            self.remove(shard, fingerprint);
+            return false;
+        }
+        match shard.states.entry(fingerprint) {
+            Entry::Occupied(mut occupied) => {
+                occupied.insert(entry);
+                return false;
+            }
+            Entry::Vacant(_) if !reserved => return false,
+            Entry::Vacant(vacant) => vacant.insert(entry),
+        };
+        if shard.states.len() > shard.sweep_at.max(SWEEP_FROM) {
+            self.sweep_shard(shard, now);
+            shard.sweep_at = shard.states.len() * 2;
+        }
+        true
+    }
+
+    /// Removes the state of a key, if there is one.
+    pub(super) fn remove(&self, shard: &mut Shard, fingerprint: Fingerprint) {
+        if shard.states.remove(&fingerprint).is_some() {
+            self.uncount(1);
+        }
+    }
+
+    /// Drops the expired states of a shard; returns how many there were.
+    fn sweep_shard(&self, shard: &mut Shard, now: Time) -> u64 {
+        let before = shard.states.len();
+        shard.states.retain(|_, entry| entry.full_at > now);
+        let removed = (before - shard.states.len()) as u64;
+        self.uncount(removed);
+        removed
+    }
+
+    /// Drops all expired states; returns how many there were.
+    pub(super) fn sweep(&self, now: Time) -> u64 {
+        if self.len() == 0 {
+            return 0;
+        }
+        (0..SHARDS as u64).map(|shard| self.sweep_shard(&mut self.lock(shard), now)).sum()
+    }
+
+    /// Evicts the key of a sample that owes least; returns whether there was any.
+    pub(super) fn evict(&self) -> bool {
+        let (mut least, mut seen) = (None, 0);
+        for _ in 0..SHARDS {
+            let number = self.cursor.fetch_add(1, Ordering::Relaxed) % SHARDS as u64;
+            for (key, entry) in self.lock(number).states.iter().take(EVICTION_SAMPLE) {
+                seen += 1;
+                let rank = (entry.level, entry.full_at);
+                if least.is_none_or(|(_, _, best): (u64, Fingerprint, (u8, Time))| rank < best) {
+                    least = Some((number, *key, rank));
+                }
+            }
+            if seen >= EVICTION_SAMPLE {
+                break;
+            }
+        }
+        let Some((number, key, _)) = least else { return false };
+        self.remove(&mut self.lock(number), key);
+        true
+    }
+}
+
+/// A hasher that returns half of a fingerprint, which is a hash already.
+#[derive(Clone, Copy, Debug, Default)]
+struct FingerprintHasher(u64);
+
+impl Hasher for FingerprintHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        // An array of two words arrives as one run of bytes. The second half selects the
+        // position in the map, since the first has selected the shard.
+        let half = bytes.rchunks(8).next().and_then(|half| half.try_into().ok());
+        self.0 = half.map_or(0, u64::from_ne_bytes);
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.0 = word;
+    }
+
+    fn write_usize(&mut self, _length: usize) {}
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}

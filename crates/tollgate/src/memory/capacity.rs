@@ -1,0 +1,59 @@
+//! The maximum number of keys: reservation before an insert, and eviction.
+//!
+//! A key is counted before it is inserted, and inserted only if the count is within the maximum.
+//! So the store never holds more keys than that, whatever its threads do at the same time. A
+//! request that finds the store full releases its locks, evicts the keys that owe least, and
+//! starts over.
+
+use super::MemoryStore;
+use super::slot_class::SlotClass;
+use crate::sync::Ordering;
+
+impl MemoryStore {
+    /// Counts one key more of a slot class, unless the store is full.
+    #[inline]
+    pub(super) fn reserve(&self, class: SlotClass) -> bool {
+        let keys = match class {
+            SlotClass::Narrow => self.narrow.reserve() + self.wide.len() + self.boxed.len(),
+            SlotClass::Wide => self.wide.reserve() + self.narrow.len() + self.boxed.len(),
+            SlotClass::Boxed => self.boxed.reserve() + self.narrow.len() + self.wide.len(),
+            SlotClass::Absent => return true,
+        };
+        if keys > self.max_keys {
+            self.cancel_reservation(class);
+        }
+        keys <= self.max_keys
+    }
+
+    /// Returns a reservation that is not used.
+    pub(super) fn cancel_reservation(&self, class: SlotClass) {
+        match class {
+            SlotClass::Narrow => self.narrow.uncount(1),
+            SlotClass::Wide => self.wide.uncount(1),
+            SlotClass::Boxed => self.boxed.uncount(1),
+            SlotClass::Absent => {}
+        }
+    }
+
+    /// Evicts keys until `count` more fit. `owes` is the time at which a new narrow key is full.
+    ///
+    /// The caller has no slot locked. It may have to call again, since other threads add keys as well.
+    #[cold]
+    pub(super) fn evict_for(&self, count: u64, owes: u64) {
+        let allowed = self.max_keys.saturating_sub(count);
+        while self.len() > allowed && self.evict(owes) {}
+    }
+
+    /// Evicts one key of the slot class with most keys, which offers the largest sample.
+    fn evict(&self, owes: u64) -> bool {
+        let (narrow, wide, boxed) = (self.narrow.len(), self.wide.len(), self.boxed.len());
+        let evicted = match narrow.max(wide).max(boxed) {
+            0 => false,
+            most if most == narrow => self.narrow.evict(owes),
+            most if most == wide => self.wide.evict(owes),
+            _ => self.boxed.evict(),
+        };
+        self.evictions.fetch_add(evicted.into(), Ordering::Relaxed);
+        evicted
+    }
+}
