@@ -1,4 +1,4 @@
-//! Shares the counters of tollgate through Redis or Valkey.
+//! A tollgate store that shares counters through Redis or Valkey.
 //!
 //! ```no_run
 //! use tollgate::{Limit, Limiter};
@@ -15,52 +15,64 @@
 //! # }
 //! ```
 //!
-//! **One round trip.** All limits of a request that share a place (a slot of a cluster, or a server)
+//! **One round trip.** All checks of a request that share a route (a slot of a cluster, or a server)
 //! are decided there together, all or none, by the server's clock. The Lua in `lua/` mirrors the
-//! algorithms of the engine, file by file; it charges and judges, and answers with the states as
-//! they were. The verdicts are then worded by the engine itself, so that they are those of the
-//! memory store to the microsecond. Requests that touch several places are asked at once, and if one
-//! refuses, the others are given back what they were charged.
+//! algorithms of `tollgate-core`, file by file. It charges and judges, and returns the states as they
+//! were; the verdicts are then computed by the Rust algorithms, so that they equal those of the memory
+//! store to the microsecond. A request with several routes calls all of them at once, and if one
+//! refuses, the others are refunded.
 //!
-//! **Never twice.** A command is sent again only after a reply that proves it was not executed, and
-//! carries the time until which its caller waits: a server that wakes up after that does nothing.
+//! **Never twice.** A command is repeated only after a reply that proves that it was not executed. It
+//! carries the deadline of its caller: a server that wakes up after the deadline does nothing.
 //!
 //! **Closer or quicker.** A check says how closely nodes must agree ([`tollgate::Consistency`]):
 //!
 //! | | decided | over the limit, at most | under, at most |
 //! | --- | --- | --- | --- |
 //! | `Strict` | at the store | nothing | nothing |
-//! | `Leased` | here, from chunks charged at the store | nothing | the chunks that others hold, for a quarter of a second |
-//! | `Synced` | here, exchanged every 100 ms | what the other nodes admit in two intervals ([`RedisStore::overshoot_bound`]) | nothing |
+//! | `Leased` | locally, from chunks charged at the store | nothing | the chunks of other nodes, for a quarter of a second |
+//! | `Synced` | locally, exchanged every 100 ms | what the other nodes admit in two intervals ([`RedisStore::overshoot_bound`]) | nothing |
 //!
-//! Leases are for token buckets without options and for fixed windows, syncing for all but limits on
-//! concurrency; everything else is strict. What a bucket's users gave back within the time it takes
-//! to fill comes on top of a leased limit, and so do, after a reset, the chunks that are out. In
-//! every mode, a key that the store has just refused is refused here, in the same words, until its
-//! time to retry: what *other* nodes give back or reset before is seen within two seconds.
+//! Leases are for token buckets without options and for fixed windows, syncing for all limits but
+//! those on concurrency; everything else is strict. Units that users of a token bucket gave back
+//! within the time it takes to fill come on top of a leased limit, and so do the chunks that are out
+//! when it is reset. In every mode, a key that the store has just refused is refused locally, with the
+//! same verdict, until its time to retry: what *other* nodes give back or reset earlier is seen within
+//! two seconds.
 //!
-//! **Sick servers.** A server that does not answer costs one time-out; from then on it is left alone
-//! until a probe finds it well, and calls fail at once. What a failed call means is the caller's
-//! choice: `on_error` of a rule.
+//! **Failing servers.** A server that does not answer costs one time-out. From then on calls to it
+//! fail at once, until a probe finds it healthy. The caller decides what a failed call means:
+//! `on_error` of a rule.
 //!
-//! Rejected: a key for each counter, which was here first. Every further key costs Redis a third of a
-//! whole decision; the counters of one of our keys are the fields of one hash, so that three limits
-//! are read at once, written at once and expire together.
+//! **Other functions.** [`RedisStore::client`] calls any Lua function over the same connections.
+//!
+//! Rejected: one Redis key for each counter, the first design. Every further key costs Redis a third
+//! of a whole decision. The counters of one limiter key are the fields of one hash, so that three
+//! limits are read at once, written at once and expire together.
 
-mod desk;
-mod fleet;
-mod modes;
-mod notes;
+mod arguments;
+mod backend;
+mod client;
+mod error;
+mod function;
+mod leased;
+mod local;
+mod mode_router;
+mod node_registry;
 mod options;
-mod script;
 mod server_clock;
+mod shared_texts;
 mod store;
 mod strict;
-mod trouble;
-mod words;
+mod synced;
 
-pub use desk::{Desk, DeskReply};
-pub use fleet::{GroupHealth, Health, ServerTrouble};
+pub use client::{GroupHealth, Health, RedisClient, ServerOutage, ServerReply};
+pub use error::ConnectError;
+pub use function::ServerFunction;
 pub use options::Options;
 pub use store::RedisStore;
-pub use trouble::ConnectError;
+
+/// The examples of the README, run as doctests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeExamples;

@@ -1,20 +1,20 @@
-//! What time it is at a server, as far as its answers tell.
+//! Estimates the clock of a server from its replies.
 //!
-//! An answer that says `server` arrived between `sent` and `received` on our clock: then the
-//! server's clock was ahead of ours by at most `server - sent` and by at least
-//! `server - received`. Every answer narrows that down; one that contradicts what was known, as
-//! when a clock was set, or another server took over, starts anew.
+//! A reply that carries the time `server` was sent at `sent` and received at `received` by the
+//! local clock. So the server's clock was ahead by at most `server - sent` and at least `server -
+//! received`. Every reply narrows these bounds. A reply that contradicts them, because a clock was
+//! set or another server took over, replaces them.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use tollgate::Time;
 
-/// Bounds of what a server's clock shows.
+/// The bounds of a server's clock, relative to the local clock.
 #[derive(Debug)]
 pub(crate) struct ServerClock {
-    /// Nanoseconds that the server's clock is ahead of ours: at most so many.
+    /// The maximum by which the server's clock is ahead, in nanoseconds.
     most: AtomicI64,
-    /// At least so many.
+    /// The minimum by which it is ahead, in nanoseconds.
     least: AtomicI64,
 }
 
@@ -32,7 +32,7 @@ fn ahead(server: Time, ours: Time) -> i64 {
 }
 
 impl ServerClock {
-    /// Learns from an answer.
+    /// Narrows the bounds by the times of a reply.
     pub(crate) fn observe(&self, sent: Time, server: Time, received: Time) {
         let (most, least) = (ahead(server, sent), ahead(server, received));
         let (known_most, known_least) =
@@ -46,7 +46,8 @@ impl ServerClock {
         self.least.store(least, Ordering::Relaxed);
     }
 
-    /// The latest it can be at the server when it is `ours` here; none if nothing is known.
+    /// Returns the latest possible time at the server when the local clock shows `ours`; `None` if
+    /// it is unknown.
     pub(crate) fn latest(&self, ours: Time) -> Option<Time> {
         match self.most.load(Ordering::Relaxed) {
             UNKNOWN => None,
@@ -68,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn every_answer_narrows_it_down() {
+    fn every_reply_narrows_the_bounds() {
         let clock = ServerClock::default();
         assert_eq!(clock.latest(at(0)), None);
         clock.observe(at(1_000), at(5_500), at(2_000));

@@ -1,4 +1,4 @@
-//! The store.
+//! The store: counters in Redis, decided strictly, from leases or synced.
 
 use std::future::Future;
 use std::sync::atomic::Ordering;
@@ -7,40 +7,41 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::time::{Instant, MissedTickBehavior};
-use tollgate::{Call, Clock, Note, Notes, Store, StoreError, Verdicts};
+use tollgate::{Clock, SharedText, SharedTexts, Store, StoreCall, StoreError, Verdicts};
 
-use crate::fleet::{Fleet, Health};
-use crate::modes::{Modes, Nodes};
-use crate::notes::Board;
-use crate::strict::Strict;
-use crate::{ConnectError, Desk, Options};
+use crate::client::{Health, RedisClient};
+use crate::mode_router::ModeRouter;
+use crate::node_registry::NodeRegistry;
+use crate::shared_texts::SharedTextList;
+use crate::strict::StrictStore;
+use crate::{ConnectError, Options};
 
-/// How often aged chunks are looked for.
-const TIDY: Duration = Duration::from_millis(50);
-/// How often a node says that it is there.
-const BEAT: Duration = Duration::from_secs(1);
+/// The interval at which unused lease chunks are returned.
+const RETURN_INTERVAL: Duration = Duration::from_millis(50);
+/// The interval at which a node registers itself.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Counters in Redis or Valkey, shared by all who connect with the same prefix. Clones share
-/// connections.
+/// A store of counters in Redis or Valkey, shared by all nodes that use the same prefix. Clones
+/// share connections.
 #[derive(Clone, Debug)]
-pub struct RedisStore(Arc<Inner>);
+pub struct RedisStore(Arc<StoreInner>);
 
 #[derive(Debug)]
-struct Inner {
-    strict: Arc<Strict>,
-    modes: Arc<Modes<Strict>>,
-    nodes: Arc<Nodes>,
-    board: Board,
+struct StoreInner {
+    strict: Arc<StrictStore>,
+    modes: Arc<ModeRouter<StrictStore>>,
+    nodes: Arc<NodeRegistry>,
+    shared_texts: SharedTextList,
     runtime: Handle,
 }
 
 impl RedisStore {
-    /// Connects. A server that is down is no error: calls fail until it is there.
+    /// Connects to the servers. A server that is down is not an error: calls fail until it is back.
     pub async fn connect(options: Options) -> Result<RedisStore, ConnectError> {
         RedisStore::open(options, None).await
     }
 
-    /// The same with a time of the test's own instead of the server's.
+    /// Connects to the servers and decides by `clock` instead of theirs, for tests.
     pub async fn connect_at(
         options: Options,
         clock: impl Into<Clock>,
@@ -49,62 +50,63 @@ impl RedisStore {
     }
 
     async fn open(options: Options, clock: Option<Clock>) -> Result<RedisStore, ConnectError> {
-        let fleet = Fleet::open(&options).await?;
-        let strict = Arc::new(Strict::new(fleet, &options.prefix, clock));
-        let nodes = Arc::new(Nodes::new(&options.prefix));
-        let modes = Arc::new(Modes::new(strict.clone(), nodes.count().clone()));
-        let (board, runtime) = (Board::new(&options.prefix), Handle::current());
-        let inner = Arc::new(Inner { strict, modes, nodes, board, runtime });
-        inner.beat().await;
-        every(BEAT, &inner, |inner| async move { inner.beat().await });
-        every(TIDY, &inner, |inner| async move { inner.modes.tidy().await });
+        let client = RedisClient::open(&options).await?;
+        let strict = Arc::new(StrictStore::new(client, &options.prefix, clock));
+        let nodes = Arc::new(NodeRegistry::new(&options.prefix));
+        let modes = Arc::new(ModeRouter::new(strict.clone(), nodes.count().clone()));
+        let shared_texts = SharedTextList::new(&options.prefix);
+        let runtime = Handle::current();
+        let inner = Arc::new(StoreInner { strict, modes, nodes, shared_texts, runtime });
+        inner.heartbeat().await;
+        every(HEARTBEAT_INTERVAL, &inner, |inner| async move { inner.heartbeat().await });
+        every(RETURN_INTERVAL, &inner, |inner| async move { inner.modes.return_chunks().await });
         every(options.sync_interval, &inner, |inner| async move { inner.modes.exchange().await });
         Ok(RedisStore(inner))
     }
 
-    /// How much `synced` limits may be exceeded at the moment, at most: what the other nodes can
-    /// admit before this one knows of it. 0 if no limit is synced, or nobody else is there.
+    /// Returns the maximum by which `synced` limits may be exceeded now. It counts admissions of
+    /// other nodes that this one does not know of yet. 0 if no limit is synced, or this is the only
+    /// node.
     pub fn overshoot_bound(&self) -> u64 {
         self.0.modes.overshoot_bound()
     }
 
-    /// Brings back what this node holds of `leased` limits, and tells what it has spent of `synced`
-    /// ones: for an orderly end. Dropping the last clone does the same, if its runtime goes on for
-    /// long enough.
+    /// Returns unused units of `leased` limits, and pushes what this node has spent of `synced`
+    /// ones. Dropping the last clone does this too, if the runtime lives long enough.
     pub async fn flush(&self) {
         self.0.modes.flush().await;
     }
 
-    /// Where a gateway keeps the deferred requests of a domain.
-    pub fn desk(&self, domain: &str) -> Desk {
-        Desk::new(self.0.strict.clone(), domain)
+    /// Returns the client, to call further functions over the same connections.
+    pub fn client(&self) -> &RedisClient {
+        self.0.strict.client()
     }
 
-    /// How the servers are.
+    /// Returns the health of all servers.
     pub fn health(&self) -> Health {
-        self.0.strict.fleet().health()
+        self.client().health()
     }
 
-    /// How they are once something has changed, for better or worse: to log it once.
+    /// Waits until the health differs from `before`, and returns it: to log each change once.
     ///
     /// ```no_run
     /// # async fn follow(store: tollgate_redis::RedisStore) {
     /// let mut health = store.health();
     /// loop {
     ///     health = store.health_after(&health).await;
-    ///     for trouble in health.groups.iter().flat_map(|group| &group.troubles) {
-    ///         eprintln!("{}", trouble.why);
+    ///     for outage in health.groups.iter().flat_map(|group| &group.outages) {
+    ///         eprintln!("{}", outage.reason);
     ///     }
     /// }
     /// # }
     /// ```
     pub async fn health_after(&self, before: &Health) -> Health {
-        self.0.strict.fleet().health_after(before).await
+        self.client().health_after(before).await
     }
 }
 
 impl Store for RedisStore {
-    async fn run(&self, call: Call<'_>) -> Result<Verdicts, StoreError> {
+    async fn run(&self, call: StoreCall<'_>) -> Result<Verdicts, StoreError> {
         self.0.modes.run(call).await
     }
 
@@ -116,30 +118,33 @@ impl Store for RedisStore {
         true
     }
 
-    async fn note(&self, note: Note<'_>) -> Result<Option<Notes>, StoreError> {
-        self.0.board.note(self.0.strict.fleet(), note).await.map(Some)
+    async fn share_text(&self, text: SharedText<'_>) -> Result<Option<SharedTexts>, StoreError> {
+        self.0.shared_texts.share_text(self.client(), text).await.map(Some)
     }
 }
 
-impl Inner {
-    /// Says that this node is there, and hears of the others.
-    async fn beat(&self) {
-        let gave_back = self.modes.has_given_back().swap(false, Ordering::Relaxed);
-        match self.nodes.beat(self.strict.fleet(), gave_back).await {
-            Ok(Some(at)) => self.modes.doubt(at),
+impl StoreInner {
+    /// Registers this node, and learns how many nodes there are and whether one gave units back.
+    async fn heartbeat(&self) {
+        let gave_back = self.modes.gave_back_flag().swap(false, Ordering::Relaxed);
+        match self.nodes.heartbeat(self.strict.client(), gave_back).await {
+            Ok(Some(at)) => self.modes.forget_refusals(at),
             Ok(None) => {}
-            // It must be said again.
-            Err(()) => drop(self.modes.has_given_back().fetch_or(gave_back, Ordering::Relaxed)),
+            // The next heartbeat reports it again.
+            Err(()) => drop(self.modes.gave_back_flag().fetch_or(gave_back, Ordering::Relaxed)),
         }
     }
 }
 
-/// Does something again and again, for as long as the store is there.
-fn every<F>(interval: Duration, inner: &Arc<Inner>, job: impl Fn(Arc<Inner>) -> F + Send + 'static)
-where
+/// Runs a job at an interval until the store is dropped.
+fn every<F>(
+    interval: Duration,
+    inner: &Arc<StoreInner>,
+    job: impl Fn(Arc<StoreInner>) -> F + Send + 'static,
+) where
     F: Future<Output = ()> + Send,
 {
-    let inner: Weak<Inner> = Arc::downgrade(inner);
+    let inner: Weak<StoreInner> = Arc::downgrade(inner);
     tokio::spawn(async move {
         let mut ticks = tokio::time::interval_at(Instant::now() + interval, interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -151,12 +156,12 @@ where
     });
 }
 
-impl Drop for Inner {
+impl Drop for StoreInner {
     fn drop(&mut self) {
         let (strict, modes, nodes) = (self.strict.clone(), self.modes.clone(), self.nodes.clone());
         self.runtime.spawn(async move {
             modes.flush().await;
-            nodes.leave(strict.fleet()).await;
+            nodes.leave(strict.client()).await;
         });
     }
 }

@@ -1,13 +1,12 @@
-//! Bans that several share: given by one node, met by all, listed and lifted by any.
+//! Bans that nodes share: one node bans, all refuse, any node lists and lifts.
 
 use std::pin::Pin;
 use std::time::Duration;
 
-use tollgate::rules::{Decision, Reason, RuleLimiter};
 use tollgate::testing::ManualClock;
-use tollgate::{Limiter, Request};
 use tollgate_redis::{Options, RedisStore};
 use tollgate_rig::{Flavour, Redis};
+use tollgate_rules::{Decision, Reason, Request, RuleLimiter};
 
 const PATIENT: Duration = Duration::from_secs(20);
 
@@ -24,22 +23,22 @@ rules:
 async fn node(redis: &Redis, rules: &str) -> RuleLimiter<RedisStore> {
     let options: Options = redis.url().parse().unwrap();
     let store = RedisStore::connect(options.timeout(PATIENT).unwrap()).await.unwrap();
-    Limiter::builder().store(store).build_rules(rules.parse().unwrap())
+    RuleLimiter::builder().store(store).build(rules.parse().unwrap())
 }
 
 fn user(name: &str) -> Request<'_> {
     Request::empty().attribute("user", name)
 }
 
-/// In a box: a decision at a store is a large future.
+/// Boxed, because a decision at a store is a large future.
 fn ask<'a>(
     node: &'a RuleLimiter<RedisStore>,
     request: &'a Request<'_>,
 ) -> Pin<Box<dyn Future<Output = Decision> + Send + 'a>> {
-    Box::pin(node.ask(request))
+    Box::pin(node.decide(request))
 }
 
-/// Asks until a node answers as wanted: what others changed is seen a moment later.
+/// Asks until a node gives the wanted answer: changes of other nodes arrive a moment later.
 async fn eventually(node: &RuleLimiter<RedisStore>, name: &str, wanted: Reason) {
     let asking = async {
         let mut tick = tokio::time::interval(Duration::from_millis(20));
@@ -61,33 +60,37 @@ async fn share(redis: &Redis, consistency: &str) {
     eventually(&other, "mallory", Reason::Banned).await;
     assert!(ask(&other, &user("ann")).await.allowed);
     for node in [&one, &other] {
-        let bans = node.bans().await.unwrap();
+        let bans = node.bans().list().await.unwrap();
         let shown: Vec<_> = bans.iter().map(|ban| (&*ban.rule, &*ban.key, ban.rung)).collect();
         assert_eq!(shown, [("api", "mallory", 1)]);
         assert!(bans[0].until > node.clock().now());
     }
-    assert_eq!((one.banned_keys(), other.banned_keys()), (1, 0), "each counts its own");
-    assert_eq!(other.lift_ban(None, "api", "mallory").await.unwrap(), Some(true));
-    assert!(one.bans().await.unwrap().is_empty());
-    assert_eq!(one.banned_keys(), 0);
-    // The limit is as exhausted as it was: it refuses, and nobody is banned for one refusal.
+    assert_eq!(
+        (one.bans().banned_keys(), other.bans().banned_keys()),
+        (1, 0),
+        "each counts its own"
+    );
+    assert_eq!(other.bans().lift(None, "api", "mallory").await.unwrap(), Some(true));
+    assert!(one.bans().list().await.unwrap().is_empty());
+    assert_eq!(one.bans().banned_keys(), 0);
+    // The limit is still exhausted: it refuses, and one refusal is not enough for a ban.
     eventually(&one, "mallory", Reason::OverLimit).await;
 }
 
 #[tokio::test]
-async fn a_ban_of_one_node_is_that_of_all() {
+async fn a_ban_of_one_node_applies_to_all() {
     for flavour in Flavour::ALL {
-        share(&Redis::of(flavour), "strict").await;
+        share(&Redis::start_flavour(flavour), "strict").await;
     }
 }
 
-/// Where decisions are made here, bans are learnt of a moment later.
+/// With local decisions, bans arrive a moment later.
 #[tokio::test]
 async fn a_ban_is_shared_where_limits_are_leased() {
     share(&Redis::start(), "leased").await;
 }
 
-/// The same to the microsecond as in memory: by a clock of the test's own.
+/// A ban is exact to the microsecond, as in memory, by a manual clock.
 #[tokio::test]
 async fn a_ban_in_redis_is_exact() {
     let redis = Redis::start();
@@ -96,7 +99,7 @@ async fn a_ban_in_redis_is_exact() {
     let options = options.timeout(PATIENT).unwrap();
     let store = RedisStore::connect_at(options, &clock).await.unwrap();
     let rules = "rules: [{ name: api, per: user, limit: 1/s, then: 'ban [1min, 1h]' }]";
-    let limiter = Limiter::builder().store(store).clock(&clock).build_rules(rules.parse().unwrap());
+    let limiter = RuleLimiter::builder().store(store).clock(&clock).build(rules.parse().unwrap());
     for length in [60, 3600, 3600] {
         while ask(&limiter, &user("mallory")).await.allowed {}
         let banned = ask(&limiter, &user("mallory")).await;
@@ -108,7 +111,7 @@ async fn a_ban_in_redis_is_exact() {
     assert!(ask(&limiter, &user("mallory")).await.allowed);
 }
 
-/// Of equal ids that come to several nodes at the same time one is charged.
+/// Of equal ids that reach several nodes at the same time, one is charged.
 #[tokio::test]
 async fn a_retry_at_another_node_is_charged_once() {
     let redis = Redis::start();

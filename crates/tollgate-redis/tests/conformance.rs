@@ -1,5 +1,5 @@
-//! The conformance suite of the engine, unchanged, on real servers: with functions and without, of
-//! both names, alone and as a cluster.
+//! The conformance suite on real servers: Redis and Valkey, with functions and without, alone and
+//! as a cluster.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tollgate::{Span, Time};
 use tollgate_redis::{Options, RedisStore};
 use tollgate_rig::{Cluster, Flavour, Redis};
 
-/// A server whose counters go by a clock of the test's own.
+/// A server whose counters use a manual clock.
 struct Harness {
     url: String,
     clock: ManualClock,
@@ -25,7 +25,7 @@ impl Harness {
 impl conformance::Harness for Harness {
     type Store = RedisStore;
 
-    /// Empty, because nobody has used its prefix.
+    /// Returns an empty store, under a prefix of its own.
     async fn store(&self) -> RedisStore {
         self.stores.set(self.stores.get() + 1);
         let options: Options = self.url.parse().unwrap();
@@ -54,17 +54,17 @@ async fn conforms(url: String) {
 
 #[tokio::test]
 async fn redis_7_conforms() {
-    conforms(Redis::of(Flavour::Redis7).url()).await;
+    conforms(Redis::start_flavour(Flavour::Redis7).url()).await;
 }
 
 #[tokio::test]
 async fn redis_6_conforms_without_functions() {
-    conforms(Redis::of(Flavour::Redis62).url()).await;
+    conforms(Redis::start_flavour(Flavour::Redis62).url()).await;
 }
 
 #[tokio::test]
 async fn valkey_9_conforms() {
-    conforms(Redis::of(Flavour::Valkey).url()).await;
+    conforms(Redis::start_flavour(Flavour::Valkey).url()).await;
 }
 
 #[tokio::test]
@@ -75,9 +75,9 @@ async fn a_cluster_conforms() {
     conforms(format!("redis+cluster://{}", addresses.join(","))).await;
 }
 
-/// Every kind of limit, several at a time, all actions, numbers beyond what Lua can count.
+/// Every kind of limit, several at a time, all actions, numbers that Lua cannot represent.
 #[tokio::test]
-async fn random_requests_are_answered_as_the_model_does() {
+async fn random_requests_match_the_model() {
     let redis = Redis::start();
     conformance::random_steps(&Harness::new(redis.url()), 11, 10_000).await;
 }

@@ -1,13 +1,13 @@
-//! Leased, synced, and known to be exhausted, on a real server with real time.
+//! Leased limits, synced limits and cached refusals, on a real server in real time.
 
 use std::future::Future;
 use std::time::Duration;
 
-use tollgate::{Action, Bucket, Call, Check, Consistency, Limit, Store, Verdict};
+use tollgate::{Action, Check, Consistency, CounterId, Limit, Store, StoreCall, Verdict};
 use tollgate_redis::{Options, RedisStore};
 use tollgate_rig::{Cluster, Flavour, Redis};
 
-/// More patient than a real caller: the machine may be busy.
+/// Connects with a long time-out, since the machine may be busy.
 async fn connect(url: &str) -> RedisStore {
     let options: Options = url.parse().unwrap();
     let options = options.timeout(Duration::from_secs(20)).unwrap();
@@ -23,33 +23,33 @@ async fn nodes_at<const N: usize>(url: &str) -> [RedisStore; N] {
     for _ in 0..N {
         nodes.push(connect(url).await);
     }
-    nodes.try_into().expect("as many as were asked for")
+    nodes.try_into().expect("the requested number")
 }
 
-/// How often the server was asked about counters.
+/// Returns the number of calls about counters.
 fn round_trips(redis: &Redis) -> u64 {
     let stats = redis.command(&["INFO", "commandstats"]).unwrap().text();
     let of = |line: &str| line.split_once("calls=")?.1.split(',').next()?.parse::<u64>().ok();
     let calls = |name: &str| -> u64 {
         stats.lines().filter(|line| line.starts_with(name)).filter_map(of).sum()
     };
-    // A node says every second that it is there.
+    // A node sends a heartbeat every second.
     calls("cmdstat_fcall:") - calls("cmdstat_zadd:")
 }
 
 fn check(limit: &Limit, cost: u64, consistency: Consistency) -> Check<'_> {
-    Check { consistency, ..Check::new(Bucket::new(1), "acme", limit, cost) }
+    Check { consistency, ..Check::new(CounterId::new(1), "acme", limit, cost) }
 }
 
 async fn run(store: &RedisStore, action: Action, check: Check<'_>) -> Verdict {
-    store.run(Call { action, checks: &[check] }).await.unwrap()[0]
+    store.run(StoreCall { action, checks: &[check] }).await.unwrap()[0]
 }
 
 async fn allowed(store: &RedisStore, check: Check<'_>) -> bool {
     store.decide(&[check]).await.unwrap()[0].allowed
 }
 
-/// Asks again and again until the answer is yes.
+/// Asks repeatedly until the answer is yes.
 async fn until<F: Future<Output = bool>>(what: &str, mut done: impl FnMut() -> F) {
     let asking = async {
         let mut tick = tokio::time::interval(Duration::from_millis(5));
@@ -60,7 +60,7 @@ async fn until<F: Future<Output = bool>>(what: &str, mut done: impl FnMut() -> F
     tokio::time::timeout(Duration::from_secs(30), asking).await.expect(what);
 }
 
-/// Every node asks until it is refused; several requests at a time.
+/// Sends requests to every node until it refuses; several at a time.
 async fn hammer(nodes: &[RedisStore], limit: &Limit, mode: Consistency) -> u64 {
     let mut tasks = Vec::new();
     for node in nodes.iter().chain(nodes) {
@@ -84,7 +84,7 @@ async fn hammer(nodes: &[RedisStore], limit: &Limit, mode: Consistency) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hot_key_with_leases_is_never_over_and_asks_seldom() {
+async fn a_hot_leased_key_is_never_over_and_calls_seldom() {
     let redis = Redis::start();
     let nodes: [RedisStore; 4] = nodes(&redis).await;
     for text in ["20k/day fixed", "20k/day"] {
@@ -92,23 +92,23 @@ async fn a_hot_key_with_leases_is_never_over_and_asks_seldom() {
         run(&nodes[0], Action::Reset, check(&limit, 0, Consistency::Strict)).await;
         let before = round_trips(&redis);
         let admitted = hammer(&nodes, &limit, Consistency::Leased).await;
-        let asked = round_trips(&redis) - before;
-        println!("{text}: {admitted} admitted with {asked} round trips");
+        let calls = round_trips(&redis) - before;
+        println!("{text}: {admitted} admitted with {calls} round trips");
         assert!(admitted * 10 >= 9 * limit.capacity(), "{text}: {admitted}");
-        assert!(asked * 50 <= admitted, "{text}: {asked} round trips for {admitted}");
-        // What the nodes hold goes back, and nothing was lost or made up.
+        assert!(calls * 50 <= admitted, "{text}: {calls} round trips for {admitted}");
+        // All chunks are returned, and no unit was lost or created.
         for node in &nodes {
             node.flush().await;
         }
         let strict = check(&limit, 0, Consistency::Strict);
         let left = run(&nodes[0], Action::Peek, strict).await.remaining;
-        // A token takes more than four seconds to come back.
+        // A token takes more than four seconds to refill.
         assert!((limit.capacity()..limit.capacity() + 15).contains(&(admitted + left)), "{left}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn synced_nodes_are_over_by_no_more_than_the_bound() {
+async fn synced_nodes_stay_within_the_overshoot_bound() {
     let redis = Redis::start();
     let nodes: [RedisStore; 4] = nodes(&redis).await;
     let limit: Limit = "1000/day fixed".parse().unwrap();
@@ -118,7 +118,7 @@ async fn synced_nodes_are_over_by_no_more_than_the_bound() {
     let admitted = hammer(&nodes, &limit, Consistency::Synced).await;
     assert_eq!(node.overshoot_bound(), 3_000);
     assert!((1_000..=4_000).contains(&admitted), "{admitted}");
-    // Once they have told each other, everybody refuses, and the store knows of all.
+    // After an exchange all nodes refuse, and the store has counted everything.
     for node in &nodes {
         node.flush().await;
     }
@@ -148,7 +148,7 @@ async fn synced_nodes_learn_of_each_other() {
 }
 
 #[tokio::test]
-async fn an_exhausted_key_costs_no_round_trip_until_its_time() {
+async fn an_exhausted_key_costs_no_round_trip_until_its_retry_time() {
     let redis = Redis::start();
     let node = connect(&redis.url()).await;
     let limit: Limit = "1/2s burst 2".parse().unwrap();
@@ -166,7 +166,7 @@ async fn an_exhausted_key_costs_no_round_trip_until_its_time() {
 }
 
 #[tokio::test]
-async fn an_idle_chunk_goes_back_by_itself() {
+async fn an_idle_chunk_is_returned_automatically() {
     let redis = Redis::start();
     let nodes: [RedisStore; 2] = nodes(&redis).await;
     for text in ["1000/day fixed", "900/day"] {
@@ -200,10 +200,10 @@ async fn nodes_come_and_go_with_functions() {
 
 #[tokio::test]
 async fn nodes_come_and_go_without_functions() {
-    nodes_come_and_go(&Redis::of(Flavour::Redis62).url()).await;
+    nodes_come_and_go(&Redis::start_flavour(Flavour::Redis62).url()).await;
 }
 
-/// Where a part of the store is new, or away, the others know.
+/// A group that is new or down knows fewer nodes than the others.
 #[tokio::test]
 async fn nodes_come_and_go_in_groups() {
     let (one, other) = (Redis::start(), Redis::start());
@@ -214,7 +214,7 @@ async fn nodes_come_and_go_in_groups() {
     drop(second);
 }
 
-/// Counters in several slots, so that one exchange is several calls.
+/// Counters in several slots, so that one exchange takes several calls.
 #[tokio::test]
 async fn modes_work_in_a_cluster() {
     let cluster = Cluster::start(3, 0);
@@ -226,7 +226,7 @@ async fn modes_work_in_a_cluster() {
     for mode in [Consistency::Leased, Consistency::Synced] {
         let check = |key: u64| Check {
             consistency: mode,
-            ..Check::new(Bucket::new(mode as u64), key, &limit, 1)
+            ..Check::new(CounterId::new(mode as u64), key, &limit, 1)
         };
         for node in &nodes {
             for key in 0..20 {

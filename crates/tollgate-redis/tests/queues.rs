@@ -1,4 +1,4 @@
-//! Requests that stand in line for limits they share with other nodes.
+//! Requests that are queued for limits shared with other nodes.
 #![recursion_limit = "256"]
 
 use std::future::poll_fn;
@@ -6,12 +6,11 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use tollgate::rules::{Decision, RuleLimiter};
-use tollgate::{Limiter, Request};
 use tollgate_redis::{Options, RedisStore};
 use tollgate_rig::Redis;
+use tollgate_rules::{Decision, Outcome, Request, RuleLimiter};
 
-/// More patient than a real caller: the machine may be busy.
+/// Longer than the time-out of a real caller, since the machine may be busy.
 const DEADLINE: Duration = Duration::from_secs(20);
 
 type Node = RuleLimiter<RedisStore>;
@@ -21,9 +20,9 @@ async fn node(redis: &Redis, rule: &str) -> Node {
     let options: Options = redis.url().parse().unwrap();
     let store = RedisStore::connect(options.timeout(DEADLINE).unwrap()).await.unwrap();
     let rules = format!("rules: [{{ name: r, on_error: deny, {rule} }}]").parse().unwrap();
-    let limiter = Limiter::builder().store(store).build_rules(rules);
+    let limiter = RuleLimiter::builder().store(store).build(rules);
     within(async {
-        while limiter.preview(&Request::empty()).await.without_store().is_some() {
+        while limiter.decide(&Request::empty().dry_run()).await.without_store().is_some() {
             tokio::task::yield_now().await;
         }
     })
@@ -35,67 +34,67 @@ async fn within<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(DEADLINE, future).await.expect("in time")
 }
 
-/// Somebody who stands in line.
-async fn stands(node: &Node) -> Waiting<'_> {
+/// Starts a request that is queued.
+async fn queued(node: &Node) -> Waiting<'_> {
     let mut waiting: Waiting<'_> = Box::pin(async { node.admit(&Request::empty()).await });
-    let in_line = poll_fn(|context| {
-        assert!(waiting.as_mut().poll(context).is_pending(), "it waits");
-        match node.waiting().is_empty() {
+    let enqueued = poll_fn(|context| {
+        assert!(waiting.as_mut().poll(context).is_pending(), "it must wait");
+        match node.status().queues().is_empty() {
             true => Poll::Pending,
             false => Poll::Ready(()),
         }
     });
-    within(in_line).await;
+    within(enqueued).await;
     waiting
 }
 
 #[tokio::test]
-async fn a_place_that_another_node_gives_back_is_found() {
+async fn a_permit_released_by_another_node_is_taken() {
     let redis = Redis::start();
     let rule = "limit: 1 concurrent, then: queue 5 up to 1min";
     let (one, other) = (node(&redis, rule).await, node(&redis, rule).await);
     let held = one.admit(&Request::empty()).await;
     assert!(held.allowed);
-    let waiting = stands(&other).await;
-    one.done(&held, Duration::from_millis(1), false).await.unwrap();
+    let waiting = queued(&other).await;
+    held.admission().unwrap().settle(Outcome::unknown()).await.unwrap();
     let decision = within(waiting).await;
     assert!(decision.allowed && !decision.wait.is_zero());
-    assert!(other.waiting().is_empty());
+    assert!(other.status().queues().is_empty());
 }
 
 #[tokio::test]
-async fn who_leaves_gives_its_turn_back_to_the_store() {
+async fn a_cancelled_request_returns_its_queue_position() {
     let redis = Redis::start();
     let node = node(&redis, "limit: 1/h burst 1, then: queue 5 up to 3h").await;
     assert!(node.admit(&Request::empty()).await.allowed);
-    let turn = async || node.preview(&Request::empty()).await.wait.as_secs_f64().round();
+    let turn = async || node.decide(&Request::empty().dry_run()).await.wait.as_secs_f64().round();
     let first = turn().await;
-    drop(stands(&node).await);
-    assert!(node.waiting().is_empty());
+    drop(queued(&node).await);
+    assert!(node.status().queues().is_empty());
     assert!(turn().await > first + 3_000.0, "not yet");
-    // Whoever comes next takes it along.
-    drop(stands(&node).await);
-    node.renew_due().await;
+    // The next request on this key returns it to the store.
+    drop(queued(&node).await);
+    node.decide(&Request::empty().cost(0)).await;
     let after = turn().await;
     assert!((first - 100.0..=first).contains(&after), "{after} s, and {first} s before");
 }
 
 #[tokio::test]
-async fn a_place_that_is_kept_outlives_its_lease() {
+async fn a_renewed_permit_outlives_its_lease() {
     let redis = Redis::start();
-    let node = node(&redis, "limit: 1 concurrent lease 10s").await;
-    let held = node.admit(&Request::empty()).await;
-    let left = async || node.preview(&Request::empty()).await.retry_after.unwrap();
-    let keeping = node.keep(&held).expect("it has a place");
+    let node = node(&redis, "limit: 1 concurrent lease 3s").await;
+    let admission = node.admit(&Request::empty()).await.take_admission().expect("it has a permit");
+    let mut maintenance = admission.maintenance().expect("nobody else has it");
+    let left = async || node.decide(&Request::empty().dry_run()).await.retry_after.unwrap();
     let later = async {
-        while left().await > Duration::from_millis(9_800) {
+        while left().await > Duration::from_millis(1_900) {
             tokio::task::yield_now().await;
         }
     };
     within(later).await;
-    node.renew(&held).await.unwrap();
-    assert!(left().await > Duration::from_millis(9_800), "it starts anew");
-    drop(keeping);
-    node.done(&held, Duration::from_secs(1), false).await.unwrap();
+    assert!(maintenance.run().await.is_some());
+    assert!(left().await > Duration::from_millis(2_500), "it starts anew");
+    admission.settle(Outcome::unknown().took(Duration::from_secs(1))).await.unwrap();
+    assert_eq!(maintenance.run().await, None);
     assert!(node.admit(&Request::empty()).await.allowed);
 }

@@ -1,12 +1,12 @@
-//! Counters that several share: all or none, once and only once, and gone when they no longer matter.
+//! Shared counters: all or none, exactly once, and removed when they no longer matter.
 
 use std::time::Duration;
 
-use tollgate::{Action, Bucket, Call, Check, Limit, Limiter, Span, Store, StoreErrorKind};
+use tollgate::{Action, Check, CounterId, Limit, Limiter, Span, Store, StoreCall, StoreErrorKind};
 use tollgate_redis::{Options, RedisStore};
 use tollgate_rig::{Cluster, Proxy, Redis};
 
-/// More patient than a real caller: the machine may be busy.
+/// Connects with a long time-out, since the machine may be busy.
 async fn connect(url: &str) -> RedisStore {
     let options: Options = url.parse().unwrap();
     let options = options.timeout(Duration::from_secs(20)).unwrap();
@@ -20,8 +20,8 @@ async fn answers(store: &RedisStore) {
     let (limit, deadline) = (limit("1/s"), Duration::from_secs(20));
     let mut tick = tokio::time::interval(Duration::from_millis(5));
     let asking = async {
-        let checks = [Check::new(Bucket::new(0), "anybody", &limit, 0)];
-        while store.run(Call { action: Action::Peek, checks: &checks }).await.is_err() {
+        let checks = [Check::new(CounterId::new(0), "any key", &limit, 0)];
+        while store.run(StoreCall { action: Action::Peek, checks: &checks }).await.is_err() {
             tick.tick().await;
         }
     };
@@ -37,10 +37,10 @@ fn cluster_url(cluster: &Cluster) -> String {
     format!("redis+cluster://{}", nodes.collect::<Vec<_>>().join(","))
 }
 
-/// The third of three limits denies: the first two are uncharged.
+/// The third of three limits refuses: the first two are not charged.
 async fn a_third_denies(store: &RedisStore, keys: [&str; 3]) {
-    let limits = ["100/h", "50/h fixed", "2/h"].map(limit);
-    let check = |i: usize| Check::new(Bucket::new(i as u64), keys[i], &limits[i], 1);
+    let limits = ["100/h", "50/h fixed first_hit", "2/h"].map(limit);
+    let check = |i: usize| Check::new(CounterId::new(i as u64), keys[i], &limits[i], 1);
     let checks = [check(0), check(1), check(2)];
     let passed = |verdicts: tollgate::Verdicts| verdicts.iter().all(|verdict| verdict.allowed);
     assert!(passed(store.decide(&checks).await.unwrap()));
@@ -50,22 +50,22 @@ async fn a_third_denies(store: &RedisStore, keys: [&str; 3]) {
         assert_eq!([0, 1, 2].map(|i| verdicts[i].allowed), [true, true, false]);
         assert_eq!([0, 1].map(|i| verdicts[i].remaining), [98, 48]);
     }
-    let peek = Call { action: Action::Peek, checks: &checks };
+    let peek = StoreCall { action: Action::Peek, checks: &checks };
     let left = store.run(peek).await.unwrap();
     assert_eq!([0, 1, 2].map(|i| left[i].remaining), [98, 48, 0]);
 }
 
 #[tokio::test]
-async fn one_denial_charges_nobody() {
+async fn one_refusal_charges_nothing() {
     let redis = Redis::start();
     let store = connect(&redis.url()).await;
     a_third_denies(&store, ["acme", "acme|eu", "acme|eu|ann"]).await;
     a_third_denies(&store, ["org", "team", "user"]).await;
 }
 
-/// Keys of one identity share a slot; others are given back what they were charged.
+/// Keys of one identity share a slot; the others are refunded.
 #[tokio::test]
-async fn one_denial_charges_nobody_in_a_cluster() {
+async fn one_refusal_charges_nothing_in_a_cluster() {
     let cluster = Cluster::start(3, 0);
     let store = connect(&cluster_url(&cluster)).await;
     a_third_denies(&store, ["acme", "acme|eu", "acme|eu|ann"]).await;
@@ -76,10 +76,11 @@ async fn one_denial_charges_nobody_in_a_cluster() {
 async fn any_number_of_limits_on_one_identity_is_one_round_trip() {
     let redis = Redis::start();
     let store = connect(&redis.url()).await;
-    let limits = ["100/s", "1000/min", "10000/h fixed", "5000/h sliding", "900/h log"].map(limit);
+    let limits =
+        ["100/s", "1000/min", "10000/h fixed first_hit", "5000/h sliding", "900/h log"].map(limit);
     let checks: Vec<Check<'_>> = (0..)
         .zip(&limits)
-        .map(|(i, limit)| Check::new(Bucket::new(i), "acme|ann", limit, 1))
+        .map(|(i, limit)| Check::new(CounterId::new(i), "acme|ann", limit, 1))
         .collect();
     store.decide(&checks).await.unwrap();
     let calls = || -> u64 {
@@ -88,7 +89,7 @@ async fn any_number_of_limits_on_one_identity_is_one_round_trip() {
         let calls = |name: &str| -> u64 {
             stats.lines().filter(|line| line.starts_with(name)).filter_map(of).sum()
         };
-        // A node says every second that it is there.
+        // A node sends a heartbeat every second.
         calls("cmdstat_fcall:") - calls("cmdstat_zadd:")
     };
     let before = calls();
@@ -98,14 +99,14 @@ async fn any_number_of_limits_on_one_identity_is_one_round_trip() {
     assert_eq!(calls() - before, 10);
 }
 
-/// The reply is lost after the server has done its work: nobody asks again in secret.
+/// The reply is lost after the server has executed the call: the client does not repeat it.
 #[tokio::test]
 async fn a_lost_reply_is_charged_once() {
     let redis = Redis::start();
     let proxy = Proxy::start(redis.port());
     let store = connect(&proxy.url()).await;
-    let limit = limit("1000/day fixed");
-    let checks = [Check::new(Bucket::new(1), "ann", &limit, 1)];
+    let limit = limit("1000/day fixed first_hit");
+    let checks = [Check::new(CounterId::new(1), "ann", &limit, 1)];
     assert_eq!(store.decide(&checks).await.unwrap()[0].remaining, 999);
     proxy.swallow_replies(true);
     let error = store.decide(&checks).await.unwrap_err();
@@ -115,7 +116,7 @@ async fn a_lost_reply_is_charged_once() {
     );
     proxy.swallow_replies(false);
     answers(&store).await;
-    let peek = Call { action: Action::Peek, checks: &checks };
+    let peek = StoreCall { action: Action::Peek, checks: &checks };
     assert_eq!(store.run(peek).await.unwrap()[0].remaining, 998);
 }
 
@@ -133,16 +134,17 @@ async fn limiters_of_one_name_count_together() {
     }
     assert!(!other.decide("ann", 1).await.unwrap()[0].allowed);
     assert!(apart.decide("ann", 1).await.unwrap()[0].allowed);
-    one.act(Action::Reset, "ann", 0).await.unwrap();
-    // What another node gave back is seen when asked, and at the retry time at the latest.
+    one.run(Action::Reset, "ann", 0).await.unwrap();
+    // A refund of another node is seen when the store is asked, and at the retry time at the
+    // latest.
     assert!(one.decide("ann", 1).await.unwrap()[0].allowed);
 }
 
 #[tokio::test]
-async fn a_crashed_holder_frees_its_place() {
+async fn a_crashed_holder_frees_its_permit() {
     let redis = Redis::start();
     let limit = limit("1 concurrent lease 300ms");
-    let check = |lease| Check { lease, ..Check::new(Bucket::new(1), "job", &limit, 1) };
+    let check = |lease| Check { lease, ..Check::new(CounterId::new(1), "job", &limit, 1) };
     let crashed = connect(&redis.url()).await;
     assert!(crashed.decide(&[check(1)]).await.unwrap()[0].allowed);
     drop(crashed);
@@ -156,24 +158,26 @@ async fn a_crashed_holder_frees_its_place() {
     };
     tokio::time::timeout(Duration::from_secs(20), freed).await.expect("the lease runs out");
     let done = Action::Release { rtt: Span::ZERO, dropped: false };
-    store.run(Call { action: done, checks: &[check(2)] }).await.unwrap();
+    store.run(StoreCall { action: done, checks: &[check(2)] }).await.unwrap();
     assert!(store.decide(&[check(3)]).await.unwrap()[0].allowed);
 }
 
-/// A limit that can only be kept in parts of a microsecond is refused in words.
+/// A limit that needs fractions of a microsecond is refused with an explanation.
 #[tokio::test]
-async fn what_redis_cannot_count_is_said() {
+async fn limits_that_redis_cannot_count_are_refused_with_a_reason() {
     let redis = Redis::start();
     let store = connect(&redis.url()).await;
     let odd = limit("5/1500ns fixed");
-    let error = store.decide(&[Check::new(Bucket::new(1), "a", &odd, 1)]).await.unwrap_err();
+    let error = store.decide(&[Check::new(CounterId::new(1), "a", &odd, 1)]).await.unwrap_err();
     assert!(error.to_string().contains("whole"), "{error}");
-    let bucket = limit("5/1500ns burst 9");
-    assert!(store.decide(&[Check::new(Bucket::new(2), "a", &bucket, 1)]).await.unwrap()[0].allowed);
+    let counter = limit("5/1500ns burst 9");
+    assert!(
+        store.decide(&[Check::new(CounterId::new(2), "a", &counter, 1)]).await.unwrap()[0].allowed
+    );
 }
 
 #[tokio::test]
-async fn every_key_has_an_end() {
+async fn every_key_expires() {
     let redis = Redis::start();
     let store = connect(&redis.url()).await;
     let texts = [
@@ -189,12 +193,12 @@ async fn every_key_has_an_end() {
         "3 concurrent",
         "5/h fixed count_denied",
     ];
-    for (bucket, text) in (0..).zip(texts) {
+    for (counter, text) in (0..).zip(texts) {
         let limit = limit(text);
         for cost in [1, 1, 7, 1 << 53] {
             for action in [Action::Take { max_wait: Span::MAX }, Action::Spend] {
-                let check = Check::new(Bucket::new(bucket), text, &limit, cost);
-                store.run(Call { action, checks: &[check] }).await.unwrap();
+                let check = Check::new(CounterId::new(counter), text, &limit, cost);
+                store.run(StoreCall { action, checks: &[check] }).await.unwrap();
             }
         }
     }

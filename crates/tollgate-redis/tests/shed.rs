@@ -1,20 +1,20 @@
-//! Requests of several priorities on two nodes that share one Redis: the least important go first,
-//! and critical ones keep their reserve.
+//! Requests of several priorities on two nodes that share one Redis. The least important are shed
+//! first, and critical ones have a reserve.
 
 use std::time::Duration;
 
-use tollgate::rules::{Decision, RuleLimiter};
-use tollgate::{Limiter, Request, Rules, Store};
+use tollgate::Store;
 use tollgate_redis::{Options, RedisStore};
 use tollgate_rig::Redis;
+use tollgate_rules::{Decision, Request, RuleLimiter, Rules};
 
-/// One node. More patient than a real caller: the machine may be busy.
+/// Connects a node with a long time-out, since the machine may be busy.
 async fn node(redis: &Redis, rules: &str) -> RuleLimiter<RedisStore> {
     let options: Options = format!("redis://127.0.0.1:{}", redis.port()).parse().unwrap();
     let options = options.timeout(Duration::from_secs(20)).unwrap();
     let store = RedisStore::connect(options).await.unwrap();
     let rules: Rules = rules.parse().unwrap();
-    Limiter::builder().store(store).build_rules(rules)
+    RuleLimiter::builder().store(store).build(rules)
 }
 
 fn rules(more: &str) -> String {
@@ -24,10 +24,10 @@ fn rules(more: &str) -> String {
 }
 
 async fn ask(node: &RuleLimiter<RedisStore>, priority: &str) -> Decision {
-    node.ask(&Request::new("GET", "/").header("x-priority", priority)).await
+    node.decide(&Request::new("GET", "/").header("x-priority", priority)).await
 }
 
-/// How many of 60 passed on each of two nodes that ask in turn.
+/// Returns how many of 60 requests passed on two nodes in turn.
 async fn passed(nodes: &[RuleLimiter<RedisStore>; 2], priority: &str) -> usize {
     let mut passed = 0;
     for turn in 0..120 {
@@ -39,7 +39,7 @@ async fn passed(nodes: &[RuleLimiter<RedisStore>; 2], priority: &str) -> usize {
 }
 
 #[tokio::test]
-async fn lower_priorities_go_first_on_every_node() {
+async fn lower_priorities_are_shed_first_on_every_node() {
     let redis = Redis::start();
     let rules = rules("");
     let nodes = [node(&redis, &rules).await, node(&redis, &rules).await];
@@ -48,7 +48,7 @@ async fn lower_priorities_go_first_on_every_node() {
     assert_eq!(passed(&nodes, "critical").await, 20);
     let refused = ask(&nodes[0], "batch").await;
     assert_eq!(refused.code, 503);
-    // 51 must be there, and come back at 100 a day.
+    // 51 units must be left, and they refill at 100 a day.
     let retry = refused.retry_after.unwrap();
     assert!(
         retry > Duration::from_secs(50 * 864) && retry <= Duration::from_secs(51 * 864),
@@ -56,7 +56,7 @@ async fn lower_priorities_go_first_on_every_node() {
     );
 }
 
-/// What must leave something is decided at the store; what need not, with what was leased.
+/// Checks with a reserve are decided at the store, others from the lease.
 #[tokio::test]
 async fn leased_limits_keep_the_reserve_as_well() {
     let redis = Redis::start();
@@ -64,7 +64,7 @@ async fn leased_limits_keep_the_reserve_as_well() {
     let nodes = [node(&redis, &rules).await, node(&redis, &rules).await];
     assert!(ask(&nodes[0], "critical").await.allowed);
     let batch = passed(&nodes, "batch").await;
-    assert!(batch <= 49, "{batch}: what is leased is spent, as far as anybody else can see");
+    assert!(batch <= 49, "{batch}: leased units count as spent for other nodes");
     let normal = passed(&nodes, "normal").await;
     assert!(batch + normal <= 79, "{batch} and {normal}");
     let critical = passed(&nodes, "critical").await;
@@ -72,13 +72,13 @@ async fn leased_limits_keep_the_reserve_as_well() {
     assert!(1 + batch + normal + critical <= 100, "{batch}, {normal} and {critical}");
 }
 
-/// Each node promises its part of the limit; together they never let more pass than it allows.
+/// Each node guarantees its part of the limit; together they never admit more than the limit.
 #[tokio::test]
 async fn tenants_share_fairly_on_every_node() {
     let redis = Redis::start();
     let rules = "rules: [{ name: api, limit: 100/day, on_error: deny, fair: { by: org } }]";
     let nodes = [node(&redis, rules).await, node(&redis, rules).await];
-    // Each promises a half once it knows of the other.
+    // Each node guarantees a half once it knows of the other.
     let known = async {
         let mut tick = tokio::time::interval(Duration::from_millis(20));
         while nodes.iter().any(|node| node.store().nodes() < 2) {
@@ -87,7 +87,7 @@ async fn tenants_share_fairly_on_every_node() {
     };
     tokio::time::timeout(Duration::from_secs(20), known).await.expect("they hear of each other");
     let ask = async |node: usize, org: &str| {
-        nodes[node].ask(&Request::new("GET", "/").attribute("org", org)).await.allowed
+        nodes[node].decide(&Request::new("GET", "/").attribute("org", org)).await.allowed
     };
     for node in 0..2 {
         assert!(ask(node, "polite").await);

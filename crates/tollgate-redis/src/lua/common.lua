@@ -1,24 +1,25 @@
--- What every algorithm shares. Times are microseconds since the Unix epoch. Numbers are doubles:
--- whole numbers are exact below 2^53, and whatever might reach that is handed back to the caller
--- (BEYOND), who has wider numbers and writes what became of the state itself.
+-- What all algorithms share. Times are microseconds since the Unix epoch. Numbers are doubles:
+-- whole numbers are exact below 2^53. A call that might exceed that returns BEYOND, and the caller,
+-- which has wider numbers, computes and writes the states itself.
 local PASSES, REFUSED, LATE, BEYOND, STALE = 1, 0, 2, 3, 4
 local MAX = 9007199254740991
 
--- kind -> function(state, now, numbers, action): one of the codes above, what is to be written (none:
--- nothing) with how long it matters, and what is to be written although it passes if another check of
--- the request does not. Numbers are doubles one after the other, as `struct` reads them.
+-- kind -> function(state, now, numbers, action). It returns one of the codes above; the new state
+-- (nil: unchanged) with how long it matters; and the state to write if another check of the request
+-- refuses it. `numbers` is a packed list of doubles, as `struct` reads them.
 local algorithms = {}
 
--- Known once a function runs: a library is loaded without them.
+-- Set when a function runs: `struct` is not available while a library is loaded.
 local unpack_doubles, pack_doubles
 
--- floor(a * b / c), exact for b <= c and numbers below 2^51.
+-- Returns floor(a * b / c), exact for b <= c and numbers below 2^51.
 local function muldiv(a, b, c)
   local product = a * b
   if product <= MAX then
     return math.floor(product / c)
   end
-  -- Off by a few at most; the true remainder, in halves of 26 bits, says by how many.
+  -- The quotient is off by a few at most. The exact remainder, computed in halves of 26 bits,
+  -- corrects it.
   local quotient = math.floor(a * (b / c))
   local HALF = 67108864
   local function split(x, y)

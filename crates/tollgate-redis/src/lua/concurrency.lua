@@ -1,9 +1,9 @@
--- Mirrors concurrency.rs. The state is the sum of all places taken (24 digits), then a lease for
--- each holder, the one that runs out first leading: 20 digits of time, 20 of cost, 20 of id.
+-- Mirrors concurrency.rs. The state is the sum of all permits in use (24 digits), then a lease for
+-- each holder, the first to expire in front: 20 digits of time, 20 of cost, 20 of id.
 
 local HEADER, LEASE = 24, 60
 
--- how many places may be taken for it to pass, length of a lease, cost, id
+-- numbers: the permits that may be in use for the check to pass, length of a lease, cost, id
 algorithms.p = function(text, now, numbers, action)
   local most, length, cost, id = unpack_doubles('<dddc20', numbers)
   local total = text and tonumber(string.sub(text, 1, HEADER)) or 0
@@ -22,7 +22,7 @@ algorithms.p = function(text, now, numbers, action)
       leases, changed = string.sub(leases, gone + 1), true
     end
   end
-  -- Ends the lease of `id`.
+  -- Removes the lease of `id`, and returns it.
   local function take()
     local from = 1
     while true do
@@ -38,7 +38,7 @@ algorithms.p = function(text, now, numbers, action)
       from = found + 1
     end
   end
-  -- A clock that went back may bring one out of order.
+  -- Inserts a lease in order of expiry. A clock that went back may make it an earlier one.
   local function insert(lease)
     local expires, place = string.sub(lease, 1, 20), #leases
     while place > 0 and string.sub(leases, place - 59, place - 40) > expires do

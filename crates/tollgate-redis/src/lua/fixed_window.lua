@@ -1,5 +1,5 @@
--- Mirrors fixed_window.rs. The state is the end of the window and what is spent in it, with what
--- is borrowed from later ones.
+-- Mirrors fixed_window.rs. The state is the end of the window and what is spent in it, including
+-- what is borrowed from later windows.
 
 local function read(text)
   if not text then
@@ -20,8 +20,8 @@ local function charge(used, cost, action)
   return used + cost
 end
 
--- limit, length, phase (-1: the first hit opens a window), whether refusals count, cost, wait, what
--- may be spent for it to pass (-1: it never can)
+-- numbers: limit, length, phase (-1: the first hit opens a window), whether refusals count, cost,
+-- wait, what may be spent for the check to pass (-1: it never can)
 algorithms.f = function(text, now, numbers, action)
   local limit, length, phase, counts, cost, wait, most = unpack_doubles('<ddddddd', numbers)
   counts = counts == 1
@@ -29,7 +29,7 @@ algorithms.f = function(text, now, numbers, action)
   if ends > MAX or used > MAX then
     return BEYOND
   end
-  -- Windows that have ended have paid off what they could.
+  -- Moves to the current window. Windows that have ended pay off what was borrowed from them.
   local function rolled()
     if now < ends and used > 0 then
       return
@@ -47,7 +47,7 @@ algorithms.f = function(text, now, numbers, action)
       ends = ends - (now - phase) % length
     end
   end
-  -- The end of the window in which what is spent is paid off down to `allowance`.
+  -- Returns the end of the window in which what is spent is paid off down to `allowance`.
   local function paid_off(allowance)
     local owed = used - allowance
     if owed <= 0 then
@@ -73,8 +73,8 @@ algorithms.f = function(text, now, numbers, action)
   return PASSES, state, full - now
 end
 
--- calendar: limit, from when to when its period lasts, whether refusals count, cost, wait, what may be
--- spent for it to pass (-1: it never can)
+-- numbers of a calendar window: limit, start and end of the period, whether refusals count, cost,
+-- wait, what may be spent for the check to pass (-1: it never can)
 algorithms.c = function(text, now, numbers, action)
   local limit, from, to, counts, cost, wait, most = unpack_doubles('<ddddddd', numbers)
   counts = counts == 1
@@ -96,7 +96,7 @@ algorithms.c = function(text, now, numbers, action)
   local state = used > 0 and write(ends, used)
   if used > limit then
     if action ~= 'T' or wait > 0 then
-      -- Only who knows the calendar can tell when that is paid off.
+      -- Only the caller, which has the calendar, knows when that is paid off.
       if not counts then
         return BEYOND
       end

@@ -1,8 +1,8 @@
 -- Mirrors meter.rs: token bucket, leaky bucket, GCRA. The state is the theoretical arrival time:
 -- whole microseconds, and parts of the next one, of which there are `scale`.
 
--- One double, or two if there are parts: reading and writing digits would cost more than deciding. What
--- is longer is beyond what Lua can count.
+-- Reads one double, or two if there are parts: reading and writing digits would cost more than the
+-- decision. A longer text holds numbers that Lua cannot represent.
 local function read(state)
   if not state then
     return 0, 0
@@ -21,7 +21,7 @@ local function write(us, part)
   return pack_doubles('<dd', us, part)
 end
 
--- Spends (or gives back) the time `t` takes, everything due by `since` having come back.
+-- Spends (or refunds) the time `t`, after everything due by `since` has refilled.
 local function charge(us, part, since, t_us, t_part, scale, action)
   if us < since then
     us, part = since, 0
@@ -43,12 +43,12 @@ local function charge(us, part, since, t_us, t_part, scale, action)
   return us, part
 end
 
--- Whether the arrival time is no later than that.
+-- Returns whether the arrival time is at most the bound.
 local function judge(us, part, bound_us, bound_part)
   return us < bound_us or (us == bound_us and part <= bound_part)
 end
 
--- plain: scale, time of the cost, depth and what may be waited together
+-- numbers of a plain meter: scale, time of the cost, sum of depth and maximum wait
 algorithms.m = function(text, now, numbers, action)
   local scale, t_us, t_part, bound_us, bound_part = unpack_doubles('<ddddd', numbers)
   local us, part = read(text)
@@ -65,12 +65,13 @@ algorithms.m = function(text, now, numbers, action)
   return PASSES, write(us, part), us - now + (part > 0 and 1 or 0)
 end
 
--- with options: scale, time of the cost, depth, wait, interval and its offset (0: none), what a new
--- key owes, how far ahead is not held back (-1: none), whether one pays later
+-- numbers of a meter with options: scale, time of the cost, depth, wait, interval and its offset
+-- (0: none), what a new key owes, how far ahead requests are not delayed (-1: none), whether the
+-- cost is paid later
 algorithms.M = function(text, now, numbers, action)
   local scale, t_us, t_part, depth_us, depth_part, wait, interval, offset, owed_us, owed_part,
     smooth_us, smooth_part, later = unpack_doubles('<ddddddddddddd', numbers)
-  -- The last moment by `moment` at which tokens came back.
+  -- Returns the last time up to `moment` at which tokens were refilled.
   local function refilled_at(moment)
     if interval == 0 then
       return moment
@@ -83,7 +84,7 @@ algorithms.M = function(text, now, numbers, action)
   if us > MAX then
     return BEYOND
   end
-  -- A key that starts with less than all begins now, whether it gets anything or not.
+  -- A key that does not start full begins now, whether the check passes or not.
   local begun
   if judge(us, part, since, 0) then
     us, part = since + owed_us, owed_part

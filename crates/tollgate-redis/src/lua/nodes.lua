@@ -1,10 +1,10 @@
--- Who shares the counters: names of nodes with when each was last heard of; and when one of them last
--- gave something back, which others must know who refuse what they think is exhausted.
+-- The nodes that share the counters, with the time of their last heartbeat; and the time at which
+-- one of them last gave units back, so that the others drop their cached refusals.
 
 local SILENT, GAVE = 5000000, 'gave back'
 
--- args: the node's name, whether it is `here` or `gone`, and whether it gave something back (1) since
--- it last said. The answer: how many nodes there are, and when something was given back, if lately.
+-- args: the name of the node, `here` or `gone`, and whether it gave units back (1) since its last
+-- heartbeat. Returns the number of nodes, and when units were given back (0: not recently).
 local function nodes(keys, args)
   local time = redis.call('TIME')
   local now = time[1] * 1000000 + time[2]

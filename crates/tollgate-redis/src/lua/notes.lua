@@ -1,9 +1,9 @@
--- Texts that all nodes can read, each until a moment.
+-- Texts that all nodes share, each with an expiry time.
 
 local MOST = 10000
 
--- args: `keep`, until when in microseconds, and a text; `drop` and texts; or `all`. The answer to `all`:
--- every text that is kept, each followed by until when.
+-- args: `keep`, an expiry time in microseconds, and a text; `drop` and texts; or `all`. Returns for
+-- `all` every text, each followed by its expiry time.
 local function notes(keys, args)
   local time = redis.call('TIME')
   local now = time[1] * 1000000 + time[2]

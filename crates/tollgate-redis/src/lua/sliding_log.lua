@@ -1,6 +1,6 @@
--- Mirrors sliding_log.rs, and sliding_slots.rs, which is a log whose moments are rounded down. The
--- state is the sum of all costs (24 digits), then an entry for each moment, the newest last: 20 digits
--- of time and 20 of cost. Entries are cut off at either end and never all read.
+-- Mirrors sliding_log.rs, and sliding_slots.rs, which is a log with rounded times. The state is the
+-- sum of all costs (24 digits), then an entry for each time, the newest last: 20 digits of time and
+-- 20 of cost. Entries are removed at either end, and never all read.
 
 local HEADER, ENTRY = 24, 40
 
@@ -8,8 +8,8 @@ local function entry(text, from)
   return tonumber(string.sub(text, from + 1, from + 20)), tonumber(string.sub(text, from + 21, from + 40))
 end
 
--- limit, window, gap, slot, whether refusals count, cost, wait, what may be spent for it to pass (-1:
--- it never can)
+-- numbers: limit, window, gap, slot, whether refusals count, cost, wait, what may be spent for the
+-- check to pass (-1: it never can)
 algorithms.l = function(text, now, numbers, action)
   local limit, window, gap, slot, counts, cost, patience, most = unpack_doubles('<dddddddd', numbers)
   counts = counts == 1
@@ -18,7 +18,7 @@ algorithms.l = function(text, now, numbers, action)
   if total > MAX or total + cost > MAX then
     return BEYOND
   end
-  -- What the last entry says, apart from the text: it is what changes.
+  -- The newest entry is apart from the text, because it is the one that changes.
   local newest_at, newest_cost
   local function pop()
     newest_at, newest_cost = nil, nil
@@ -50,8 +50,8 @@ algorithms.l = function(text, now, numbers, action)
       oldest_at, oldest_cost = oldest()
     end
   end
-  -- How long until `cost` more fits.
-  local function room_in()
+  -- Returns the time until `cost` more fits.
+  local function fits_in()
     local excess, wait, from = total + cost - most, 0, first
     while excess > 0 and from < last do
       local oldest_at, oldest_cost = entry(text, from)
@@ -63,11 +63,11 @@ algorithms.l = function(text, now, numbers, action)
     return wait
   end
   local function passes_in()
-    local room = room_in()
-    if newest_at and cost > 0 and gap > 0 and newest_at + gap - now > room then
+    local fits = fits_in()
+    if newest_at and cost > 0 and gap > 0 and newest_at + gap - now > fits then
       return newest_at + gap - now
     end
-    return room
+    return fits
   end
   local function record(moment)
     if cost == 0 then
@@ -79,13 +79,13 @@ algorithms.l = function(text, now, numbers, action)
       newest_cost = newest_cost + cost
     else
       if newest_at then
-        -- The former newest goes back into the text, with whatever was dropped before it gone.
+        -- The previous newest entry goes back to the end of the text.
         added = string.format('%020d%020d', newest_at, newest_cost)
         moment = moment > newest_at and moment or newest_at
       end
       newest_at, newest_cost = moment, cost
     end
-    -- Whoever asks has to wait for a later entry than the oldest anyway, once the others are enough.
+    -- Once the later entries exceed the limit alone, the oldest one decides nothing and is dropped.
     while true do
       local oldest_cost
       if first < last then
@@ -130,8 +130,8 @@ algorithms.l = function(text, now, numbers, action)
     if not newest_at then
       return false, 0
     end
-    local kept = first < last and string.sub(text, first + 1, last) or ''
-    return string.format('%024d', total) .. kept .. added
+    local middle = first < last and string.sub(text, first + 1, last) or ''
+    return string.format('%024d', total) .. middle .. added
       .. string.format('%020d%020d', newest_at, newest_cost), newest_at + window - now
   end
   forget()

@@ -1,5 +1,5 @@
--- Mirrors sliding_window.rs. The state is the start of the current window, the count of the one
--- before it, and its own.
+-- Mirrors sliding_window.rs. The state is the start of the current window, the count of the
+-- previous window, and the count of the current one.
 
 local function read(text)
   if not text then
@@ -34,13 +34,14 @@ local function charge(previous, current, cost, action)
   return previous > older and previous - older or 0, 0
 end
 
--- Whether no more than that is spent once `now` has come.
+-- Returns whether at most `most` is spent at `now`.
 local function judge(start, previous, current, length, now, most)
   start, previous, current = rolled(start, previous, current, length, now)
   return estimate(start, previous, current, length, now) <= most
 end
 
--- length, whether refusals count, cost, wait, what may be spent for it to pass (-1: it never can)
+-- numbers: length, whether refusals count, cost, wait, what may be spent for the check to pass (-1:
+-- it never can)
 algorithms.w = function(text, now, numbers, action)
   local length, counts, cost, wait, most = unpack_doubles('<ddddd', numbers)
   counts = counts == 1

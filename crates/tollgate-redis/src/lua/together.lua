@@ -1,10 +1,10 @@
--- Mirrors together.rs: all checks of a request, or none.
+-- Mirrors the memory store: decides all checks of a request, or none.
 --
--- The counters of one key are the fields of one hash, so that any number of limits on it is read and
--- written at once. Its field `e` says until when, in microseconds, Redis keeps it.
+-- The counters of one key are the fields of one hash, so that any number of limits on it is read
+-- and written at once. Its field `e` is the time, in microseconds, at which Redis lets it expire.
 
--- The time, whether the caller no longer waits, and how many milliseconds more a hash is to be kept:
--- tests bring a time of their own, which may stand still while the server's goes on.
+-- Returns the time, whether the deadline has passed, and by how many milliseconds to delay expiry:
+-- the time that tests send may stand still while that of the server goes on.
 local function clock(args)
   unpack_doubles, pack_doubles = struct.unpack, struct.pack
   local now, deadline = unpack_doubles('<dd', args[1])
@@ -16,8 +16,8 @@ local function clock(args)
   return now, deadline > 0 and now > deadline, 0
 end
 
--- What becomes of a hash: names and states in turn, for how long the longest of them matters, and what
--- is forgotten. `had` says whether there was a state.
+-- Adds a state to the changes of a hash: names and states in turn, the longest time for which they
+-- matter, and the fields to delete. `had` says whether there was a state.
 local function note(page, name, state, matters, had)
   if state and matters > 0 then
     local size = #page
@@ -31,8 +31,8 @@ local function note(page, name, state, matters, had)
   end
 end
 
--- Writes it down. The end of the hash is put off by more than needed, so that it need not be at every
--- request.
+-- Writes the changes of a hash. Its expiry is delayed by more than needed, so that it need not be
+-- at every request.
 local function put(key, page, ends, now, slack)
   local size = #page
   if size > 0 then
@@ -54,7 +54,7 @@ local function put(key, page, ends, now, slack)
   end
 end
 
--- kinds that need no algorithm: looked at, refused whatever its state, forgotten
+-- Kinds without an algorithm: read only, always refused, deleted.
 algorithms.n = function()
   return PASSES
 end
@@ -65,7 +65,7 @@ algorithms.d = function()
   return PASSES, false
 end
 
--- The fields named at every `step`th argument, with how long the hash is kept in front.
+-- Reads the fields named at every `step`th argument, preceded by the expiry of the hash.
 local function look(key, args, at, count, step)
   if count == 1 then
     return redis.call('HMGET', key, 'e', args[at])
@@ -77,9 +77,10 @@ local function look(key, args, at, count, step)
   return redis.call('HMGET', key, unpack(names))
 end
 
--- args: time and deadline (0: none), action (T take, S spend, R refund, X release, K renew), then for each key how
--- many checks are about it, and for each of those its field, its kind (and F if it may be elsewhere)
--- and its numbers. The answer: the time, a code, and the states as they were.
+-- args: time and deadline (0: none), action (T take, S spend, R refund, X release, K renew), then
+-- for each key the number of its checks, and for each check its field, its kind (and F if its state
+-- may be in the counter of a previous limit) and its numbers. Returns the time, a code, and the
+-- states as they were.
 local function run(keys, args)
   local now, late, slack = clock(args)
   if late then
@@ -113,7 +114,7 @@ local function run(keys, args)
       else
         return { now, code }
       end
-      -- What is kept of a refused request: refusals where they count, and keys that begin.
+      -- A refused request writes refusals where they count, and keys that begin.
       if after ~= nil then
         refused[k] = refused[k] or { matters = 0 }
         note(refused[k], name, after, matters, state)
@@ -131,8 +132,8 @@ local function run(keys, args)
   return answer
 end
 
--- args: time and deadline (0: none), then for each key how many fields of it are asked for, and their
--- names. The answer: the time, a code, the states.
+-- args: time and deadline (0: none), then for each key the number of its fields, and their names.
+-- Returns the time, a code, and the states.
 local function read(keys, args)
   local answer, at = { clock(args), PASSES }, 2
   for k = 1, #keys do
@@ -146,20 +147,20 @@ local function read(keys, args)
   return answer
 end
 
--- args: time and deadline (0: none), then for each key how many fields of it there are, and for each its
--- name, what its state was (-: none), what it shall be (-: none) and for how many microseconds that
--- matters. Writes all if nothing has changed.
+-- args: time and deadline (0: none), then for each key the number of its fields, and for each field
+-- its name, its old state (-: none), its new state (-: none) and for how many microseconds that
+-- matters. Writes all new states if no old state has changed.
 local function swap(keys, args)
   local now, late, slack = clock(args)
   if late then
     return { now, LATE }
   end
-  local answer, at, held = { now, PASSES }, 2, {}
+  local answer, at, fields = { now, PASSES }, 2, {}
   for k = 1, #keys do
     local count = tonumber(args[at])
-    held[k] = look(keys[k], args, at + 1, count, 4)
+    fields[k] = look(keys[k], args, at + 1, count, 4)
     for i = 1, count do
-      local state = held[k][i + 1]
+      local state = fields[k][i + 1]
       answer[#answer + 1] = state
       if (state or '-') ~= args[at + 4 * i - 2] then
         answer[2] = REFUSED
@@ -173,14 +174,14 @@ local function swap(keys, args)
   at = 2
   for k = 1, #keys do
     local page = { matters = 0 }
-    for i = 1, #held[k] - 1 do
+    for i = 1, #fields[k] - 1 do
       local name, was, shall_be, matters = unpack(args, at + 4 * i - 3, at + 4 * i)
       if shall_be ~= was then
         note(page, name, shall_be ~= '-' and shall_be, tonumber(matters), was ~= '-')
       end
     end
-    put(keys[k], page, held[k][1], now, slack)
-    at = at + 1 + 4 * (#held[k] - 1)
+    put(keys[k], page, fields[k][1], now, slack)
+    at = at + 1 + 4 * (#fields[k] - 1)
   end
   return answer
 end

@@ -1,7 +1,7 @@
--- Mirrors warm_up.rs. The state is how much idle time is saved up, and when the next request is due:
--- two pairs of whole microseconds and parts of the next one, of which there are `scale`.
+-- Mirrors warm_up.rs. The state is the idle time saved up, and the time of the next request: two
+-- pairs of whole microseconds and parts of the next one, of which there are `scale`.
 
--- Numbers of more than 53 bits: lists of 24 bits each, the lowest first.
+-- Numbers of more than 53 bits are lists of 24-bit limbs, the lowest first.
 local LIMB = 16777216
 
 local function wide(number)
@@ -21,7 +21,7 @@ local function narrow(limbs)
   return number
 end
 
--- x * y + z
+-- Returns x * y + z.
 local function multiply(x, y, z)
   local product = {}
   for i = 1, #x + #y + 1 do
@@ -45,7 +45,7 @@ local function multiply(x, y, z)
   return product
 end
 
--- x - y; none if y is the larger.
+-- Returns x - y; nil if y is the larger.
 local function subtract(x, y)
   local difference, borrow = {}, 0
   for i = 1, math.max(#x, #y) do
@@ -56,7 +56,7 @@ local function subtract(x, y)
   return borrow == 0 and difference or nil
 end
 
--- x / 2^62, which is two limbs and 14 bits.
+-- Returns x / 2^62, which is two limbs and 14 bits.
 local function shift_62(x)
   local shifted = {}
   for i = 3, #x do
@@ -65,12 +65,12 @@ local function shift_62(x)
   return shifted
 end
 
--- x * 2^62 / y for x below y: 14 bits, then twice 24.
+-- Returns x * 2^62 / y for x below y: 14 bits, then twice 24.
 local function share_of(x, y)
   local share = {}
   for place = 3, 1, -1 do
     x = multiply(x, { place == 3 and 16384 or 0, place == 3 and 0 or 1 })
-    -- Off by one at most.
+    -- The digit is off by one at most.
     local digit = math.floor(narrow(x) / narrow(y))
     local rest = subtract(x, multiply(y, { digit % LIMB, math.floor(digit / LIMB) }))
     if not rest then
@@ -109,8 +109,9 @@ local function is_later(us, part, than_us, than_part)
   return us > than_us or (us == than_us and part > than_part)
 end
 
--- parts of a microsecond and of a nanosecond, time of the cost, idle time it saves, warm-up, how much
--- saved time is as good as warm, how much more is cold, what the coldest costs in nanoseconds, wait
+-- numbers: parts of a microsecond and of a nanosecond, time of the cost, idle time it uses, warm-up
+-- time, the saved time at which the limit is warm, the range from warm to cold, the cost of the
+-- coldest request in nanoseconds, wait
 algorithms.u = function(text, now, numbers, action)
   local scale, per_nano, t_us, t_part, idle_us, idle_part, warm_up, warm_us, warm_part, cold_us,
     cold_part, coldest, wait = unpack_doubles('<ddddddddddddd', numbers)
@@ -130,7 +131,7 @@ algorithms.u = function(text, now, numbers, action)
       stored_us, stored_part = warm_up, 0
     end
   end
-  -- What going from what is stored to warm costs on top of the stable intervals, in nanoseconds.
+  -- Returns the extra cost of all saved time above warm, in nanoseconds.
   local function chill()
     if not is_later(stored_us, stored_part, warm_us, warm_part) then
       return 0
@@ -143,7 +144,7 @@ algorithms.u = function(text, now, numbers, action)
     local share = share_of(above, multiply(wide(cold_us), wide(scale), wide(cold_part)))
     return narrow(shift_62(multiply(shift_62(multiply(share, share)), wide(coldest))))
   end
-  -- Time that went by unused is saved up.
+  -- Saves up time that went by unused.
   local function resync()
     if is_later(now, 0, free_us, free_part) then
       local unused_us, unused_part = minus(now, 0, free_us, free_part, scale)

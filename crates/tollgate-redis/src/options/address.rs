@@ -1,9 +1,9 @@
-//! Where a server listens.
+//! The address of a server.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// Where a server listens.
+/// The address of a server.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) enum Address {
     Tcp { host: String, port: u16 },
@@ -15,9 +15,9 @@ impl Address {
         Address::Tcp { host: host.into(), port }
     }
 
-    /// Reads `host:port`, as a server of a cluster writes it when it sends one elsewhere: the host
-    /// is empty when it is that of the server that says so, and an IPv6 address has no brackets.
-    pub(crate) fn of_redirect(text: &str, from: &Address) -> Option<Address> {
+    /// Reads the `host:port` of a cluster redirect. An empty host is that of the sender, and an
+    /// IPv6 address has no brackets.
+    pub(crate) fn from_redirect(text: &str, from: &Address) -> Option<Address> {
         let (host, port) = text.rsplit_once(':')?;
         let port = port.parse().ok()?;
         let host = match (host.trim_matches(['[', ']']), from) {
@@ -46,12 +46,12 @@ mod tests {
     #[test]
     fn redirects_name_a_server_by_host_and_port_or_by_port_alone() {
         let from = Address::tcp("10.0.0.1", 7001);
-        let read = |text| Address::of_redirect(text, &from).map(|address| address.to_string());
+        let read = |text| Address::from_redirect(text, &from).map(|address| address.to_string());
         assert_eq!(read("10.0.0.2:7002").unwrap(), "10.0.0.2:7002");
         assert_eq!(read(":7002").unwrap(), "10.0.0.1:7002");
         assert_eq!(read("fe80::1:7002").unwrap(), "[fe80::1]:7002");
         assert_eq!(read("10.0.0.2"), None);
         assert_eq!(read("10.0.0.2:"), None);
-        assert_eq!(Address::of_redirect(":1", &Address::Unix("/run/r".into())), None);
+        assert_eq!(Address::from_redirect(":1", &Address::Unix("/run/r".into())), None);
     }
 }

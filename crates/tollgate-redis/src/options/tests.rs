@@ -1,4 +1,4 @@
-//! Addresses as people write them, and what they are told when they are wrong.
+//! Addresses as users write them, and the messages for wrong ones.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ fn read(text: &str) -> Options {
     text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-fn mistake(text: &str) -> String {
+fn parse_error(text: &str) -> String {
     let checked = text.parse::<Options>().and_then(|options| options.check());
     checked.expect_err(text).to_string()
 }
@@ -40,14 +40,14 @@ fn every_kind_of_address_is_read_and_written_in_full() {
 fn names_and_passwords_are_decoded() {
     let options = read("redis+sentinel://u%3A:p%40ss@a/my%2Fmain?sentinel_password=s%26p");
     let group = &options.groups[0];
-    assert_eq!(group.login.user.as_deref(), Some("u:"));
-    assert_eq!(group.login.password.as_deref(), Some("p@ss"));
-    let Kind::Sentinel { master, login, .. } = &group.kind else { panic!("{group}") };
-    assert_eq!((master.as_str(), login.password.as_deref()), ("my/main", Some("s&p")));
+    assert_eq!(group.credentials.user.as_deref(), Some("u:"));
+    assert_eq!(group.credentials.password.as_deref(), Some("p@ss"));
+    let Topology::Sentinel { master, credentials, .. } = &group.topology else { panic!("{group}") };
+    assert_eq!((master.as_str(), credentials.password.as_deref()), ("my/main", Some("s&p")));
 }
 
 #[test]
-fn mistakes_say_what_to_write() {
+fn error_messages_say_what_to_write() {
     for (text, hint) in [
         ("", "write redis://host:6379"),
         ("cache:6379", "write redis://cache:6379"),
@@ -74,7 +74,7 @@ fn mistakes_say_what_to_write() {
         ("redis://a redis://A:6379", "two groups are called \"a:6379\""),
         ("redis://a?name=x redis://b?name=x", "two groups are called \"x\""),
     ] {
-        assert!(mistake(text).contains(hint), "{text:?}: {}", mistake(text));
+        assert!(parse_error(text).contains(hint), "{text:?}: {}", parse_error(text));
     }
 }
 
@@ -87,12 +87,12 @@ fn no_message_shows_a_password() {
         "redis+sentinel://a?sentinel_password=s3cret",
         "redis://:s3cret@a redis://:s3cret@a",
     ] {
-        assert!(!mistake(text).contains("s3cret"), "{}", mistake(text));
+        assert!(!parse_error(text).contains("s3cret"), "{}", parse_error(text));
     }
 }
 
 #[test]
-fn a_group_is_called_by_where_it_is_and_not_by_how_one_speaks_to_it() {
+fn a_group_is_named_by_its_address_alone() {
     let name = |text| read(text).groups[0].name.clone();
     assert_eq!(name("redis://a"), name("rediss://u:p@A:6379/0"));
     assert_ne!(name("redis://a"), name("redis://a/1"));

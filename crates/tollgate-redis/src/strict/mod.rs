@@ -1,115 +1,111 @@
-//! Decisions at the store: one round trip for all checks that share a place.
+//! Strict decisions: one round trip for all checks that share a route.
 //!
-//! The Lua charges and judges, and answers with the states as they were; the verdicts are worded
-//! here, by the code the memory store runs. What Lua has no numbers for takes the longer road of
-//! `swap.rs`. Limits that adapt, and those that limit nothing, are kept in this process: a node
-//! learns from what it sends itself.
+//! The Lua charges and judges, and returns the states as they were. The verdicts are computed here,
+//! by the code that the memory store runs. Where Lua cannot represent the numbers,
+//! `compare_and_swap.rs` decides. Adaptive and unlimited limits stay in this process, since a node
+//! learns from its own requests.
 
+mod check_encoder;
+mod compare_and_swap;
 #[cfg(test)]
 mod differential;
-mod key;
-mod layout;
-mod part;
-mod reply;
-mod swap;
-mod text;
-mod told;
-mod units;
+mod hash_layout;
+mod lua_reply;
+mod meter_units;
+mod redis_key;
+mod routed_call;
+mod state_text;
 
 use futures_util::future::join_all;
 use smallvec::SmallVec;
 use tollgate::state::State;
 use tollgate::{
-    Action, Call, Check, Clock, Engine, MemoryStore, Retry, Store, StoreError, Time, Verdict,
-    Verdicts,
+    Action, Check, Clock, LimitAlgorithm, MemoryStore, Retry, Store, StoreCall, StoreError, Time,
+    Verdict, Verdicts,
 };
 
-use crate::fleet::{Fleet, Place};
-use part::Part;
-pub(crate) use reply::in_micros;
+use crate::client::{RedisClient, Route};
+pub(crate) use lua_reply::in_micros;
+use routed_call::RoutedCall;
 
-/// The states of some checks; none where nothing is remembered.
+/// The states of some checks; `None` where nothing is stored.
 pub(crate) type States = SmallVec<[Option<State>; 4]>;
 
-/// What became of a call.
+/// The outcome of a call.
 #[derive(Debug)]
 pub(crate) struct Outcome {
-    /// One for each check.
+    /// One verdict for each check.
     pub(crate) verdicts: Verdicts,
-    /// What is remembered afterwards. Also none for what this process keeps.
+    /// The states after the call; `None` for counters in this process.
     pub(crate) states: States,
-    /// When that was, at the store.
+    /// The time of the decision, by the store's clock.
     pub(crate) now: Time,
 }
 
-/// Runs calls at the store.
+/// Decides calls at the servers.
 #[derive(Debug)]
-pub(crate) struct Strict {
-    fleet: Fleet,
+pub(crate) struct StrictStore {
+    client: RedisClient,
     prefix: Box<str>,
-    /// Ours, to tell how long an answer took.
+    /// The clock of this process, to measure how long a reply took.
     clock: Clock,
-    /// The store's time is ours: for tests.
+    /// Whether the clock of this process also replaces the store's, for tests.
     manual: bool,
-    here: MemoryStore,
+    local: MemoryStore,
 }
 
-/// Where a check is decided.
+/// The location of a counter: this process, or a route.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Where {
-    Here,
-    At(Place),
+enum CounterLocation {
+    Local,
+    Remote(Route),
 }
 
-/// A part of a call: whose checks they are, and what became of them.
-struct Decided {
+/// The outcome of the checks that share a location.
+struct PartialOutcome {
     of: SmallVec<[usize; 4]>,
-    at: Where,
+    at: CounterLocation,
     outcome: Result<Outcome, StoreError>,
 }
 
-impl Strict {
-    pub(crate) fn new(fleet: Fleet, prefix: &str, manual: Option<Clock>) -> Strict {
-        let clock = manual.clone().unwrap_or_else(|| fleet.clock_here().clone());
-        let here = MemoryStore::new().clock(clock.clone());
-        Strict { fleet, prefix: prefix.into(), clock, manual: manual.is_some(), here }
+impl StrictStore {
+    pub(crate) fn new(client: RedisClient, prefix: &str, manual: Option<Clock>) -> StrictStore {
+        let clock = manual.clone().unwrap_or_else(|| client.local_clock().clone());
+        let local = MemoryStore::new().clock(clock.clone());
+        StrictStore { client, prefix: prefix.into(), clock, manual: manual.is_some(), local }
     }
 
-    /// What the names of all keys start with.
-    pub(crate) fn prefix(&self) -> &str {
-        &self.prefix
+    pub(crate) fn client(&self) -> &RedisClient {
+        &self.client
     }
 
-    pub(crate) fn fleet(&self) -> &Fleet {
-        &self.fleet
-    }
-
-    /// Ours, not the store's.
+    /// Returns the clock of this process.
     pub(crate) fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// The latest it can be at the store of that key; none if nothing is known of its clock.
+    /// Returns the latest possible time at the store of this key; `None` if its clock is unknown.
     pub(crate) fn latest(&self, check: &Check<'_>) -> Option<Time> {
-        self.latest_at(self.place_of(check), self.clock.now())
+        self.latest_at(self.route_of(check), self.clock.now())
     }
 
-    /// The same for a place, when it is `now` here.
-    fn latest_at(&self, place: Place, now: Time) -> Option<Time> {
+    /// Returns the latest possible time on a route, when the local clock shows `now`.
+    fn latest_at(&self, route: Route, now: Time) -> Option<Time> {
         match self.manual {
             true => Some(now),
-            false => self.fleet.clock(place).latest(now),
+            false => self.client.clock(route).latest(now),
         }
     }
 
-    /// Runs a call: all or none.
-    pub(crate) async fn run(&self, call: Call<'_>) -> Result<Outcome, StoreError> {
-        let places: SmallVec<[Where; 4]> = call.checks.iter().map(|c| self.place(c)).collect();
-        let Some(first) = places.first() else { return Ok(self.nothing()) };
-        if places.iter().all(|place| place == first) {
+    /// Runs a call, all or none.
+    pub(crate) async fn run(&self, call: StoreCall<'_>) -> Result<Outcome, StoreError> {
+        let locations: SmallVec<[CounterLocation; 4]> =
+            call.checks.iter().map(|c| self.location(c)).collect();
+        let Some(first) = locations.first() else { return Ok(self.empty_outcome()) };
+        if locations.iter().all(|route| route == first) {
             return self.run_at(*first, call).await;
         }
-        let parts = self.split(&places, call).await;
+        let parts = self.split(&locations, call).await;
         let one_denied = |outcome: &Outcome| outcome.verdicts.iter().any(|v| !v.allowed);
         let undone = matches!(call.action, Action::Take { .. })
             && parts.iter().any(|part| part.outcome.as_ref().map_or(true, one_denied));
@@ -117,63 +113,71 @@ impl Strict {
         self.join(parts)
     }
 
-    fn place(&self, check: &Check<'_>) -> Where {
-        match check.limit.engine() {
-            Engine::Adaptive(_) | Engine::Unlimited => Where::Here,
-            _ => Where::At(self.place_of(check)),
+    fn location(&self, check: &Check<'_>) -> CounterLocation {
+        match check.limit.algorithm() {
+            LimitAlgorithm::Adaptive(_) | LimitAlgorithm::Unlimited => CounterLocation::Local,
+            _ => CounterLocation::Remote(self.route_of(check)),
         }
     }
 
-    /// Where the counter of a check is, unless this process keeps it.
-    pub(crate) fn place_of(&self, check: &Check<'_>) -> Place {
-        self.fleet.place(&key::tag(check.key))
+    /// Returns the route of a check's counter.
+    pub(crate) fn route_of(&self, check: &Check<'_>) -> Route {
+        self.client.route(&redis_key::tag(check.key))
     }
 
-    fn nothing(&self) -> Outcome {
+    fn empty_outcome(&self) -> Outcome {
         Outcome { verdicts: Verdicts::new(), states: States::new(), now: self.clock.now() }
     }
 
-    async fn run_at(&self, place: Where, call: Call<'_>) -> Result<Outcome, StoreError> {
-        match place {
-            Where::At(place) => Part { strict: self, place, call }.run().await,
-            Where::Here => {
-                let verdicts = self.here.run(call).await?;
+    async fn run_at(
+        &self,
+        route: CounterLocation,
+        call: StoreCall<'_>,
+    ) -> Result<Outcome, StoreError> {
+        match route {
+            CounterLocation::Remote(route) => RoutedCall { strict: self, route, call }.run().await,
+            CounterLocation::Local => {
+                let verdicts = self.local.run(call).await?;
                 let states = call.checks.iter().map(|_| None).collect();
                 Ok(Outcome { verdicts, states, now: self.clock.now() })
             }
         }
     }
 
-    /// Every place decides on its own, all at once.
-    async fn split(&self, places: &[Where], call: Call<'_>) -> Vec<Decided> {
-        let mut parts: Vec<(Where, SmallVec<[usize; 4]>)> = Vec::new();
-        for (i, place) in places.iter().enumerate() {
-            match parts.iter_mut().find(|(at, _)| at == place) {
+    /// Runs the checks of each location, all locations at the same time.
+    async fn split(
+        &self,
+        locations: &[CounterLocation],
+        call: StoreCall<'_>,
+    ) -> Vec<PartialOutcome> {
+        let mut parts: Vec<(CounterLocation, SmallVec<[usize; 4]>)> = Vec::new();
+        for (i, route) in locations.iter().enumerate() {
+            match parts.iter_mut().find(|(at, _)| at == route) {
                 Some((_, of)) => of.push(i),
-                None => parts.push((*place, SmallVec::from_slice(&[i]))),
+                None => parts.push((*route, SmallVec::from_slice(&[i]))),
             }
         }
-        let decide = |(at, of): (Where, SmallVec<[usize; 4]>)| async move {
+        let decide = |(at, of): (CounterLocation, SmallVec<[usize; 4]>)| async move {
             let outcome = self.run_some(at, call.action, call.checks, &of).await;
-            Decided { of, at, outcome }
+            PartialOutcome { of, at, outcome }
         };
         join_all(parts.into_iter().map(decide)).await
     }
 
     async fn run_some(
         &self,
-        at: Where,
+        at: CounterLocation,
         action: Action,
         checks: &[Check<'_>],
         of: &[usize],
     ) -> Result<Outcome, StoreError> {
         let checks: SmallVec<[Check<'_>; 4]> = of.iter().map(|i| checks[*i]).collect();
-        self.run_at(at, Call { action, checks: &checks }).await
+        self.run_at(at, StoreCall { action, checks: &checks }).await
     }
 
-    /// One part said no, or nothing: those that said yes get back what they were charged.
-    async fn undo(&self, parts: Vec<Decided>, call: Call<'_>) -> Vec<Decided> {
-        let undo = |mut part: Decided| async move {
+    /// Refunds the parts that passed, after another part was refused or failed.
+    async fn undo(&self, parts: Vec<PartialOutcome>, call: StoreCall<'_>) -> Vec<PartialOutcome> {
+        let undo = |mut part: PartialOutcome| async move {
             let allowed = |outcome: &Outcome| outcome.verdicts.iter().all(|v| v.allowed);
             if !part.outcome.as_ref().is_ok_and(allowed) {
                 return part;
@@ -181,22 +185,22 @@ impl Strict {
             let refund = async {
                 let refunded =
                     self.run_some(part.at, Action::Refund, call.checks, &part.of).await?;
-                match names_one_twice(call.checks) {
-                    // The first of the two does not know of the second.
+                match names_a_counter_twice(call.checks) {
+                    // The refund of the first check does not include the second.
                     true => self.run_some(part.at, Action::Peek, call.checks, &part.of).await,
                     false => Ok(refunded),
                 }
             };
             match refund.await {
                 Ok(mut refunded) => {
-                    // Nobody is refused here: this is how they stand.
+                    // These checks did not refuse the request, so they report their state only.
                     for verdict in &mut refunded.verdicts {
                         (verdict.allowed, verdict.retry) = (true, Retry::Now);
                     }
                     part.outcome = Ok(refunded);
                 }
                 Err(error) => tracing::warn!(
-                    %error, "a refused request stays charged at a part of the store"
+                    %error, "cannot refund a refused request; it stays charged in part"
                 ),
             }
             part
@@ -204,9 +208,9 @@ impl Strict {
         join_all(parts.into_iter().map(undo)).await
     }
 
-    /// The outcomes of all parts, in the order of the checks.
-    fn join(&self, parts: Vec<Decided>) -> Result<Outcome, StoreError> {
-        let mut joined = self.nothing();
+    /// Merges the outcomes of all parts in the order of the checks.
+    fn join(&self, parts: Vec<PartialOutcome>) -> Result<Outcome, StoreError> {
+        let mut joined = self.empty_outcome();
         let mut answers: SmallVec<[(usize, Verdict, Option<State>); 4]> = SmallVec::new();
         for part in parts {
             let Outcome { verdicts, states, now } = part.outcome?;
@@ -223,9 +227,9 @@ impl Strict {
     }
 }
 
-/// Whether two checks are about the same counter.
-pub(crate) fn names_one_twice(checks: &[Check<'_>]) -> bool {
+/// Returns whether two checks name the same counter.
+pub(crate) fn names_a_counter_twice(checks: &[Check<'_>]) -> bool {
     let named_before =
-        |i: usize| checks[..i].iter().any(|earlier| earlier.is_about_the_same_as(&checks[i]));
+        |i: usize| checks[..i].iter().any(|earlier| earlier.is_same_counter(&checks[i]));
     (1..checks.len()).any(named_before)
 }

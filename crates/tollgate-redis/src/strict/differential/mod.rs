@@ -1,5 +1,7 @@
-//! The Lua against the Rust: the same random requests on a real server and on the engine, compared
-//! state by state, for every algorithm; and the proof that it bites, with mutants of the Lua.
+//! Compares the Lua with the Rust, for every algorithm. The same random requests run on a real
+//! server and in this process, and their states must be equal. Mutants of the Lua prove that the
+//! comparison finds
+//! mistakes.
 
 mod mutants;
 mod sequence;
@@ -7,12 +9,12 @@ mod sequence;
 use tollgate_rig::{Client, Redis, Reply};
 
 use self::sequence::{Sequence, Step};
-use crate::script::{FAMILIES, sources};
+use crate::function::{FAMILIES, sources};
 
-/// Steps in one call, so that the network does not set the pace.
+/// The number of requests in one call, so that the network does not dominate.
 const BATCH: usize = 200;
 
-/// Runs many requests in one call of the server.
+/// A script that runs many requests in one call.
 const RUN_ALL: &str = "
 local answers, at = {}, 1
 while at <= #ARGV do
@@ -29,7 +31,7 @@ end
 return answers
 ";
 
-/// The limits an algorithm is tried with, and how much time goes by between two requests, about.
+/// The limits an algorithm is tested with, and the approximate time between two requests.
 struct Subject {
     family: &'static str,
     limits: &'static [&'static str],
@@ -121,7 +123,7 @@ const SUBJECTS: &[Subject] = &[
     },
 ];
 
-/// Runs `steps` requests with the Lua given, and says where it first differs from the engine.
+/// Runs `steps` requests on this Lua, and returns where it first differs from the Rust.
 fn compare(
     client: &mut Client,
     lua: &str,
@@ -134,9 +136,9 @@ fn compare(
     let mut compared = 0;
     while compared < steps {
         let batch: Vec<Step> = (0..BATCH).map(|_| sequence.next()).collect();
-        let mut words: Vec<Vec<u8>> = vec![b"EVAL".into(), script.clone().into(), b"0".into()];
-        batch.iter().for_each(|step| step.put(&mut words));
-        let reply = client.command(&words).map_err(|error| error.to_string())?;
+        let mut command: Vec<Vec<u8>> = vec![b"EVAL".into(), script.clone().into(), b"0".into()];
+        batch.iter().for_each(|step| step.put(&mut command));
+        let reply = client.command(&command).map_err(|error| error.to_string())?;
         if let Reply::Error(error) = &reply {
             return Err(error.clone());
         }
@@ -165,7 +167,7 @@ fn differ(family: &str, steps: usize) {
     }
 }
 
-/// At least so many requests for each algorithm.
+/// The minimum number of requests for each algorithm.
 const STEPS: usize = 100_000;
 
 #[test]

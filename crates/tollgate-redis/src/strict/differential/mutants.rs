@@ -1,11 +1,11 @@
-//! Deliberate mistakes in the Lua, each of which the comparison must find.
+//! Deliberate mistakes in the Lua. The comparison must find each of them.
 
 use tollgate_rig::Redis;
 
 use super::{SUBJECTS, compare};
-use crate::script::sources;
+use crate::function::sources;
 
-/// The algorithm, what is replaced, and by what.
+/// The algorithm, the text that is replaced, and the replacement.
 pub(super) const MUTANTS: &[(&str, &str, &str)] = &[
     (
         "meter",

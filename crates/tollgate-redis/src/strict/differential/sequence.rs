@@ -1,21 +1,21 @@
-//! Random requests, as the Lua is told of them, and what the engine makes of them.
+//! Random requests, encoded for the Lua, and their outcome in Rust.
 
 use std::collections::HashMap;
 
 use tollgate::state::{self, State};
-use tollgate::{Action, Bucket, Call, Check, Limit, Reserve, Span, Time};
+use tollgate::{Action, Check, CounterId, Limit, Reserve, Span, StoreCall, Time};
 use tollgate_rig::Reply;
 
-use crate::strict::layout::Layout;
-use crate::strict::text;
-use crate::strict::told::{Teller, Told, letter};
-use crate::words::Words;
+use crate::arguments::Arguments;
+use crate::strict::check_encoder::{CheckEncoder, CheckEncoding, action_letter};
+use crate::strict::hash_layout::HashLayout;
+use crate::strict::state_text;
 
 const KEYS: [&str; 3] = ["ann", "bob|eu", "cid"];
 
-/// What is asked of which limit, for which key.
+/// The random values of a check.
 #[derive(Clone, Copy)]
-struct Asked {
+struct CheckSpec {
     limit: usize,
     key: usize,
     cost: u64,
@@ -24,25 +24,25 @@ struct Asked {
     reserve: Reserve,
 }
 
-/// A request.
+/// A random request with its encoded arguments.
 pub(super) struct Step {
     action: Action,
     now: Time,
-    asked: Vec<Asked>,
-    keys: Words,
-    args: Words,
+    specs: Vec<CheckSpec>,
+    keys: Arguments,
+    args: Arguments,
 }
 
 impl Step {
-    /// Adds it to the words of a command.
-    pub(super) fn put(&self, words: &mut Vec<Vec<u8>>) {
-        words.push(self.keys.len().to_string().into());
-        words.push(self.args.len().to_string().into());
-        words.extend(self.keys.iter().chain(self.args.iter()).map(<[u8]>::to_vec));
+    /// Appends the request to the arguments of a command.
+    pub(super) fn put(&self, command: &mut Vec<Vec<u8>>) {
+        command.push(self.keys.len().to_string().into());
+        command.push(self.args.len().to_string().into());
+        command.extend(self.keys.iter().chain(self.args.iter()).map(<[u8]>::to_vec));
     }
 }
 
-/// A sequence of requests that only the seed decides on, and the states they lead to.
+/// A sequence of requests that depends on the seed alone, and the states they lead to.
 pub(super) struct Sequence {
     limits: Vec<Limit>,
     pace_us: u64,
@@ -68,7 +68,7 @@ impl Sequence {
         }
     }
 
-    /// A request that can be put to the Lua.
+    /// Returns the next request that the Lua can represent.
     pub(super) fn next(&mut self) -> Step {
         loop {
             let pause = match self.dice.u8(..10) {
@@ -79,8 +79,8 @@ impl Sequence {
             };
             self.now = self.now + Span::from_micros(pause);
             let action = self.action();
-            let asked = self.asked(action);
-            if let Some(step) = self.told(action, asked) {
+            let specs = self.specs(action);
+            if let Some(step) = self.encode(action, specs) {
                 return step;
             }
         }
@@ -100,12 +100,12 @@ impl Sequence {
         }
     }
 
-    fn asked(&mut self, action: Action) -> Vec<Asked> {
-        let mut asked: Vec<Asked> = Vec::new();
+    fn specs(&mut self, action: Action) -> Vec<CheckSpec> {
+        let mut specs: Vec<CheckSpec> = Vec::new();
         for _ in 0..1 + self.dice.usize(..3) {
             let (limit, key) =
                 (self.dice.usize(..self.limits.len()), self.dice.usize(..KEYS.len()));
-            if asked.iter().any(|other| (other.limit, other.key) == (limit, key)) {
+            if specs.iter().any(|other| (other.limit, other.key) == (limit, key)) {
                 continue;
             }
             let capacity = self.limits[limit].capacity();
@@ -131,50 +131,52 @@ impl Sequence {
                 2 => Reserve::Amount([0, capacity / 2, u64::MAX][self.dice.usize(..3)]),
                 _ => Reserve::None,
             };
-            asked.push(Asked { limit, key, cost, lease, patience, reserve });
+            specs.push(CheckSpec { limit, key, cost, lease, patience, reserve });
         }
-        asked
+        specs
     }
 
-    fn checks(&self, asked: &[Asked]) -> Vec<Check<'_>> {
-        let check = |asked: &Asked| {
-            let Asked { limit, key, cost, lease, patience, reserve } = *asked;
-            // The store knows whole microseconds.
+    fn checks(&self, specs: &[CheckSpec]) -> Vec<Check<'_>> {
+        let check = |specs: &CheckSpec| {
+            let CheckSpec { limit, key, cost, lease, patience, reserve } = *specs;
+            // The store counts whole microseconds.
             let patience = Span::from_nanos(patience.as_nanos() / 1_000 * 1_000);
-            let check = Check::new(Bucket::new(limit as u64), KEYS[key], &self.limits[limit], cost);
+            let check =
+                Check::new(CounterId::new(limit as u64), KEYS[key], &self.limits[limit], cost);
             Check { lease, patience, reserve, ..check }
         };
-        asked.iter().map(check).collect()
+        specs.iter().map(check).collect()
     }
 
-    fn told(&self, action: Action, asked: Vec<Asked>) -> Option<Step> {
-        let mut args = Words::default();
-        args.doubles(&[text::micros(self.now) as f64, 0.0]);
-        args.push(letter(action).as_bytes());
-        let checks = self.checks(&asked);
-        let layout = Layout::new("t", &checks, false);
-        for slots in &layout.hashes {
-            args.number(slots.len() as u64);
-            for slot in slots {
-                args.field(slot.bucket);
-                let mut teller = Teller::new(&mut args, action, self.now);
-                if teller.tell(&checks[slot.check]).unwrap() == Told::TooLarge {
+    fn encode(&self, action: Action, specs: Vec<CheckSpec>) -> Option<Step> {
+        let mut args = Arguments::default();
+        args.doubles(&[state_text::micros(self.now) as f64, 0.0]);
+        args.push(action_letter(action).as_bytes());
+        let checks = self.checks(&specs);
+        let layout = HashLayout::new("t", &checks, false);
+        for fields in &layout.hashes {
+            args.number(fields.len() as u64);
+            for field in fields {
+                args.field(field.counter);
+                let mut encoder = CheckEncoder::new(&mut args, action, self.now);
+                if encoder.encode(&checks[field.check]).unwrap() == CheckEncoding::TooLarge {
                     return None;
                 }
             }
         }
-        // Answers come in the order of the layout.
-        let order: Vec<usize> = layout.slots().map(|slot| slot.check).collect();
-        let asked = order.into_iter().map(|i| asked[i]).collect();
+        // Replies come in the order of the layout.
+        let order: Vec<usize> = layout.fields().map(|field| field.check).collect();
+        let specs = order.into_iter().map(|i| specs[i]).collect();
         let keys = layout.keys;
-        Some(Step { action, now: self.now, asked, keys, args })
+        Some(Step { action, now: self.now, specs, keys, args })
     }
 
-    /// Compares an answer with what the engine says, and moves on.
+    /// Compares a reply with the outcome in Rust, and applies the request to the states.
     pub(super) fn compare(&mut self, step: &Step, answer: &Reply) -> Result<(), String> {
-        let checks = self.checks(&step.asked);
-        let seats: Vec<(usize, usize)> = step.asked.iter().map(|it| (it.limit, it.key)).collect();
-        let asked = |what: &str| {
+        let checks = self.checks(&step.specs);
+        let counters: Vec<(usize, usize)> =
+            step.specs.iter().map(|it| (it.limit, it.key)).collect();
+        let failure = |what: &str| {
             let checks = checks.iter().map(|check| {
                 let Check { key, limit, cost, lease, patience, reserve, .. } = check;
                 format!(
@@ -184,55 +186,56 @@ impl Sequence {
             let checks = checks.collect::<String>();
             format!("{what}\n{:?} at {:?} of{checks}\n  answer {answer:?}", step.action, step.now)
         };
-        let [_, code, texts @ ..] = answer.list() else { return Err(asked("no answer")) };
+        let [_, code, texts @ ..] = answer.list() else { return Err(failure("no answer")) };
         let code = code.int().unwrap_or(-1);
-        for (((seat, check), text), i) in seats.iter().zip(&checks).zip(texts).zip(0..) {
+        for (((counter, check), text), i) in counters.iter().zip(&checks).zip(texts).zip(0..) {
             let live = |state: State| {
                 let live = state::is_live(&state, check.limit, step.now);
                 live.then(|| without_expired(state, step.now))
             };
-            let known = self.states.get(seat).cloned().and_then(live);
-            let known = known.and_then(|state| text::written(&state, check.limit));
-            let kept = match text {
-                Reply::Bytes(text) => text::read(text, check.limit),
+            let known = self.states.get(counter).cloned().and_then(live);
+            let known = known.and_then(|state| state_text::encode(&state, check.limit));
+            let stored = match text {
+                Reply::Bytes(text) => state_text::decode(text, check.limit),
                 _ => None,
             };
-            let kept = kept.and_then(live).and_then(|state| text::written(&state, check.limit));
-            if known != kept {
-                let [known, kept] =
-                    [known, kept].map(|t| t.map(|t| String::from_utf8_lossy(&t).into_owned()));
-                return Err(asked(&format!("state {i}: engine {known:?}, Lua {kept:?}")));
+            let stored =
+                stored.and_then(live).and_then(|state| state_text::encode(&state, check.limit));
+            if known != stored {
+                let [known, stored] =
+                    [known, stored].map(|t| t.map(|t| String::from_utf8_lossy(&t).into_owned()));
+                return Err(failure(&format!("state {i}: Rust {known:?}, Lua {stored:?}")));
             }
         }
         match code {
-            // Lua has no numbers for it, and must not have touched anything.
+            // Lua cannot represent the numbers, and must not have changed anything.
             3 => return Ok(()),
             0 | 1 => {}
-            _ => return Err(asked("a strange code")),
+            _ => return Err(failure("an unknown code")),
         }
         let mut states: Vec<Option<State>> =
-            seats.iter().map(|seat| self.states.get(seat).cloned()).collect();
-        let call = Call { action: step.action, checks: &checks };
+            counters.iter().map(|counter| self.states.get(counter).cloned()).collect();
+        let call = StoreCall { action: step.action, checks: &checks };
         let verdicts = state::run(call, &mut states, step.now);
         let is_take = matches!(step.action, Action::Take { .. });
         let passes = !is_take || verdicts.iter().all(|verdict| verdict.allowed);
         if passes != (code == 1) {
-            return Err(asked(&format!("engine {verdicts:?}")));
+            return Err(failure(&format!("Rust {verdicts:?}")));
         }
         if is_take {
             *if passes { &mut self.passed } else { &mut self.refused } += 1;
         }
-        for (seat, state) in seats.into_iter().zip(states) {
+        for (counter, state) in counters.into_iter().zip(states) {
             match state {
-                Some(state) => self.states.insert(seat, state),
-                None => self.states.remove(&seat),
+                Some(state) => self.states.insert(counter, state),
+                None => self.states.remove(&counter),
             };
         }
         Ok(())
     }
 }
 
-/// Whether leases that have run out are kept a while longer is nobody's business.
+/// Removes expired leases, which the two sides may drop at different times.
 fn without_expired(state: State, now: Time) -> State {
     match state {
         State::Leases(leases) => {
