@@ -1,4 +1,4 @@
-//! The body of an answer that went through the layer.
+//! The response body of a limited service.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -7,35 +7,35 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
-use crate::passage::{Followed, Passage};
+use crate::lifecycle::{ObservedBody, RequestLifecycle};
 
 pin_project! {
-    /// The body of an answer: the inner service's, or why a request was refused.
+    /// A response body: of the inner service, or of a refusal.
     #[derive(Debug)]
     pub struct LimitedBody<B> {
         #[pin]
-        inner: Inner<B>,
+        inner: BodySource<B>,
     }
 }
 
 pin_project! {
-    #[project = InnerProject]
+    #[project = BodySourceProject]
     #[derive(Debug)]
-    enum Inner<B> {
-        Passed { #[pin] body: Followed<B> },
+    enum BodySource<B> {
+        Passed { #[pin] body: ObservedBody<B> },
         Refused { body: Bytes },
     }
 }
 
 impl<B: Body> LimitedBody<B> {
-    pub(crate) fn passed(body: B, passage: Passage) -> LimitedBody<B> {
-        LimitedBody { inner: Inner::Passed { body: Followed::new(body, passage) } }
+    pub(crate) fn passed(body: B, lifecycle: RequestLifecycle) -> LimitedBody<B> {
+        LimitedBody { inner: BodySource::Passed { body: ObservedBody::new(body, lifecycle) } }
     }
 }
 
 impl<B> LimitedBody<B> {
     pub(crate) fn refused(body: Bytes) -> LimitedBody<B> {
-        LimitedBody { inner: Inner::Refused { body } }
+        LimitedBody { inner: BodySource::Refused { body } }
     }
 }
 
@@ -48,9 +48,9 @@ impl<B: Body<Data = Bytes>> Body for LimitedBody<B> {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         match self.project().inner.project() {
-            InnerProject::Passed { body } => body.poll_frame(context),
-            InnerProject::Refused { body } if body.is_empty() => Poll::Ready(None),
-            InnerProject::Refused { body } => {
+            BodySourceProject::Passed { body } => body.poll_frame(context),
+            BodySourceProject::Refused { body } if body.is_empty() => Poll::Ready(None),
+            BodySourceProject::Refused { body } => {
                 Poll::Ready(Some(Ok(Frame::data(std::mem::take(body)))))
             }
         }
@@ -58,15 +58,15 @@ impl<B: Body<Data = Bytes>> Body for LimitedBody<B> {
 
     fn is_end_stream(&self) -> bool {
         match &self.inner {
-            Inner::Passed { body } => body.is_end_stream(),
-            Inner::Refused { body } => body.is_empty(),
+            BodySource::Passed { body } => body.is_end_stream(),
+            BodySource::Refused { body } => body.is_empty(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.inner {
-            Inner::Passed { body } => body.size_hint(),
-            Inner::Refused { body } => SizeHint::with_exact(body.len() as u64),
+            BodySource::Passed { body } => body.size_hint(),
+            BodySource::Refused { body } => SizeHint::with_exact(body.len() as u64),
         }
     }
 }

@@ -25,7 +25,7 @@
 //! | `RateLimit` (drafts 7 to 10), `RateLimit-Remaining` (to 6), `X-RateLimit-Remaining` | if nothing is left: nothing is welcome until it is reset |
 //! | 429 and nothing else | a second of silence |
 //!
-//! Later requests to that host wait until then, and those that would wait for longer than the
+//! PendingVerdict requests to that host wait until then, and those that would wait for longer than the
 //! client cares to fail at once, without being sent. So a service that is overloaded is left alone,
 //! instead of being asked whether it still is.
 //!
@@ -34,12 +34,12 @@
 //! other, what is remembered of them is bounded, and what is not understood is ignored.
 //!
 //! Nothing is sent twice: whether a request may be repeated is for its sender to know. A retry
-//! (`tower::retry`) around this layer waits as told.
+//! (`tower::retry`) around this layer waits for the pause.
 
-mod hosts;
 mod layer;
+mod paused_hosts;
+mod retry_hints;
 mod service;
-mod told;
 
 pub use layer::PoliteLayer;
 pub use service::{Polite, PoliteError, TooLong};

@@ -1,4 +1,4 @@
-//! The answer that is yet to come of a service behind limits.
+//! The response future of a limited service.
 
 use std::fmt;
 use std::future::Future;
@@ -11,45 +11,45 @@ use http_body::Body;
 use pin_project_lite::pin_project;
 
 use crate::body::LimitedBody;
-use crate::gate::Admitted;
-use crate::passage::End;
+use crate::lifecycle::RequestEnd;
+use crate::request_limiter::AdmittedRequest;
 
 pin_project! {
-    /// The answer that is yet to come of a [`RateLimit`](crate::RateLimit).
+    /// The future of the response of a [`RateLimit`](crate::RateLimit).
     pub struct ResponseFuture<F> {
         #[pin]
-        state: State<F>,
+        state: FutureState<F>,
     }
 }
 
 pin_project! {
-    #[project = StateProject]
-    enum State<F> {
-        Passed { #[pin] future: F, admitted: Option<Admitted> },
+    #[project = FutureStateProject]
+    enum FutureState<F> {
+        Passed { #[pin] future: F, admitted: Option<AdmittedRequest> },
         Refused { response: Option<Box<Response<Bytes>>> },
-        Held { held: Held<F> },
+        Pending { pending: PendingCall<F> },
     }
 }
 
-type Held<F> = Pin<Box<dyn Future<Output = Cleared<F>> + Send>>;
+type PendingCall<F> = Pin<Box<dyn Future<Output = DecidedCall<F>> + Send>>;
 
-/// What became of a request that was held back.
-pub(crate) enum Cleared<F> {
-    Passed(F, Admitted),
+/// The outcome of a request that had to wait.
+pub(crate) enum DecidedCall<F> {
+    Passed(F, AdmittedRequest),
     Refused(Box<Response<Bytes>>),
 }
 
 impl<F> ResponseFuture<F> {
-    pub(crate) fn passed(future: F, admitted: Admitted) -> ResponseFuture<F> {
-        ResponseFuture { state: State::Passed { future, admitted: Some(admitted) } }
+    pub(crate) fn passed(future: F, admitted: AdmittedRequest) -> ResponseFuture<F> {
+        ResponseFuture { state: FutureState::Passed { future, admitted: Some(admitted) } }
     }
 
     pub(crate) fn refused(response: Box<Response<Bytes>>) -> ResponseFuture<F> {
-        ResponseFuture { state: State::Refused { response: Some(response) } }
+        ResponseFuture { state: FutureState::Refused { response: Some(response) } }
     }
 
-    pub(crate) fn held(held: Held<F>) -> ResponseFuture<F> {
-        ResponseFuture { state: State::Held { held } }
+    pub(crate) fn pending(pending: PendingCall<F>) -> ResponseFuture<F> {
+        ResponseFuture { state: FutureState::Pending { pending } }
     }
 }
 
@@ -64,32 +64,34 @@ where
         let mut state = self.project().state;
         loop {
             match state.as_mut().project() {
-                StateProject::Passed { future, admitted } => {
+                FutureStateProject::Passed { future, admitted } => {
                     let answer = ready!(future.poll(context));
-                    let Admitted { told, mut passage } =
+                    let AdmittedRequest { headers, mut lifecycle } =
                         admitted.take().expect("a future is not polled after its end");
                     return Poll::Ready(match answer {
                         Ok(mut response) => {
-                            passage.answered(response.status(), response.headers());
-                            told.add(response.headers_mut());
-                            Ok(response.map(|body| LimitedBody::passed(body, passage)))
+                            lifecycle.responded(response.status(), response.headers());
+                            headers.add(response.headers_mut());
+                            Ok(response.map(|body| LimitedBody::passed(body, lifecycle)))
                         }
                         Err(error) => {
-                            passage.end(End::Broken);
+                            lifecycle.end(RequestEnd::Failed);
                             Err(error)
                         }
                     });
                 }
-                StateProject::Refused { response } => {
+                FutureStateProject::Refused { response } => {
                     let response = response.take().expect("a future is not polled after its end");
                     return Poll::Ready(Ok(response.map(LimitedBody::refused)));
                 }
-                StateProject::Held { held } => {
-                    let next = match ready!(held.as_mut().poll(context)) {
-                        Cleared::Passed(future, admitted) => {
-                            State::Passed { future, admitted: Some(admitted) }
+                FutureStateProject::Pending { pending } => {
+                    let next = match ready!(pending.as_mut().poll(context)) {
+                        DecidedCall::Passed(future, admitted) => {
+                            FutureState::Passed { future, admitted: Some(admitted) }
                         }
-                        Cleared::Refused(response) => State::Refused { response: Some(response) },
+                        DecidedCall::Refused(response) => {
+                            FutureState::Refused { response: Some(response) }
+                        }
                     };
                     state.set(next);
                 }

@@ -36,12 +36,12 @@ pub(crate) struct Status {
     #[prost(string, tag = "2")]
     pub(crate) message: String,
     #[prost(message, repeated, tag = "3")]
-    pub(crate) details: Vec<Detail>,
+    pub(crate) details: Vec<StatusDetail>,
 }
 
 /// `google.protobuf.Any`.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct Detail {
+pub(crate) struct StatusDetail {
     #[prost(string, tag = "1")]
     type_url: String,
     #[prost(bytes = "vec", tag = "2")]
@@ -51,12 +51,12 @@ pub(crate) struct Detail {
 #[derive(Clone, PartialEq, Message)]
 struct RetryInfo {
     #[prost(message, optional, tag = "1")]
-    retry_delay: Option<Span>,
+    retry_delay: Option<ProtoDuration>,
 }
 
 /// `google.protobuf.Duration`.
 #[derive(Clone, PartialEq, Message)]
-struct Span {
+struct ProtoDuration {
     #[prost(int64, tag = "1")]
     seconds: i64,
     #[prost(int32, tag = "2")]
@@ -78,17 +78,17 @@ pub(crate) struct Violation {
     pub(crate) description: String,
 }
 
-impl Detail {
-    pub(crate) fn retry_after(delay: Duration) -> Detail {
+impl StatusDetail {
+    pub(crate) fn retry_after(delay: Duration) -> StatusDetail {
         let seconds = i64::try_from(delay.as_secs()).unwrap_or(i64::MAX);
-        let span = Span { seconds, nanos: delay.subsec_nanos() as i32 };
+        let span = ProtoDuration { seconds, nanos: delay.subsec_nanos() as i32 };
         let value = RetryInfo { retry_delay: Some(span) }.encode_to_vec();
-        Detail { type_url: RETRY_INFO.to_owned(), value }
+        StatusDetail { type_url: RETRY_INFO.to_owned(), value }
     }
 
-    pub(crate) fn quota_failure(violations: Vec<Violation>) -> Detail {
+    pub(crate) fn quota_failure(violations: Vec<Violation>) -> StatusDetail {
         let value = QuotaFailure { violations }.encode_to_vec();
-        Detail { type_url: QUOTA_FAILURE.to_owned(), value }
+        StatusDetail { type_url: QUOTA_FAILURE.to_owned(), value }
     }
 }
 
@@ -148,9 +148,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn a_status_survives_its_encoding() {
         let delay = Duration::from_millis(1840);
-        let details = vec![Detail::quota_failure(Vec::new()), Detail::retry_after(delay)];
+        let details =
+            vec![StatusDetail::quota_failure(Vec::new()), StatusDetail::retry_after(delay)];
         let status = Status { code: code::RESOURCE_EXHAUSTED, message: "no".into(), details };
         let header = status.to_header();
         assert_eq!(Status::from_header(header.as_bytes()).unwrap().retry_delay(), Some(delay));
@@ -164,8 +165,9 @@ mod tests {
             let read = Status::from_header(text.as_bytes()).and_then(|it| it.retry_delay());
             assert_eq!(read, None, "{text}");
         }
-        let negative = RetryInfo { retry_delay: Some(Span { seconds: -1, nanos: 0 }) };
-        let detail = Detail { type_url: RETRY_INFO.to_owned(), value: negative.encode_to_vec() };
+        let negative = RetryInfo { retry_delay: Some(ProtoDuration { seconds: -1, nanos: 0 }) };
+        let detail =
+            StatusDetail { type_url: RETRY_INFO.to_owned(), value: negative.encode_to_vec() };
         let status = Status { code: 8, message: String::new(), details: vec![detail] };
         assert_eq!(status.retry_delay(), None);
     }

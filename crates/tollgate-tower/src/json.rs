@@ -1,16 +1,16 @@
-//! Single fields of a JSON text, by their paths: what rules look at, and nothing else is kept.
+//! Reads single fields of a JSON text by their paths, and skips everything else.
 //!
 //! ```
-//! use tollgate::rules::Value;
-//! use tollgate_tower::json::Fields;
+//! use tollgate_rules::Value;
+//! use tollgate_tower::json::JsonFields;
 //!
-//! let fields = Fields::new("body.", ["body.model", "body.options.max_tokens"]).unwrap();
+//! let fields = JsonFields::new("body.", ["body.model", "body.options.max_tokens"]).unwrap();
 //! let found = fields.read(br#"{"model": "m", "options": {"max_tokens": 12, "seed": 3}}"#)?;
 //! assert_eq!(found.values().collect::<Vec<_>>(), [
 //!     ("body.model", &Value::from("m")),
 //!     ("body.options.max_tokens", &Value::from(12)),
 //! ]);
-//! # Ok::<(), tollgate_tower::json::Unreadable>(())
+//! # Ok::<(), tollgate_tower::json::InvalidJson>(())
 //! ```
 
 use std::borrow::Cow;
@@ -18,60 +18,59 @@ use std::fmt;
 
 use serde::Deserializer;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use tollgate::rules::Value;
+use tollgate_rules::Value;
 
-/// A text that is longer is none that a rule can use.
-const LONGEST_TEXT: usize = 8 << 10;
+/// The maximum length of a string value. Longer ones are ignored.
+const MAX_TEXT_LENGTH: usize = 8 << 10;
 
-/// A text is no JSON.
+/// The text is not JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unreadable;
+pub struct InvalidJson;
 
-impl fmt::Display for Unreadable {
+impl fmt::Display for InvalidJson {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("this is no JSON")
     }
 }
 
-impl std::error::Error for Unreadable {}
+impl std::error::Error for InvalidJson {}
 
-/// Fields to look for.
+/// The fields to read.
 #[derive(Clone, Debug, Default)]
-pub struct Fields {
+pub struct JsonFields {
     names: Vec<Box<str>>,
-    root: Node,
+    root: PathNode,
 }
 
-/// A step on the way to fields.
+/// A node of the tree of paths.
 #[derive(Clone, Debug, Default)]
-struct Node {
+struct PathNode {
     key: Box<str>,
-    /// The field that is here.
+    /// The index of the field whose path ends here.
     field: Option<usize>,
-    below: Vec<Node>,
+    below: Vec<PathNode>,
 }
 
-/// What was found.
+/// The fields that were found in a text.
 #[derive(Clone, Debug, Default)]
-pub struct Found<'f> {
+pub struct FoundFields<'f> {
     names: &'f [Box<str>],
     values: Vec<Option<Value<'static>>>,
-    /// A field that could be read in two ways.
+    /// The first field that another reader could read differently.
     ambiguous: Option<usize>,
 }
 
-impl Fields {
-    /// The fields of these names, which begin with `prefix`; none if no name does. Names that do
-    /// not are left out.
-    pub fn new<'n>(prefix: &str, names: impl IntoIterator<Item = &'n str>) -> Option<Fields> {
-        let mut fields = Fields::default();
+impl JsonFields {
+    /// Creates the set of the names that begin with `prefix`; `None` if no name does.
+    pub fn new<'n>(prefix: &str, names: impl IntoIterator<Item = &'n str>) -> Option<JsonFields> {
+        let mut fields = JsonFields::default();
         for name in names {
             let Some(path) = name.strip_prefix(prefix) else { continue };
             let mut node = &mut fields.root;
             for key in path.split('.') {
                 let known = node.below.iter().position(|below| *below.key == *key);
                 let at = known.unwrap_or_else(|| {
-                    node.below.push(Node { key: key.into(), ..Node::default() });
+                    node.below.push(PathNode { key: key.into(), ..PathNode::default() });
                     node.below.len() - 1
                 });
                 node = &mut node.below[at];
@@ -84,12 +83,12 @@ impl Fields {
         (!fields.names.is_empty()).then_some(fields)
     }
 
-    /// Nothing found yet.
-    pub(crate) fn nothing(&self) -> Vec<Option<Value<'static>>> {
+    /// Returns an empty list of values.
+    pub(crate) fn no_values(&self) -> Vec<Option<Value<'static>>> {
         vec![None; self.names.len()]
     }
 
-    /// The names, each with what was found.
+    /// Returns the names that have a value.
     pub(crate) fn named(
         &self,
         values: Vec<Option<Value<'static>>>,
@@ -98,17 +97,18 @@ impl Fields {
         named.filter_map(|(name, value)| Some((&**name, value?)))
     }
 
-    /// Finds them in a text. What is null is not there, and neither is a list or an object.
-    pub fn read(&self, text: &[u8]) -> Result<Found<'_>, Unreadable> {
-        let mut found = Found { names: &self.names, values: self.nothing(), ambiguous: None };
+    /// Reads the fields of a text. Fields that are null, a list or an object count as missing.
+    pub fn read(&self, text: &[u8]) -> Result<FoundFields<'_>, InvalidJson> {
+        let mut found =
+            FoundFields { names: &self.names, values: self.no_values(), ambiguous: None };
         let mut reader = serde_json::Deserializer::from_slice(text);
-        let walk = Walk { node: &self.root, found: &mut found };
-        walk.deserialize(&mut reader).and_then(|()| reader.end()).map_err(|_| Unreadable)?;
+        let walk = FieldVisitor { node: &self.root, found: &mut found };
+        walk.deserialize(&mut reader).and_then(|()| reader.end()).map_err(|_| InvalidJson)?;
         Ok(found)
     }
 
-    /// The same, over what was found before. Whether it could be read.
-    pub(crate) fn read_over(&self, text: &[u8], values: &mut [Option<Value<'static>>]) -> bool {
+    /// Reads the fields of a text over earlier values; returns whether the text is JSON.
+    pub(crate) fn merge(&self, text: &[u8], values: &mut [Option<Value<'static>>]) -> bool {
         let Ok(found) = self.read(text) else { return false };
         for (value, new) in values.iter_mut().zip(found.values) {
             if new.is_some() {
@@ -119,48 +119,48 @@ impl Fields {
     }
 }
 
-impl Found<'_> {
-    /// Every field that is there.
+impl FoundFields<'_> {
+    /// Returns the fields that have a value.
     pub fn values(&self) -> impl Iterator<Item = (&str, &Value<'static>)> {
         let named = self.names.iter().zip(&self.values);
         named.filter_map(|(name, value)| Some((&**name, value.as_ref()?)))
     }
 
-    /// Whether all of them are there.
+    /// Returns whether all fields have a value.
     pub fn is_complete(&self) -> bool {
         self.values.iter().all(Option::is_some)
     }
 
-    /// A field that another reader may find with another value: it is there twice, or under a name
-    /// that differs in case only, which some take for the same.
+    /// Returns a field that another reader may read differently: it is there twice, or under a name
+    /// that differs in case only.
     pub fn ambiguous(&self) -> Option<&str> {
         self.ambiguous.map(|field| &*self.names[field])
     }
 }
 
-/// On the way through a text.
-struct Walk<'w, 'f> {
-    node: &'w Node,
-    found: &'w mut Found<'f>,
+/// A visitor of one value of the text.
+struct FieldVisitor<'w, 'f> {
+    node: &'w PathNode,
+    found: &'w mut FoundFields<'f>,
 }
 
-impl Walk<'_, '_> {
-    fn note(&mut self, value: Value<'static>) {
+impl FieldVisitor<'_, '_> {
+    fn set(&mut self, value: Value<'static>) {
         if let Some(field) = self.node.field {
             self.found.values[field] = Some(value);
         }
     }
 
-    fn doubt(&mut self, node: &Node) {
+    fn mark_ambiguous(&mut self, node: &PathNode) {
         self.found.ambiguous = self.found.ambiguous.or(first_field(node));
     }
 }
 
-fn first_field(node: &Node) -> Option<usize> {
+fn first_field(node: &PathNode) -> Option<usize> {
     node.field.or_else(|| node.below.iter().find_map(first_field))
 }
 
-/// Whether two keys differ in case only, to whoever is generous about it.
+/// Returns whether a reader that ignores case takes two keys for the same.
 fn differ_in_case(one: &str, other: &str) -> bool {
     if one.is_ascii() && other.is_ascii() {
         return one.eq_ignore_ascii_case(other);
@@ -169,7 +169,7 @@ fn differ_in_case(one: &str, other: &str) -> bool {
     fold(one) == fold(other)
 }
 
-impl<'de> DeserializeSeed<'de> for Walk<'_, '_> {
+impl<'de> DeserializeSeed<'de> for FieldVisitor<'_, '_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<(), D::Error> {
@@ -180,7 +180,7 @@ impl<'de> DeserializeSeed<'de> for Walk<'_, '_> {
     }
 }
 
-impl<'de> Visitor<'de> for Walk<'_, '_> {
+impl<'de> Visitor<'de> for FieldVisitor<'_, '_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -189,19 +189,19 @@ impl<'de> Visitor<'de> for Walk<'_, '_> {
 
     fn visit_map<M: MapAccess<'de>>(mut self, mut map: M) -> Result<(), M::Error> {
         let mut seen = vec![false; self.node.below.len()];
-        while let Some(Key(key)) = map.next_key()? {
+        while let Some(ObjectKey(key)) = map.next_key()? {
             let below = &self.node.below;
             let Some(at) = below.iter().position(|below| *below.key == *key) else {
                 if let Some(alike) = below.iter().find(|below| differ_in_case(&below.key, &key)) {
-                    self.doubt(alike);
+                    self.mark_ambiguous(alike);
                 }
                 map.next_value::<IgnoredAny>()?;
                 continue;
             };
             if std::mem::replace(&mut seen[at], true) {
-                self.doubt(&below[at]);
+                self.mark_ambiguous(&below[at]);
             }
-            map.next_value_seed(Walk { node: &below[at], found: self.found })?;
+            map.next_value_seed(FieldVisitor { node: &below[at], found: self.found })?;
         }
         Ok(())
     }
@@ -216,25 +216,25 @@ impl<'de> Visitor<'de> for Walk<'_, '_> {
     }
 
     fn visit_bool<E>(mut self, flag: bool) -> Result<(), E> {
-        self.note(Value::from(flag));
+        self.set(Value::from(flag));
         Ok(())
     }
 
     fn visit_i64<E>(mut self, number: i64) -> Result<(), E> {
-        self.note(Value::from(number));
+        self.set(Value::from(number));
         Ok(())
     }
 
     fn visit_u64<E>(mut self, number: u64) -> Result<(), E> {
         let value = i64::try_from(number).map(Value::from);
-        self.note(value.unwrap_or_else(|_| Value::from(number.to_string())));
+        self.set(value.unwrap_or_else(|_| Value::from(number.to_string())));
         Ok(())
     }
 
     /// Some languages write every number with a point.
     fn visit_f64<E>(mut self, number: f64) -> Result<(), E> {
         const EXACT: f64 = (1_u64 << 53) as f64;
-        self.note(match number.fract() == 0.0 && number.abs() <= EXACT {
+        self.set(match number.fract() == 0.0 && number.abs() <= EXACT {
             true => Value::from(number as i64),
             false => Value::from(number.to_string()),
         });
@@ -242,32 +242,32 @@ impl<'de> Visitor<'de> for Walk<'_, '_> {
     }
 
     fn visit_str<E>(mut self, text: &str) -> Result<(), E> {
-        if text.len() <= LONGEST_TEXT {
-            self.note(Value::from(text.to_owned()));
+        if text.len() <= MAX_TEXT_LENGTH {
+            self.set(Value::from(text.to_owned()));
         }
         Ok(())
     }
 }
 
-/// A key, where it is in the text if it needs no unescaping.
-struct Key<'k>(Cow<'k, str>);
+/// An object key, borrowed from the text if it needs no unescaping.
+struct ObjectKey<'k>(Cow<'k, str>);
 
-impl<'de> serde::Deserialize<'de> for Key<'de> {
-    fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<Key<'de>, D::Error> {
+impl<'de> serde::Deserialize<'de> for ObjectKey<'de> {
+    fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<ObjectKey<'de>, D::Error> {
         struct KeyVisitor;
         impl<'de> Visitor<'de> for KeyVisitor {
-            type Value = Key<'de>;
+            type Value = ObjectKey<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a key")
             }
 
-            fn visit_borrowed_str<E>(self, key: &'de str) -> Result<Key<'de>, E> {
-                Ok(Key(Cow::Borrowed(key)))
+            fn visit_borrowed_str<E>(self, key: &'de str) -> Result<ObjectKey<'de>, E> {
+                Ok(ObjectKey(Cow::Borrowed(key)))
             }
 
-            fn visit_str<E>(self, key: &str) -> Result<Key<'de>, E> {
-                Ok(Key(Cow::Owned(key.to_owned())))
+            fn visit_str<E>(self, key: &str) -> Result<ObjectKey<'de>, E> {
+                Ok(ObjectKey(Cow::Owned(key.to_owned())))
             }
         }
         reader.deserialize_str(KeyVisitor)
@@ -278,8 +278,8 @@ impl<'de> serde::Deserialize<'de> for Key<'de> {
 mod tests {
     use super::*;
 
-    fn fields() -> Fields {
-        Fields::new("body.", ["body.max_tokens", "body.a.b", "other.x"]).unwrap()
+    fn fields() -> JsonFields {
+        JsonFields::new("body.", ["body.max_tokens", "body.a.b", "other.x"]).unwrap()
     }
 
     fn number(text: &str) -> Option<Value<'static>> {
@@ -300,20 +300,20 @@ mod tests {
         for nothing in ["{}", "[]", "7", "null", r#"{"max_tokens":null}"#, r#"{"a":[{"b":1}]}"#] {
             assert_eq!(number(nothing), None, "{nothing}");
         }
-        assert!(Fields::new("body.", ["other.x"]).is_none());
+        assert!(JsonFields::new("body.", ["other.x"]).is_none());
     }
 
     #[test]
-    fn what_is_no_json_is_not_read_in_part() {
+    fn invalid_json_is_not_read_in_part() {
         for wrong in ["", r#"{"max_tokens":1"#, r#"{"max_tokens":1}{}"#, r#"{"max_tokens":NaN}"#] {
-            assert_eq!(fields().read(wrong.as_bytes()).unwrap_err(), Unreadable, "{wrong}");
+            assert_eq!(fields().read(wrong.as_bytes()).unwrap_err(), InvalidJson, "{wrong}");
         }
         let deep = format!("{}{}", r#"{"a":"#.repeat(100_000), "1");
         assert!(fields().read(deep.as_bytes()).is_err());
     }
 
     #[test]
-    fn what_two_readers_could_read_differently_is_told() {
+    fn ambiguous_fields_are_reported() {
         for doubtful in [
             r#"{"max_tokens":1,"max_tokens":100}"#,
             r#"{"max_tokens":1,"max\u005ftokens":100}"#,

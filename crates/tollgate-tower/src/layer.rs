@@ -1,4 +1,4 @@
-//! The layer: who is limited how, and what they are told.
+//! The layer that limits services.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -10,20 +10,20 @@ use http::Response;
 use http::header::{HeaderName, InvalidHeaderName};
 use http::request::Parts;
 use ipnet::IpNet;
-use tollgate::rules::{RuleLimiter, Value};
-use tollgate::{Limit, Limiter, Rules, Store};
+use tollgate::{Limit, Store};
+use tollgate_rules::{RuleLimiter, Rules, Value};
 use tower_layer::Layer;
 
-use crate::gate::Gate;
 use crate::headers::HeaderStyle;
-use crate::refused::Refusal;
+use crate::refusal::Refusal;
+use crate::request_limiter::RequestLimiter;
 use crate::service::RateLimit;
 
-/// Puts services behind limits. Clones, and the services they make, share what is counted.
+/// A layer that limits services. Clones and the services they make share their counters.
 ///
 /// ```
 /// use axum::{Router, routing::get};
-/// use tollgate::Rules;
+/// use tollgate_rules::Rules;
 /// use tollgate_tower::RateLimitLayer;
 ///
 /// let rules: Rules = "
@@ -34,44 +34,44 @@ use crate::service::RateLimit;
 /// let app: Router = Router::new()
 ///     .route("/", get(|| async { "hello" }))
 ///     .layer(RateLimitLayer::from_rules(rules));
-/// # Ok::<(), tollgate::rules::Diagnostics>(())
+/// # Ok::<(), tollgate_rules::Diagnostics>(())
 /// ```
 ///
 /// # Whose address
 ///
-/// Rules that count `per: ip` need the address at the other end of the connection. It is taken from
-/// where [axum] (served `into_make_service_with_connect_info::<SocketAddr>()`) and tonic (the
-/// feature `tonic`) leave it, from a [`Peer`](crate::Peer) among the request's extensions, or from
-/// [a function of yours](RateLimitLayer::peer). **A request without an address shares one counter
-/// with all others without one**: nobody gets around a limit by hiding, but if no address is ever
-/// found, all clients are limited as one. That is logged once, as a warning.
+/// Rules that count `per: ip` need the address of the client's connection. It is taken from where
+/// [axum] (served `into_make_service_with_connect_info::<SocketAddr>()`) and tonic (the feature
+/// `tonic`) put it, from a [`Peer`](crate::Peer) among the request's extensions, or from [a
+/// function of yours](RateLimitLayer::peer). **Requests without an address share one counter**:
+/// hiding the address does not evade a limit, but if no address is ever found, all clients are
+/// limited as one. A warning is logged once.
 ///
 /// [axum]: https://docs.rs/axum
 #[derive(Clone)]
 pub struct RateLimitLayer {
-    gate: Arc<Gate>,
+    limiter: Arc<RequestLimiter>,
 }
 
 impl RateLimitLayer {
     /// Limits by rules, counting in memory.
     pub fn from_rules(rules: Rules) -> RateLimitLayer {
-        RateLimitLayer::new(Limiter::from_rules(rules))
+        RateLimitLayer::new(RuleLimiter::new(rules))
     }
 
     /// Limits by a limiter that others may use too, wherever its counters are: in memory, or in a
     /// store that other processes share.
     ///
     /// ```
-    /// use tollgate::Limiter;
+    /// use tollgate_rules::RuleLimiter;
     /// use tollgate_tower::RateLimitLayer;
     ///
-    /// let limiter = Limiter::from_rules("rules: [{ name: api, limit: 10/s }]".parse()?);
+    /// let limiter = RuleLimiter::new("rules: [{ name: api, limit: 10/s }]".parse()?);
     /// let layer = RateLimitLayer::new(limiter.clone());
     /// limiter.replace("rules: [{ name: api, limit: 20/s }]".parse()?); // while it runs
-    /// # Ok::<(), tollgate::rules::Diagnostics>(())
+    /// # Ok::<(), tollgate_rules::Diagnostics>(())
     /// ```
     pub fn new<S: Store + 'static>(limiter: RuleLimiter<S>) -> RateLimitLayer {
-        RateLimitLayer { gate: Arc::new(Gate::new(limiter)) }
+        RateLimitLayer { limiter: Arc::new(RequestLimiter::new(limiter)) }
     }
 
     /// A limit for each client address; of IPv6, for each network of 64 bits.
@@ -103,7 +103,7 @@ impl RateLimitLayer {
     /// use tollgate_tower::RateLimitLayer;
     ///
     /// #[derive(Clone)]
-    /// struct User(String); // put among the extensions by who checks passwords
+    /// struct User(String); // put among the extensions by the authentication
     ///
     /// let layer = RateLimitLayer::per_key("100/min".parse()?, |head| {
     ///     Some(head.extensions.get::<User>()?.0.clone())
@@ -117,7 +117,7 @@ impl RateLimitLayer {
         RateLimitLayer::one_rule("per-key", "key", &limit).attribute("key", key)
     }
 
-    /// Rules decide here as everywhere else: there is no second path.
+    /// The simple constructors make rules too, so that there is only one code path.
     fn one_rule(name: &str, per: &str, limit: &Limit) -> RateLimitLayer {
         let quoted = |text: &str| serde_json::Value::from(text).to_string();
         let (name, per, limit) = (quoted(name), quoted(per), quoted(&limit.to_string()));
@@ -137,7 +137,7 @@ impl RateLimitLayer {
     /// let rules = "rules: [{ name: api, per: org, limit: 100/s }]".parse()?;
     /// let layer = RateLimitLayer::from_rules(rules)
     ///     .attribute("org", |head| Some(head.extensions.get::<Claims>()?.org.clone()));
-    /// # Ok::<(), tollgate::rules::Diagnostics>(())
+    /// # Ok::<(), tollgate_rules::Diagnostics>(())
     /// ```
     pub fn attribute<F, V>(mut self, name: &str, value: F) -> RateLimitLayer
     where
@@ -149,8 +149,8 @@ impl RateLimitLayer {
         self
     }
 
-    /// Where to find the address at the other end of the connection, if not where axum and tonic
-    /// leave it. Nothing a client sends belongs here: for what proxies say in `X-Forwarded-For` see
+    /// Sets the function that finds the address of the client's connection, if not where axum and
+    /// tonic put it. Do not use anything that a client sends: for `X-Forwarded-For` see
     /// [`trusted_proxies`](RateLimitLayer::trusted_proxies).
     pub fn peer<F>(mut self, peer: F) -> RateLimitLayer
     where
@@ -160,8 +160,8 @@ impl RateLimitLayer {
         self
     }
 
-    /// Proxies in front of this service. The client is the rightmost address in `X-Forwarded-For`
-    /// that is none of theirs; from anybody else the header means nothing.
+    /// Sets the proxies in front of this service. The client is the rightmost address in
+    /// `X-Forwarded-For` that is not a proxy; from other peers the header is ignored.
     ///
     /// ```
     /// let layer = tollgate_tower::RateLimitLayer::per_ip("10/s".parse()?)
@@ -173,21 +173,21 @@ impl RateLimitLayer {
         self
     }
 
-    /// Which header fields tell clients about their limits.
+    /// Sets the style of the rate-limit headers.
     pub fn headers(mut self, style: HeaderStyle) -> RateLimitLayer {
         self.edit().headers = style;
         self
     }
 
-    /// Whose rules apply, where there are rules of several domains.
+    /// Sets the domain whose rules apply, if there are several.
     pub fn domain(mut self, domain: &str) -> RateLimitLayer {
         self.edit().domain = Some(domain.into());
         self
     }
 
-    /// Holds requests back until their turn comes, if that is within this time, instead of refusing
-    /// them: as if every rule said `then: delay up to`. For a place of a limit on concurrency they
-    /// wait as long as this, and go in the order they came.
+    /// Lets requests wait up to this time instead of refusing them, as if every rule had `then:
+    /// delay up to`. Requests that wait for a permit of a concurrency limit go in the order of
+    /// their arrival.
     ///
     /// ```
     /// use std::time::Duration;
@@ -200,27 +200,27 @@ impl RateLimitLayer {
         self
     }
 
-    /// Words the answer to requests that are refused.
+    /// Sets the handler that writes the response to refused requests.
     ///
     /// ```
     /// use http::Response;
     /// let layer = tollgate_tower::RateLimitLayer::per_ip("10/s".parse()?).on_refused(|refusal| {
-    ///     let seconds = refusal.answer.retry_after_s().unwrap_or(1);
+    ///     let seconds = refusal.summary.retry_after_s().unwrap_or(1);
     ///     refusal.response().map(|_| format!("Take a breath. Come back in {seconds} s."))
     /// });
     /// # Ok::<(), tollgate::limit::ParseLimitError>(())
     /// ```
-    pub fn on_refused<F, B>(mut self, answer: F) -> RateLimitLayer
+    pub fn on_refused<F, B>(mut self, summary: F) -> RateLimitLayer
     where
         F: Fn(&Refusal<'_>) -> Response<B> + Send + Sync + 'static,
         B: Into<Bytes>,
     {
-        self.edit().answer_to = Some(Arc::new(move |refusal| answer(refusal).map(Into::into)));
+        self.edit().on_refused = Some(Arc::new(move |refusal| summary(refusal).map(Into::into)));
         self
     }
 
-    fn edit(&mut self) -> &mut Gate {
-        Arc::make_mut(&mut self.gate)
+    fn edit(&mut self) -> &mut RequestLimiter {
+        Arc::make_mut(&mut self.limiter)
     }
 }
 
@@ -228,13 +228,13 @@ impl<I> Layer<I> for RateLimitLayer {
     type Service = RateLimit<I>;
 
     fn layer(&self, inner: I) -> RateLimit<I> {
-        RateLimit::new(inner, self.gate.clone())
+        RateLimit::new(inner, self.limiter.clone())
     }
 }
 
 impl fmt::Debug for RateLimitLayer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("RateLimitLayer").field(&self.gate).finish()
+        f.debug_tuple("RateLimitLayer").field(&self.limiter).finish()
     }
 }
 

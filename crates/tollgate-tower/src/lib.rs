@@ -3,7 +3,7 @@
 //! ```no_run
 //! use std::net::SocketAddr;
 //! use axum::{Router, routing::get};
-//! use tollgate::Rules;
+//! use tollgate_rules::Rules;
 //! use tollgate_tower::RateLimitLayer;
 //!
 //! # #[tokio::main(flavor = "current_thread")]
@@ -18,7 +18,7 @@
 //!
 //! Without a file of rules: [`RateLimitLayer::per_ip`], [`per_header`](RateLimitLayer::per_header),
 //! [`per_key`](RateLimitLayer::per_key). They are rules too, made by the layer: there is one way in
-//! which requests are decided, that of [`tollgate::rules`], and this crate only speaks HTTP around
+//! which requests are decided, that of [`tollgate_rules`], and this crate only speaks HTTP around
 //! it.
 //!
 //! # What a client sees
@@ -46,17 +46,17 @@
 //!
 //! # What happens to a request
 //!
-//! In memory a decision takes no waiting: it is made in `call`, on the service that was ready, and the future of the inner service is polled as it is. Only what must
-//! wait, for its turn or for a store, is boxed. A request that was let through is followed to the
-//! end of its answer ([`passage`]) if a rule wants to know how it went: places of limits on
-//! concurrency are given back, and outcomes counted, also when the client leaves or the service
-//! fails. Who leaves while being held back has left the line: its place is free, what it was charged
-//! goes back.
+//! In memory a decision needs no waiting: it is made in `call`, on the service that was ready, and
+//! the future of the inner service is polled as it is. Only requests that wait, for their turn or
+//! for a store, are boxed. An admitted request is observed to the end of its response
+//! ([`lifecycle`]) if a rule needs its outcome: permits are returned and outcomes counted, also
+//! when the client leaves or the service fails. A request that is cancelled while it waits leaves
+//! its queue, and its charge is returned.
 //!
 //! # The other direction
 //!
-//! [`client`] is for who calls others: it keeps to limits of its own, and to what services say in
-//! `Retry-After`, `RateLimit` and the like.
+//! [`client`] is for callers of other services: it respects limits of its own, and `Retry-After`,
+//! `RateLimit` and similar headers of services.
 //!
 //! # What was rejected
 //!
@@ -65,25 +65,31 @@
 //! messages. *Limiters beside the rules for the simple cases*: two paths would have two sets of
 //! bugs. *Retries in the client*: whether a request may be sent twice is for its sender to know.
 
-pub mod arrival;
 mod body;
 pub mod client;
 mod future;
-mod gate;
 mod grpc;
 pub mod headers;
 pub mod json;
 mod layer;
+pub mod lifecycle;
 #[cfg(doctest)]
 mod pages;
-pub mod passage;
 mod peer;
-mod refused;
+pub mod problem;
+mod refusal;
+pub mod request_head;
+mod request_limiter;
 mod service;
 
 pub use body::LimitedBody;
 pub use future::ResponseFuture;
 pub use layer::RateLimitLayer;
 pub use peer::Peer;
-pub use refused::Refusal;
+pub use refusal::Refusal;
 pub use service::RateLimit;
+
+/// The examples of the README, run as doctests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeExamples;

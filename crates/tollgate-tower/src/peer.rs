@@ -1,11 +1,11 @@
-//! Who is at the other end of a connection, where servers leave that beside a request.
+//! The address of the client's connection, which servers put into the extensions of a request.
 
 use std::net::IpAddr;
 
 use http::Extensions;
 
-/// The address at the other end of the connection, for servers that do not leave it beside the
-/// request themselves: put it among the request's extensions.
+/// The address of the client's connection. Insert it into the request's extensions if the server
+/// does not do so itself.
 ///
 /// ```
 /// use std::net::IpAddr;
@@ -17,7 +17,7 @@ use http::Extensions;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer(pub IpAddr);
 
-/// What is found among the extensions of a request.
+/// Returns the address among the extensions of a request.
 pub(crate) fn of(extensions: &Extensions) -> Option<IpAddr> {
     if let Some(Peer(address)) = extensions.get() {
         return Some(*address);

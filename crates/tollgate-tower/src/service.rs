@@ -1,4 +1,4 @@
-//! A service behind limits.
+//! A rate-limited service.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -10,10 +10,10 @@ use http_body::Body;
 use tower_service::Service;
 
 use crate::body::LimitedBody;
-use crate::future::{Cleared, ResponseFuture};
-use crate::gate::{Gate, Later, Step};
+use crate::future::{DecidedCall, ResponseFuture};
+use crate::request_limiter::{PendingVerdict, RequestLimiter, RequestVerdict};
 
-/// A service behind limits, as [`RateLimitLayer`](crate::RateLimitLayer) makes it.
+/// A rate-limited service, made by [`RateLimitLayer`](crate::RateLimitLayer).
 ///
 /// Clones share everything that is counted. Of the inner service each has its own.
 ///
@@ -37,15 +37,15 @@ use crate::gate::{Gate, Later, Step};
 #[derive(Clone, Debug)]
 pub struct RateLimit<I> {
     inner: I,
-    gate: Arc<Gate>,
+    limiter: Arc<RequestLimiter>,
 }
 
 impl<I> RateLimit<I> {
-    pub(crate) fn new(inner: I, gate: Arc<Gate>) -> RateLimit<I> {
-        RateLimit { inner, gate }
+    pub(crate) fn new(inner: I, limiter: Arc<RequestLimiter>) -> RateLimit<I> {
+        RateLimit { inner, limiter }
     }
 
-    /// What is behind the limits.
+    /// Returns the inner service.
     pub fn inner(&self) -> &I {
         &self.inner
     }
@@ -67,39 +67,39 @@ where
 
     fn call(&mut self, request: Request<B>) -> ResponseFuture<I::Future> {
         let (head, body) = request.into_parts();
-        match self.gate.step_now(&head) {
-            Ok(Step::Pass(admitted)) => {
+        match self.limiter.decide_now(&head) {
+            Ok(RequestVerdict::Pass(admitted)) => {
                 let future = self.inner.call(Request::from_parts(head, body));
                 ResponseFuture::passed(future, admitted)
             }
-            Ok(Step::Refuse(response)) => ResponseFuture::refused(response),
-            Err(later) => {
-                // The service that is ready waits along, and an unready one takes its place.
+            Ok(RequestVerdict::Refuse(response)) => ResponseFuture::refused(response),
+            Err(verdict) => {
+                // The service that is ready moves into the future; an unready clone replaces it.
                 let unready = self.inner.clone();
                 let inner = std::mem::replace(&mut self.inner, unready);
-                let held = held(self.gate.clone(), inner, head, body, later);
-                ResponseFuture::held(Box::pin(held))
+                let pending = pending(self.limiter.clone(), inner, head, body, verdict);
+                ResponseFuture::pending(Box::pin(pending))
             }
         }
     }
 }
 
-/// A request that cannot be answered at once. Who drops this gives up: its place in line is free
-/// again, and what it was charged goes back.
-async fn held<I, B>(
-    gate: Arc<Gate>,
+/// Waits for the verdict on a request. Dropping the future cancels the request: its queue position
+/// is free again, and its charge is returned.
+async fn pending<I, B>(
+    limiter: Arc<RequestLimiter>,
     mut inner: I,
     head: Parts,
     body: B,
-    later: Later,
-) -> Cleared<I::Future>
+    verdict: PendingVerdict,
+) -> DecidedCall<I::Future>
 where
     I: Service<Request<B>>,
 {
-    match gate.step_later(&head, later).await {
-        Step::Pass(admitted) => {
-            Cleared::Passed(inner.call(Request::from_parts(head, body)), admitted)
+    match limiter.decide(&head, verdict).await {
+        RequestVerdict::Pass(admitted) => {
+            DecidedCall::Passed(inner.call(Request::from_parts(head, body)), admitted)
         }
-        Step::Refuse(response) => Cleared::Refused(response),
+        RequestVerdict::Refuse(response) => DecidedCall::Refused(response),
     }
 }

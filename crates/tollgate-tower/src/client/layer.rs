@@ -6,12 +6,12 @@ use std::time::Duration;
 use tollgate::{Clock, KeyedLimiter, Limit, Limiter};
 use tower_layer::Layer;
 
-use super::hosts::Hosts;
-use super::service::{Manners, Polite};
+use super::paused_hosts::PausedHosts;
+use super::service::{Polite, PolitePolicy};
 
-/// Makes clients stay under the limits of the services they call; see [the module](super).
+/// Makes clients respect the limits of the services they call; see [the module](super).
 ///
-/// The services that one layer makes remember for themselves; clones of a service share.
+/// Each service that the layer makes has its own state; clones of a service share it.
 #[derive(Clone, Debug)]
 pub struct PoliteLayer {
     limiter: Option<KeyedLimiter>,
@@ -27,7 +27,7 @@ impl Default for PoliteLayer {
 }
 
 impl PoliteLayer {
-    /// Does as services say, waiting up to a minute.
+    /// Creates a layer that follows the hints of services and waits up to a minute.
     pub fn new() -> PoliteLayer {
         PoliteLayer {
             limiter: None,
@@ -37,19 +37,18 @@ impl PoliteLayer {
         }
     }
 
-    /// A limit of our own for each host: `host:port` as requests name it.
+    /// Sets a limit for each host: `host:port` as requests name it.
     pub fn limit(self, limit: Limit) -> PoliteLayer {
         self.limiter(Limiter::keyed([limit]))
     }
 
-    /// The same with a limiter that others may use too, or one of several limits. It is asked by
-    /// the host's name.
+    /// Sets a limiter, which may be shared or have several limits. Its keys are host names.
     pub fn limiter(self, limiter: KeyedLimiter) -> PoliteLayer {
         PoliteLayer { limiter: Some(limiter), ..self }
     }
 
-    /// The longest a request waits before it is sent. One that would have to wait for longer fails
-    /// at once.
+    /// Sets the maximum wait before a request is sent. A request that would have to wait longer
+    /// fails at once.
     ///
     /// ```
     /// use tollgate_tower::client::PoliteLayer;
@@ -59,12 +58,12 @@ impl PoliteLayer {
         PoliteLayer { patience, ..self }
     }
 
-    /// The longest a service is left alone, whatever it says: an hour unless set.
+    /// Sets the maximum pause for a service, whatever it asks for: an hour unless set.
     pub fn longest_pause(self, longest_pause: Duration) -> PoliteLayer {
         PoliteLayer { longest_pause, ..self }
     }
 
-    /// How many hosts that want to be left alone are remembered: 10 000 unless set.
+    /// Sets the maximum number of paused hosts that are remembered: 10 000 unless set.
     pub fn most_hosts(self, most_hosts: usize) -> PoliteLayer {
         PoliteLayer { most_hosts: most_hosts.max(1), ..self }
     }
@@ -74,12 +73,12 @@ impl<I> Layer<I> for PoliteLayer {
     type Service = Polite<I>;
 
     fn layer(&self, inner: I) -> Polite<I> {
-        let manners = Manners {
-            hosts: Hosts::new(self.most_hosts, self.longest_pause),
+        let policy = PolitePolicy {
+            hosts: PausedHosts::new(self.most_hosts, self.longest_pause),
             limiter: self.limiter.clone(),
             patience: self.patience,
             clock: Clock::system(),
         };
-        Polite::new(inner, Arc::new(manners))
+        Polite::new(inner, Arc::new(policy))
     }
 }

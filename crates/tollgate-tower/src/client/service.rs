@@ -14,33 +14,33 @@ use tokio::time::Instant;
 use tollgate::{Clock, KeyedLimiter};
 use tower_service::Service;
 
-use super::hosts::Hosts;
-use super::told;
-use crate::arrival::text;
+use super::paused_hosts::PausedHosts;
+use super::retry_hints;
+use crate::request_head::text;
 
 /// A client that stays under the limits of the services it calls, as
 /// [`PoliteLayer`](super::PoliteLayer) makes it. Clones share what is remembered.
 #[derive(Clone, Debug)]
 pub struct Polite<I> {
     inner: I,
-    manners: Arc<Manners>,
+    policy: Arc<PolitePolicy>,
 }
 
 #[derive(Debug)]
-pub(super) struct Manners {
-    pub(super) hosts: Hosts,
+pub(super) struct PolitePolicy {
+    pub(super) hosts: PausedHosts,
     pub(super) limiter: Option<KeyedLimiter>,
     pub(super) patience: Duration,
     pub(super) clock: Clock,
 }
 
-/// Why there is no answer.
+/// The reason why there is no response.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum PoliteError<E> {
     /// The request was not sent: it would have had to wait for too long.
     TooLong(TooLong),
-    /// It was sent, and that failed.
+    /// The request was sent, and the inner client failed.
     Inner(E),
 }
 
@@ -82,8 +82,8 @@ impl<E: Error + 'static> Error for PoliteError<E> {
 }
 
 impl<I> Polite<I> {
-    pub(super) fn new(inner: I, manners: Arc<Manners>) -> Polite<I> {
-        Polite { inner, manners }
+    pub(super) fn new(inner: I, policy: Arc<PolitePolicy>) -> Polite<I> {
+        Polite { inner, policy }
     }
 }
 
@@ -102,25 +102,25 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let manners = self.manners.clone();
-        // The one that is ready is the one to call.
+        let policy = self.policy.clone();
+        // The service that is ready must be the one that is called.
         let unready = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, unready);
         Box::pin(async move {
             let host = host_of(&request);
-            manners.wait(&host).await.map_err(PoliteError::TooLong)?;
+            policy.wait(&host).await.map_err(PoliteError::TooLong)?;
             let response = inner.call(request).await.map_err(PoliteError::Inner)?;
-            let wall = Duration::from_nanos(manners.clock.now().as_nanos());
-            if let Some(pause) = told::pause(response.status(), response.headers(), wall) {
-                manners.hosts.pause(&host, pause);
+            let wall = Duration::from_nanos(policy.clock.now().as_nanos());
+            if let Some(pause) = retry_hints::pause(response.status(), response.headers(), wall) {
+                policy.hosts.pause(&host, pause);
             }
             Ok(response)
         })
     }
 }
 
-impl Manners {
-    /// Waits until a request to a host may be sent, or says for how long it would have to.
+impl PolitePolicy {
+    /// Waits until a request to a host may be sent, or returns how long it would have to wait.
     async fn wait(&self, host: &str) -> Result<(), TooLong> {
         let deadline = Instant::now() + self.patience.min(FAR);
         let too_long = |wait| TooLong { host: host.to_owned(), wait };
@@ -130,7 +130,7 @@ impl Manners {
         if let Err(denied) = limiter.wait_timeout(host, patience).await {
             return Err(too_long(denied.retry_after.unwrap_or(Duration::MAX)));
         }
-        // The host may have asked for silence while this one waited for its turn.
+        // The host may have asked for a pause during the wait.
         self.wait_for_silence(host, deadline).await
     }
 
@@ -148,14 +148,14 @@ impl Manners {
     }
 }
 
-/// What is further away than this need not be told apart.
+/// The maximum deadline, so that the addition cannot overflow.
 const FAR: Duration = Duration::from_secs(86_400 * 365);
 
-/// The host a request is for, with its port.
+/// Returns the host of a request, with its port.
 fn host_of<B>(request: &Request<B>) -> String {
     let named = request.uri().authority().map(|authority| {
         let authority = authority.as_str();
-        // Who logs in is not part of where.
+        // Credentials are not part of the host.
         authority.rsplit('@').next().unwrap_or(authority).to_ascii_lowercase()
     });
     let header = || request.headers().get(HOST).map(|host| text(host).to_ascii_lowercase());

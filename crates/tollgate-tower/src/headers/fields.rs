@@ -1,13 +1,15 @@
-//! The header fields about limits, in the styles clients know.
+//! The rate-limit header fields, in several styles.
 
 use http::HeaderMap;
 use http::header::{Entry, HeaderName, HeaderValue, RETRY_AFTER};
 use smallvec::SmallVec;
-use tollgate::rules::Decision;
+use tollgate_rules::Decision;
 
-use super::answer::{Answer, Name, Standing, policies, standings, tightest};
-use super::at_hand;
 use super::style::HeaderStyle;
+use super::summary::{
+    DecisionSummary, LimitStatus, PolicyName, limit_statuses, policies, tightest,
+};
+use super::value_cache;
 
 const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -22,87 +24,89 @@ const LEGACY: [HeaderName; 3] = [
     HeaderName::from_static("x-ratelimit-reset"),
 ];
 
-/// Writes the header fields that tell a client how its limits stand, and a refused one when to
-/// come back. `unix_s` is the time of day in seconds since 1970: the legacy style tells moments
-/// where the others tell how long.
+/// Writes the rate-limit headers, and `Retry-After` for a refused request. `unix_s` is the time in
+/// seconds since 1970: the legacy style has times where the others have durations.
 ///
 /// ```
 /// use http::HeaderMap;
-/// use tollgate::{Limiter, Request};
-/// use tollgate_tower::headers::{Answer, HeaderStyle, write};
+/// use tollgate_rules::{Request, RuleLimiter};
+/// use tollgate_tower::headers::{DecisionSummary, HeaderStyle, write};
 ///
-/// let limiter = Limiter::from_rules("rules: [{ name: api, limit: 1/min fixed }]".parse()?);
+/// let limiter = RuleLimiter::new("rules: [{ name: api, limit: 1/min fixed }]".parse()?);
 /// let request = Request::new("GET", "/");
-/// assert!(limiter.decide(&request).allowed);
-/// let refused = limiter.decide(&request);
+/// assert!(limiter.decide_now(&request).allowed);
+/// let refused = limiter.decide_now(&request);
 /// let mut headers = HeaderMap::new();
-/// write(HeaderStyle::Draft6, &Answer::of(&refused), 0, &mut headers);
+/// write(HeaderStyle::Draft6, &DecisionSummary::new(&refused), 0, &mut headers);
 /// assert_eq!(headers["ratelimit-policy"], "1;w=60");
 /// assert!(headers.contains_key("retry-after"));
-/// # Ok::<(), tollgate::rules::Diagnostics>(())
+/// # Ok::<(), tollgate_rules::Diagnostics>(())
 /// ```
-pub fn write(style: HeaderStyle, answer: &Answer<'_>, unix_s: u64, headers: &mut HeaderMap) {
-    Told::new(style, answer, unix_s).write(headers);
+pub fn write(
+    style: HeaderStyle,
+    summary: &DecisionSummary<'_>,
+    unix_s: u64,
+    headers: &mut HeaderMap,
+) {
+    ResponseHeaders::new(style, summary, unix_s).write(headers);
 }
 
-/// The header fields about limits, to be written once there is an answer to write them to.
+/// The rate-limit headers of a decision, to be written once there is a response.
 ///
 /// ```
 /// use http::HeaderMap;
-/// use tollgate::{Limiter, Request};
-/// use tollgate_tower::headers::{Answer, HeaderStyle, Told};
+/// use tollgate_rules::{Request, RuleLimiter};
+/// use tollgate_tower::headers::{DecisionSummary, HeaderStyle, ResponseHeaders};
 ///
-/// let limiter = Limiter::from_rules("rules: [{ name: api, limit: 5/min }]".parse()?);
-/// let decision = limiter.decide(&Request::new("GET", "/"));
-/// let told = Told::new(HeaderStyle::Draft10, &Answer::of(&decision), 0);
+/// let limiter = RuleLimiter::new("rules: [{ name: api, limit: 5/min }]".parse()?);
+/// let decision = limiter.decide_now(&Request::new("GET", "/"));
+/// let limits = ResponseHeaders::new(HeaderStyle::Draft10, &DecisionSummary::new(&decision), 0);
 /// drop(decision); // and later:
 /// let mut headers = HeaderMap::new();
-/// told.write(&mut headers);
+/// limits.write(&mut headers);
 /// assert_eq!(headers["ratelimit"], r#""api";r=4;t=12"#);
-/// # Ok::<(), tollgate::rules::Diagnostics>(())
+/// # Ok::<(), tollgate_rules::Diagnostics>(())
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Told(SmallVec<[(HeaderName, HeaderValue); 2]>);
+pub struct ResponseHeaders(SmallVec<[(HeaderName, HeaderValue); 2]>);
 
-impl Told {
-    /// What a client is told in a style; see [`write()`].
-    pub fn new(style: HeaderStyle, answer: &Answer<'_>, unix_s: u64) -> Told {
-        let mut told = Told::default();
-        if !answer.allowed
-            && let Some(seconds) = answer.retry_after_s()
+impl ResponseHeaders {
+    /// Creates the headers in a style; see [`write()`].
+    pub fn new(style: HeaderStyle, summary: &DecisionSummary<'_>, unix_s: u64) -> ResponseHeaders {
+        let mut headers = ResponseHeaders::default();
+        if !summary.allowed
+            && let Some(seconds) = summary.retry_after_s()
         {
-            told.insert(RETRY_AFTER, HeaderValue::from(seconds));
+            headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
-        tell(style, &answer.limits, unix_s, &mut told);
-        told
+        write_limits(style, &summary.limits, unix_s, &mut headers);
+        headers
     }
 
-    /// What a client is told whose request was allowed: the same as of its [`Answer`], without
-    /// making one.
-    pub fn allowed(style: HeaderStyle, decision: &Decision, unix_s: u64) -> Told {
-        let mut told = Told::default();
+    /// Creates the headers of an allowed request without making a [`DecisionSummary`].
+    pub fn allowed(style: HeaderStyle, decision: &Decision, unix_s: u64) -> ResponseHeaders {
+        let mut headers = ResponseHeaders::default();
         if style != HeaderStyle::None {
-            let limits: SmallVec<[Standing<'_>; 4]> = standings(decision).collect();
-            tell(style, &limits, unix_s, &mut told);
+            let limits: SmallVec<[LimitStatus<'_>; 4]> = limit_statuses(decision).collect();
+            write_limits(style, &limits, unix_s, &mut headers);
         }
-        told
+        headers
     }
 
-    /// Writes them, in place of fields of the same names.
+    /// Writes the headers, replacing fields of the same names.
     pub fn write(self, headers: &mut HeaderMap) {
         for (name, value) in self.0 {
             headers.insert(name, value);
         }
     }
 
-    /// Adds them to what is already told, as by a layer further in: lists become longer, of other
-    /// fields those that are there stay.
+    /// Adds the headers to those of an inner layer: lists are extended, other fields stay.
     pub fn add(self, headers: &mut HeaderMap) {
         for (name, value) in self.0 {
             match headers.entry(name) {
                 Entry::Vacant(vacant) => drop(vacant.insert(value)),
-                Entry::Occupied(mut told) if [POLICY, RATE_LIMIT].contains(told.key()) => {
-                    told.append(value);
+                Entry::Occupied(mut headers) if [POLICY, RATE_LIMIT].contains(headers.key()) => {
+                    headers.append(value);
                 }
                 Entry::Occupied(_) => {}
             }
@@ -114,7 +118,12 @@ impl Told {
     }
 }
 
-fn tell(style: HeaderStyle, limits: &[Standing<'_>], unix_s: u64, headers: &mut Told) {
+fn write_limits(
+    style: HeaderStyle,
+    limits: &[LimitStatus<'_>],
+    unix_s: u64,
+    headers: &mut ResponseHeaders,
+) {
     if style == HeaderStyle::None {
         return;
     }
@@ -122,7 +131,7 @@ fn tell(style: HeaderStyle, limits: &[Standing<'_>], unix_s: u64, headers: &mut 
     match style {
         HeaderStyle::None => {}
         HeaderStyle::Draft10 | HeaderStyle::Draft8 => {
-            let all = at_hand::policy(limits, || list(limits, policy));
+            let all = value_cache::policy(limits, || list(limits, policy));
             put(headers, POLICY, all);
             put(headers, RATE_LIMIT, list(limits, service_limit));
         }
@@ -142,7 +151,7 @@ fn tell(style: HeaderStyle, limits: &[Standing<'_>], unix_s: u64, headers: &mut 
         }
         HeaderStyle::Envoy03 => {
             let [limit, remaining, reset] = LEGACY;
-            let all = at_hand::written(|text| {
+            let all = value_cache::written(|text| {
                 number(text, "", tightest.limit);
                 for (name, limit) in policies(limits) {
                     text.push_str(", ");
@@ -158,8 +167,8 @@ fn tell(style: HeaderStyle, limits: &[Standing<'_>], unix_s: u64, headers: &mut 
     }
 }
 
-/// What is quoted is printable, so it always fits in a header.
-fn put(headers: &mut Told, name: HeaderName, value: Option<HeaderValue>) {
+/// Quoted text is printable, so it always fits into a header.
+fn put(headers: &mut ResponseHeaders, name: HeaderName, value: Option<HeaderValue>) {
     if let Some(value) = value {
         headers.insert(name, value);
     }
@@ -167,10 +176,10 @@ fn put(headers: &mut Told, name: HeaderName, value: Option<HeaderValue>) {
 
 /// A list of structured fields (RFC 9651), one item for each policy.
 fn list(
-    limits: &[Standing<'_>],
-    item: impl Fn(&mut String, Name<'_>, &Standing<'_>),
+    limits: &[LimitStatus<'_>],
+    item: impl Fn(&mut String, PolicyName<'_>, &LimitStatus<'_>),
 ) -> Option<HeaderValue> {
-    at_hand::written(|text| {
+    value_cache::written(|text| {
         for (name, limit) in policies(limits) {
             if !text.is_empty() {
                 text.push_str(", ");
@@ -181,7 +190,7 @@ fn list(
 }
 
 /// `"login";q=5;w=60`.
-fn policy(text: &mut String, name: Name<'_>, limit: &Standing<'_>) {
+fn policy(text: &mut String, name: PolicyName<'_>, limit: &LimitStatus<'_>) {
     quoted(text, name);
     number(text, ";q=", limit.limit);
     match limit.window_s {
@@ -191,7 +200,7 @@ fn policy(text: &mut String, name: Name<'_>, limit: &Standing<'_>) {
 }
 
 /// `"login";r=3;t=12`.
-fn service_limit(text: &mut String, name: Name<'_>, limit: &Standing<'_>) {
+fn service_limit(text: &mut String, name: PolicyName<'_>, limit: &LimitStatus<'_>) {
     quoted(text, name);
     number(text, ";r=", limit.remaining);
     if !limit.is_concurrency() {
@@ -200,7 +209,7 @@ fn service_limit(text: &mut String, name: Name<'_>, limit: &Standing<'_>) {
 }
 
 /// `5;w=60`.
-fn quota_policy(text: &mut String, limit: &Standing<'_>) {
+fn quota_policy(text: &mut String, limit: &LimitStatus<'_>) {
     number(text, "", limit.limit);
     if let Some(seconds) = limit.window_s {
         number(text, ";w=", seconds);
@@ -216,7 +225,7 @@ fn number(text: &mut String, before: &str, number: u64) {
 
 /// A string of structured fields: printable ASCII, with `"` and `\` escaped. Other characters are
 /// written as in a URL, because a string cannot have them.
-fn quoted(text: &mut String, name: Name<'_>) {
+fn quoted(text: &mut String, name: PolicyName<'_>) {
     text.push('"');
     let is_plain = |byte: u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
     if name.rule.bytes().all(is_plain) {
@@ -239,16 +248,16 @@ fn quoted(text: &mut String, name: Name<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tollgate::rules::{Mode, Reason};
+    use tollgate_rules::{Mode, Reason};
 
-    fn standing(
+    fn status(
         rule: &str,
         limit: u64,
         window_s: u64,
         remaining: u64,
         reset_s: u64,
-    ) -> Standing<'_> {
-        Standing {
+    ) -> LimitStatus<'_> {
+        LimitStatus {
             rule: Some(rule),
             limit,
             window_s: Some(window_s),
@@ -260,8 +269,8 @@ mod tests {
         }
     }
 
-    fn answer<'a>(limits: &[Standing<'a>]) -> Answer<'a> {
-        Answer {
+    fn summary<'a>(limits: &[LimitStatus<'a>]) -> DecisionSummary<'a> {
+        DecisionSummary {
             allowed: true,
             reason: Reason::WithinLimits,
             code: 200,
@@ -274,9 +283,9 @@ mod tests {
         }
     }
 
-    fn written(style: HeaderStyle, answer: &Answer<'_>) -> Vec<String> {
+    fn written(style: HeaderStyle, summary: &DecisionSummary<'_>) -> Vec<String> {
         let mut headers = HeaderMap::new();
-        write(style, answer, 1_000_000, &mut headers);
+        write(style, summary, 1_000_000, &mut headers);
         let mut lines: Vec<_> = headers
             .iter()
             .map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()))
@@ -287,17 +296,17 @@ mod tests {
 
     #[test]
     fn the_examples_of_the_tenth_draft() {
-        let burst = [standing("burst", 100, 60, 50, 30), standing("daily", 1000, 86_400, 900, 10)];
+        let burst = [status("burst", 100, 60, 50, 30), status("daily", 1000, 86_400, 900, 10)];
         assert_eq!(
-            written(HeaderStyle::Draft10, &answer(&burst)),
+            written(HeaderStyle::Draft10, &summary(&burst)),
             [
                 r#"ratelimit-policy: "burst";q=100;w=60, "daily";q=1000;w=86400"#,
                 r#"ratelimit: "burst";r=50;t=30, "daily";r=900;t=10"#,
             ]
         );
-        let places = Standing { window_s: None, ..standing("places", 10, 1, 4, 1) };
+        let places = LimitStatus { window_s: None, ..status("places", 10, 1, 4, 1) };
         assert_eq!(
-            written(HeaderStyle::Draft10, &answer(&[places])),
+            written(HeaderStyle::Draft10, &summary(&[places])),
             [
                 r#"ratelimit-policy: "places";q=10;qu="concurrent-requests""#,
                 r#"ratelimit: "places";r=4"#,
@@ -307,8 +316,8 @@ mod tests {
 
     #[test]
     fn older_styles_tell_about_the_tightest() {
-        let both = [standing("login", 5, 60, 3, 12), standing("login", 20, 3600, 1, 700)];
-        let both = answer(&both);
+        let both = [status("login", 5, 60, 3, 12), status("login", 20, 3600, 1, 700)];
+        let both = summary(&both);
         assert_eq!(
             written(HeaderStyle::Draft6, &both),
             [
@@ -335,19 +344,19 @@ mod tests {
 
     #[test]
     fn a_refusal_says_when_to_come_back_in_every_style() {
-        let base = answer(&[standing("api", 1, 1, 0, 1)]);
-        let refused = Answer { allowed: false, retry_after_ms: Some(1840), ..base };
+        let base = summary(&[status("api", 1, 1, 0, 1)]);
+        let refused = DecisionSummary { allowed: false, retry_after_ms: Some(1840), ..base };
         for style in [HeaderStyle::Draft10, HeaderStyle::Envoy03, HeaderStyle::None] {
             assert!(written(style, &refused).contains(&"retry-after: 2".to_owned()), "{style:?}");
         }
-        let never = Answer { retry_after_ms: None, ..refused };
+        let never = DecisionSummary { retry_after_ms: None, ..refused };
         assert!(written(HeaderStyle::None, &never).is_empty());
     }
 
     #[test]
     fn no_name_breaks_out_of_its_quotes() {
         let odd = "a\"b\\c\r\nSet-Cookie: x\u{1b}[31m\u{e9}";
-        let lines = written(HeaderStyle::Draft10, &answer(&[standing(odd, 1, 1, 1, 1)]));
+        let lines = written(HeaderStyle::Draft10, &summary(&[status(odd, 1, 1, 1, 1)]));
         assert_eq!(
             lines[0],
             r#"ratelimit-policy: "a\"b\\c%0D%0ASet-Cookie: x%1B[31m%C3%A9";q=1;w=1"#
@@ -356,8 +365,8 @@ mod tests {
 
     #[test]
     fn rules_in_shadow_and_no_limits_are_not_told() {
-        let shadow = Standing { enforced: false, ..standing("s", 1, 1, 1, 1) };
-        let none = Standing { limit: u64::MAX, ..standing("u", 1, 1, 1, 1) };
-        assert!(written(HeaderStyle::Draft10, &answer(&[shadow, none])).is_empty());
+        let shadow = LimitStatus { enforced: false, ..status("s", 1, 1, 1, 1) };
+        let none = LimitStatus { limit: u64::MAX, ..status("u", 1, 1, 1, 1) };
+        assert!(written(HeaderStyle::Draft10, &summary(&[shadow, none])).is_empty());
     }
 }

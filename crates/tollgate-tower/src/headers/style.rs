@@ -1,9 +1,9 @@
-//! The ways in which clients are told about limits.
+//! The styles of rate-limit headers.
 
-/// Which headers tell clients about their limits.
+/// A style of rate-limit headers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HeaderStyle {
-    /// `RateLimit-Policy` and `RateLimit` of the IETF's tenth draft.
+    /// `RateLimit-CachedPolicy` and `RateLimit` of the IETF's tenth draft.
     #[default]
     Draft10,
     /// The eighth draft's.

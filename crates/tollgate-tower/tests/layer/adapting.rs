@@ -4,98 +4,99 @@
 use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
-use tollgate::Limiter;
-use tollgate::rules::RuleLimiter;
 use tollgate::testing::ManualClock;
-use tollgate_tower::arrival::Arrival;
-use tollgate_tower::passage::{End, Passage, follow};
+use tollgate_rules::RuleLimiter;
+use tollgate_tower::lifecycle::{RequestEnd, RequestLifecycle, observe};
+use tollgate_tower::request_head::RequestHead;
 
-struct Place {
+use super::serve::ready;
+
+struct AdaptiveLimit {
     clock: ManualClock,
     limiter: RuleLimiter,
     head: http::request::Parts,
 }
 
-impl Place {
-    fn new() -> Place {
+impl AdaptiveLimit {
+    fn new() -> AdaptiveLimit {
         let clock = ManualClock::new();
         let rules = "rules: [{ name: r, limit: adaptive 1..9 concurrent aimd }]".parse().unwrap();
-        let limiter = Limiter::builder().clock(&clock).build_rules(rules);
+        let limiter = RuleLimiter::builder().clock(&clock).build(rules);
         let (head, ()) = http::Request::get("/").body(()).unwrap().into_parts();
-        Place { clock, limiter, head }
+        AdaptiveLimit { clock, limiter, head }
     }
 
     /// A request that is let through.
-    fn passes(&self) -> Passage {
-        let arrival = Arrival::new(&self.head);
-        let decision = self.limiter.decide(&arrival.request());
+    fn passes(&self) -> RequestLifecycle {
+        let request_head = RequestHead::new(&self.head);
+        let mut decision = self.limiter.decide_now(&request_head.request());
         assert!(decision.allowed);
-        follow(&self.limiter, decision, &arrival)
+        observe(decision.take_admission(), &request_head)
     }
 
     fn limit(&self) -> u64 {
-        let arrival = Arrival::new(&self.head);
-        self.limiter.explain(&arrival.request()).rules[0].limits[0].capacity
+        let request_head = RequestHead::new(&self.head);
+        ready(self.limiter.explain(&request_head.request())).rules[0].limits[0].capacity
     }
 
     /// The limit after a request that is answered so, at once, and ends so.
-    fn after(&self, status: u16, end: End) -> u64 {
-        let mut passage = self.passes();
+    fn after(&self, status: u16, end: RequestEnd) -> u64 {
+        let mut lifecycle = self.passes();
         self.clock.advance(Duration::from_millis(1));
-        passage.answered(StatusCode::from_u16(status).unwrap(), &HeaderMap::new());
-        passage.end(end);
+        lifecycle.responded(StatusCode::from_u16(status).unwrap(), &HeaderMap::new());
+        lifecycle.end(end);
         self.limit()
     }
 }
 
 #[test]
 fn a_long_answer_is_not_a_slow_one() {
-    let place = Place::new();
-    let mut passage = place.passes();
-    place.clock.advance(Duration::from_millis(10));
-    passage.answered(StatusCode::OK, &HeaderMap::new());
-    place.clock.advance(Duration::from_secs(10)); // It would be taken for a drop after five.
-    passage.end(End::Whole);
-    assert_eq!(place.limit(), 2);
+    let limit = AdaptiveLimit::new();
+    let mut lifecycle = limit.passes();
+    limit.clock.advance(Duration::from_millis(10));
+    lifecycle.responded(StatusCode::OK, &HeaderMap::new());
+    limit.clock.advance(Duration::from_secs(10)); // It would be taken for a drop after five.
+    lifecycle.end(RequestEnd::Complete);
+    assert_eq!(limit.limit(), 2);
 }
 
 #[test]
 fn services_that_are_overloaded_say_so_in_these_ways() {
     for status in [502, 503, 504] {
-        let place = Place::new();
-        assert_eq!(place.after(200, End::Whole), 2);
-        assert_eq!(place.after(status, End::Whole), 1, "{status}");
+        let limit = AdaptiveLimit::new();
+        assert_eq!(limit.after(200, RequestEnd::Complete), 2);
+        assert_eq!(limit.after(status, RequestEnd::Complete), 1, "{status}");
     }
     for status in [200, 404, 429, 500] {
-        let place = Place::new();
-        assert_eq!(place.after(status, End::Whole), 2, "{status}");
+        let limit = AdaptiveLimit::new();
+        assert_eq!(limit.after(status, RequestEnd::Complete), 2, "{status}");
     }
-    let place = Place::new();
-    assert_eq!(place.after(200, End::Whole), 2);
-    assert_eq!(place.after(200, End::Broken), 1, "it broke off");
-    assert_eq!(place.after(200, End::Whole), 2);
-    place.passes().end(End::Broken);
-    assert_eq!(place.limit(), 1, "it never answered");
+    let limit = AdaptiveLimit::new();
+    assert_eq!(limit.after(200, RequestEnd::Complete), 2);
+    assert_eq!(limit.after(200, RequestEnd::Failed), 1, "it broke off");
+    assert_eq!(limit.after(200, RequestEnd::Complete), 2);
+    limit.passes().end(RequestEnd::Failed);
+    assert_eq!(limit.limit(), 1, "it never answered");
 }
 
 #[test]
 fn a_client_that_leaves_says_nothing_unless_the_answer_had_begun() {
-    let place = Place::new();
-    drop(place.passes());
-    assert_eq!(place.limit(), 1);
-    place.clock.advance(Duration::from_secs(9));
-    drop(place.passes());
-    assert_eq!(place.limit(), 1);
-    assert_eq!(place.after(200, End::Gone), 2);
+    let limit = AdaptiveLimit::new();
+    drop(limit.passes());
+    assert_eq!(limit.limit(), 1);
+    limit.clock.advance(Duration::from_secs(9));
+    drop(limit.passes());
+    assert_eq!(limit.limit(), 1);
+    assert_eq!(limit.after(200, RequestEnd::ClientLeft), 2);
 }
 
 #[test]
-fn who_was_missed_counts_as_a_drop_though_somebody_else_answered() {
-    let place = Place::new();
-    assert_eq!(place.after(200, End::Whole), 2);
-    let mut passage = place.passes();
-    passage.missed();
-    passage.answered(StatusCode::OK, &HeaderMap::new());
-    passage.end(End::Whole);
-    assert_eq!(place.limit(), 1);
+fn a_rerouted_request_counts_as_dropped() {
+    let limit = AdaptiveLimit::new();
+    assert_eq!(limit.after(200, RequestEnd::Complete), 2);
+    let mut lifecycle = limit.passes();
+    lifecycle.rerouted();
+    lifecycle.responded(StatusCode::OK, &HeaderMap::new());
+    lifecycle.end(RequestEnd::Complete);
+    assert_eq!(limit.limit(), 1);
 }

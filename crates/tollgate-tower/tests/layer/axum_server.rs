@@ -6,8 +6,8 @@ use std::time::Duration;
 use axum::Router;
 use axum::routing::get as on_get;
 use http::{Request, Response};
-use tollgate::Limiter;
 use tollgate::testing::ManualClock;
+use tollgate_rules::RuleLimiter;
 use tollgate_tower::headers::HeaderStyle;
 use tollgate_tower::{Peer, RateLimitLayer};
 use tower::{Layer, Service, ServiceExt, service_fn};
@@ -15,10 +15,10 @@ use tower::{Layer, Service, ServiceExt, service_fn};
 use super::serve::{get, hello, serve};
 
 #[tokio::test]
-async fn a_client_over_its_limit_is_told_when_to_come_back() {
+async fn a_refusal_has_headers_with_the_retry_time() {
     let rules = "rules: [{ name: edge, per: ip, limit: 2/h fixed }]".parse().unwrap();
     let clock = ManualClock::new();
-    let limiter = Limiter::builder().clock(&clock).build_rules(rules);
+    let limiter = RuleLimiter::builder().clock(&clock).build(rules);
     let address = hello(RateLimitLayer::new(limiter)).await;
     let first = get(address, "/", "").await;
     assert_eq!(first.status, 200);
@@ -36,8 +36,8 @@ async fn a_client_over_its_limit_is_told_when_to_come_back() {
 
 #[tokio::test]
 async fn clones_share_one_limiter() {
-    // axum clones a layer's service for every route and connection: what is kept in it, as tower's
-    // own limit keeps it, is then counted by each for itself.
+    // axum clones the service of a layer for every route and connection, so a counter inside the
+    // service, as in tower's own limit, would count each clone separately.
     let layer = RateLimitLayer::per_ip("5/h".parse().unwrap());
     let app = Router::new()
         .route("/a", on_get(|| async { "a" }))
@@ -53,7 +53,7 @@ async fn clones_share_one_limiter() {
 }
 
 #[tokio::test]
-async fn attributes_domains_and_styles() {
+async fn attributes_domains_and_header_styles_can_be_configured() {
     #[derive(Clone)]
     struct Org(&'static str);
     let rules = "
@@ -64,23 +64,23 @@ rules: [{ name: api, per: org, limit: 1/h }]
         .domain("shop")
         .headers(HeaderStyle::Draft6)
         .attribute("org", |head| head.extensions.get::<Org>().map(|org| org.0.to_owned()));
-    let service = layer.layer(service_fn(answer));
-    let ask = |org| {
+    let service = layer.layer(service_fn(respond));
+    let send = |org| {
         let mut request = Request::new(String::new());
         request.extensions_mut().insert(Org(org));
         service.clone().oneshot(request)
     };
-    let reply = ask("acme").await.unwrap();
+    let reply = send("acme").await.unwrap();
     assert_eq!(
         (reply.status().as_u16(), &reply.headers()["ratelimit-limit"]),
         (200, &"1".parse().unwrap())
     );
-    assert_eq!(ask("acme").await.unwrap().status(), 429);
-    assert_eq!(ask("other").await.unwrap().status(), 200);
+    assert_eq!(send("acme").await.unwrap().status(), 429);
+    assert_eq!(send("other").await.unwrap().status(), 200);
 }
 
 #[tokio::test]
-async fn refusals_in_ones_own_words() {
+async fn an_application_can_write_its_own_refusals() {
     let layer = RateLimitLayer::per_key("1/h".parse().unwrap(), |_| None).on_refused(|refusal| {
         let path = refusal.head.uri.path();
         Response::builder().status(420).body(format!("calm down at {path}")).unwrap()
@@ -93,39 +93,40 @@ async fn refusals_in_ones_own_words() {
 }
 
 #[tokio::test]
-async fn every_way_to_tell_an_address() {
-    for which in 0..3 {
+async fn the_client_address_comes_from_peer_connect_info_or_a_function() {
+    for source in 0..3 {
         let mut layer = RateLimitLayer::per_ip("1/h".parse().unwrap());
-        if which == 2 {
-            layer = layer.peer(|head| head.extensions.get::<SocketAddr>().map(|it| it.ip()));
+        if source == 2 {
+            layer =
+                layer.peer(|head| head.extensions.get::<SocketAddr>().map(|address| address.ip()));
         }
-        let service = layer.layer(service_fn(answer));
-        let ask = |last: u8| {
+        let service = layer.layer(service_fn(respond));
+        let send = |last: u8| {
             let mut request = Request::new(String::new());
             let address = SocketAddr::from(([192, 0, 2, last], 1));
-            match which {
+            match source {
                 0 => drop(request.extensions_mut().insert(Peer(address.ip()))),
                 1 => drop(request.extensions_mut().insert(axum::extract::ConnectInfo(address))),
                 _ => drop(request.extensions_mut().insert(address)),
             }
             service.clone().oneshot(request)
         };
-        assert_eq!(ask(1).await.unwrap().status(), 200);
-        assert_eq!(ask(1).await.unwrap().status(), 429);
-        assert_eq!(ask(2).await.unwrap().status(), 200, "somebody else, told in way {which}");
+        assert_eq!(send(1).await.unwrap().status(), 200);
+        assert_eq!(send(1).await.unwrap().status(), 429);
+        assert_eq!(send(2).await.unwrap().status(), 200, "another address, source {source}");
     }
 }
 
 #[tokio::test]
-async fn the_service_that_was_ready_is_the_one_that_is_called() {
-    /// Panics if it is called without having been asked whether it is ready, as tower allows.
-    struct Strict(bool);
-    impl Clone for Strict {
-        fn clone(&self) -> Strict {
-            Strict(false)
+async fn the_layer_calls_the_service_that_it_polled_ready() {
+    /// A service that panics when it is called before it is polled ready, as tower allows.
+    struct ReadyCheckedService(bool);
+    impl Clone for ReadyCheckedService {
+        fn clone(&self) -> ReadyCheckedService {
+            ReadyCheckedService(false)
         }
     }
-    impl Service<Request<String>> for Strict {
+    impl Service<Request<String>> for ReadyCheckedService {
         type Response = Response<String>;
         type Error = std::convert::Infallible;
         type Future = std::future::Ready<Result<Response<String>, Self::Error>>;
@@ -143,14 +144,14 @@ async fn the_service_that_was_ready_is_the_one_that_is_called() {
     }
     tokio::time::pause();
     let layer = RateLimitLayer::per_ip("100/s burst 1".parse().unwrap());
-    let mut service = layer.wait_up_to(Duration::from_secs(60)).layer(Strict(false));
+    let mut service = layer.wait_up_to(Duration::from_secs(60)).layer(ReadyCheckedService(false));
     for _ in 0..5 {
-        // The second one and all after it are held back.
+        // The layer delays every request after the first.
         let reply = service.ready().await.unwrap().call(Request::new(String::new())).await;
         assert_eq!(reply.unwrap().status(), 200);
     }
 }
 
-async fn answer(_: Request<String>) -> Result<Response<String>, std::convert::Infallible> {
+async fn respond(_: Request<String>) -> Result<Response<String>, std::convert::Infallible> {
     Ok(Response::new("hello".to_owned()))
 }

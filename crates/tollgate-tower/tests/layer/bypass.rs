@@ -1,4 +1,4 @@
-//! One identity, one bucket, whatever is sent.
+//! A client has one counter, whatever it sends.
 
 use std::net::SocketAddr;
 
@@ -6,12 +6,12 @@ use tollgate_tower::RateLimitLayer;
 
 use super::serve::{get, hello, raw};
 
-async fn by_rules(rules: &str) -> SocketAddr {
+async fn start_with_rules(rules: &str) -> SocketAddr {
     hello(RateLimitLayer::from_rules(rules.parse().unwrap())).await
 }
 
 #[tokio::test]
-async fn nobody_is_believed_about_who_they_are() {
+async fn forwarding_headers_of_untrusted_clients_are_ignored() {
     let address = hello(RateLimitLayer::per_ip("1/h".parse().unwrap())).await;
     assert_eq!(get(address, "/", "").await.status, 200);
     for headers in [
@@ -27,7 +27,7 @@ async fn nobody_is_believed_about_who_they_are() {
 }
 
 #[tokio::test]
-async fn behind_a_proxy_clients_write_what_they_like_in_vain() {
+async fn forged_forwarding_headers_do_not_change_the_client_address() {
     let layer = RateLimitLayer::per_ip("1/h".parse().unwrap());
     let address = hello(layer.trusted_proxies(["127.0.0.0/8".parse().unwrap()])).await;
     let from = async |hops: &str| get(address, "/", &format!("x-forwarded-for: {hops}\r\n")).await;
@@ -57,12 +57,12 @@ async fn behind_a_proxy_clients_write_what_they_like_in_vain() {
     ] {
         assert_eq!(from(hops).await.status, 429, "{hops}");
     }
-    assert_eq!(from("2001:db8:1:3::1").await.status, 200, "a neighbour");
+    assert_eq!(from("2001:db8:1:3::1").await.status, 200, "another /64");
 }
 
 #[tokio::test]
-async fn every_spelling_of_a_path_is_one_path() {
-    let address = by_rules("rules: [{ name: login, route: /api/login, limit: 1/h }]").await;
+async fn all_spellings_of_a_path_share_a_counter() {
+    let address = start_with_rules("rules: [{ name: login, route: /api/login, limit: 1/h }]").await;
     assert_eq!(get(address, "/api/login", "").await.status, 200);
     for target in [
         "//api/login",
@@ -87,8 +87,8 @@ async fn every_spelling_of_a_path_is_one_path() {
 }
 
 #[tokio::test]
-async fn every_spelling_of_a_host_is_one_host() {
-    let address = by_rules("rules: [{ name: site, per: host, limit: 1/h }]").await;
+async fn all_spellings_of_a_host_share_a_counter() {
+    let address = start_with_rules("rules: [{ name: site, per: host, limit: 1/h }]").await;
     assert_eq!(get(address, "/", "").await.status, 200);
     for host in ["a.example", "A.EXAMPLE", "a.example:80", "a.example.", " a.example "] {
         let request = format!("GET / HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
@@ -98,7 +98,7 @@ async fn every_spelling_of_a_host_is_one_host() {
 }
 
 #[tokio::test]
-async fn a_header_names_one_identity_or_nobody() {
+async fn repeated_and_missing_headers_share_one_counter_each() {
     let layer = RateLimitLayer::per_header("x-api-key", "1/h".parse().unwrap()).unwrap();
     let address = hello(layer).await;
     assert_eq!(get(address, "/", "x-api-key: k\r\n").await.status, 200);
@@ -111,7 +111,7 @@ async fn a_header_names_one_identity_or_nobody() {
     ] {
         assert_eq!(get(address, "/", headers).await.status, 429, "{headers}");
     }
-    // Who says two things has one counter with all others who do, and so has who says nothing.
+    // All requests with different values share one counter, and so do all without the header.
     assert_eq!(get(address, "/", "x-api-key: k\r\nx-api-key: 1\r\n").await.status, 200);
     for headers in ["x-api-key: k\r\nx-api-key: 2\r\n", "x-api-key: 3\r\nx-api-key: k\r\n"] {
         assert_eq!(get(address, "/", headers).await.status, 429, "{headers}");
@@ -126,7 +126,7 @@ async fn a_header_names_one_identity_or_nobody() {
 }
 
 #[tokio::test]
-async fn identities_that_look_alike_are_not_one() {
+async fn similar_identities_have_different_counters() {
     let layer = RateLimitLayer::from_rules(
         r#"rules: [{ name: org, per: ['header["x-org"]', 'header["x-user"]'], limit: 1/h }]"#
             .parse()
@@ -153,6 +153,6 @@ async fn identities_that_look_alike_are_not_one() {
         let lines = [b"x-org: ", org, b"\r\nx-user: ", user, b"\r\n\r\n"].concat();
         let request = [&head[..], &lines].concat();
         assert_eq!(raw(address, &request).await.status, 200, "{org:?} {user:?} is new");
-        assert_eq!(raw(address, &request).await.status, 429, "{org:?} {user:?} came before");
+        assert_eq!(raw(address, &request).await.status, 429, "{org:?} {user:?} is counted");
     }
 }

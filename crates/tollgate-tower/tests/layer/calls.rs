@@ -1,4 +1,4 @@
-//! The layer in a gRPC server: callers read the refusal with their own libraries.
+//! The layer in a gRPC server: clients read refusals with common libraries.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
 use tonic_types::StatusExt;
 
-/// A real server with the health service, behind rules.
-async fn call(rules: &str) -> HealthClient<Channel> {
+/// Starts a server with the health service behind the given rules; returns a client for it.
+async fn connect(rules: &str) -> HealthClient<Channel> {
     let layer = RateLimitLayer::from_rules(rules.parse().unwrap());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -28,8 +28,8 @@ async fn check(client: &mut HealthClient<Channel>) -> Result<(), tonic::Status> 
 }
 
 #[tokio::test]
-async fn a_refused_call_says_when_to_come_back() {
-    let mut client = call("rules: [{ name: health, per: ip, limit: 1/min }]").await;
+async fn a_refused_call_has_a_retry_delay() {
+    let mut client = connect("rules: [{ name: health, per: ip, limit: 1/min }]").await;
     check(&mut client).await.unwrap();
     let status = check(&mut client).await.unwrap_err();
     assert_eq!(status.code(), Code::ResourceExhausted);
@@ -43,14 +43,14 @@ async fn a_refused_call_says_when_to_come_back() {
 }
 
 #[tokio::test]
-async fn other_refusals_have_codes_of_their_own() {
+async fn each_kind_of_refusal_has_its_code() {
     for (rule, code) in [
         ("limit: 1/h, then: shed", Code::Unavailable),
         ("when: method == 'POST', then: deny 403", Code::PermissionDenied),
         ("when: method == 'POST', then: deny 401", Code::Unauthenticated),
         ("when: method == 'POST', then: deny", Code::ResourceExhausted),
     ] {
-        let mut client = call(&format!("rules: [{{ name: r, {rule} }}]")).await;
+        let mut client = connect(&format!("rules: [{{ name: r, {rule} }}]")).await;
         let mut statuses = Vec::new();
         for _ in 0..2 {
             statuses.extend(check(&mut client).await.err().map(|status| status.code()));
@@ -60,8 +60,8 @@ async fn other_refusals_have_codes_of_their_own() {
 }
 
 #[tokio::test]
-async fn callers_are_told_apart_by_address() {
+async fn rules_see_the_address_of_the_client() {
     let mut client =
-        call("rules: [{ name: local, when: ip in ['127.0.0.0/8'], then: deny 403 }]").await;
+        connect("rules: [{ name: local, when: 'ip in [\"127.0.0.0/8\"]', then: deny 403 }]").await;
     assert_eq!(check(&mut client).await.unwrap_err().code(), Code::PermissionDenied);
 }

@@ -1,9 +1,8 @@
-//! The whole life of a request: outcomes are counted, places are given back, however it ends.
+//! The life of a request: outcomes are counted, and permits are released however it ends.
 
 use std::convert::Infallible;
 use std::pin::pin;
 use std::task::Poll;
-use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -12,23 +11,21 @@ use axum::routing::get as on_get;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::BodyExt;
-use tollgate::rules::RuleLimiter;
-use tollgate::{Call, Limiter, MemoryStore, Store, StoreError, Verdicts};
+use tollgate::{MemoryStore, Store, StoreCall, StoreError, Verdicts};
+use tollgate_rules::RuleLimiter;
 use tollgate_tower::RateLimitLayer;
 use tower::{Layer, ServiceExt, service_fn};
 
 use super::serve::{get, serve};
 
-fn one_at_a_time() -> (RuleLimiter, RateLimitLayer) {
+fn with_one_permit() -> (RuleLimiter, RateLimitLayer) {
     let rules = "rules: [{ name: db, limit: 1 concurrent }]".parse().unwrap();
-    let limiter = Limiter::from_rules(rules);
+    let limiter = RuleLimiter::new(rules);
     (limiter.clone(), RateLimitLayer::new(limiter))
 }
 
 fn is_free(limiter: &RuleLimiter) -> bool {
-    let decision = limiter.decide(&tollgate::Request::empty());
-    limiter.release(&decision, Duration::ZERO);
-    decision.allowed
+    limiter.decide_now(&tollgate_rules::Request::empty()).allowed
 }
 
 #[tokio::test]
@@ -48,13 +45,13 @@ async fn outcomes_are_counted() {
 }
 
 #[tokio::test]
-async fn a_place_is_free_at_the_end_of_the_body() {
-    let (limiter, layer) = one_at_a_time();
+async fn a_permit_is_released_at_the_end_of_the_body() {
+    let (limiter, layer) = with_one_permit();
     let service = layer.layer(service_fn(async |_: Request<Body>| {
         Ok::<_, Infallible>(Response::new(Body::from("four")))
     }));
     let reply = service.clone().oneshot(Request::new(Body::empty())).await.unwrap();
-    assert!(!is_free(&limiter), "the body is yet to be sent");
+    assert!(!is_free(&limiter), "the body is not sent yet");
     let refused = service.clone().oneshot(Request::new(Body::empty())).await.unwrap();
     assert_eq!(refused.status(), 429);
     assert_eq!(reply.into_body().collect().await.unwrap().to_bytes(), "four");
@@ -62,8 +59,8 @@ async fn a_place_is_free_at_the_end_of_the_body() {
 }
 
 #[tokio::test]
-async fn a_place_is_free_when_the_client_leaves() {
-    let (limiter, layer) = one_at_a_time();
+async fn a_permit_is_released_when_the_client_disconnects() {
+    let (limiter, layer) = with_one_permit();
     let service = layer.layer(service_fn(async |_: Request<Body>| {
         Ok::<_, Infallible>(Response::new(Body::from("never read")))
     }));
@@ -80,12 +77,12 @@ async fn a_place_is_free_when_the_client_leaves() {
     let polled = std::future::poll_fn(|context| Poll::Ready(pin!(&mut call).poll(context))).await;
     assert!(polled.is_pending() && !is_free(&limiter));
     drop(call);
-    assert!(is_free(&limiter), "before there was an answer");
+    assert!(is_free(&limiter), "before the response");
 }
 
 #[tokio::test]
-async fn a_place_is_free_when_the_service_fails() {
-    let (limiter, layer) = one_at_a_time();
+async fn a_permit_is_released_when_the_service_fails() {
+    let (limiter, layer) = with_one_permit();
     let service = layer.layer(service_fn(async |_: Request<Body>| {
         Err::<Response<Body>, _>(std::io::Error::other("broken"))
     }));
@@ -95,20 +92,20 @@ async fn a_place_is_free_when_the_service_fails() {
 
     let broken = layer.layer(service_fn(async |_: Request<Body>| {
         let frames = [Ok(Bytes::from("some")), Err("broken")];
-        let body = http_body_util::StreamBody::new(futures(frames));
+        let body = http_body_util::StreamBody::new(frame_stream(frames));
         Ok::<_, Infallible>(Response::new(body))
     }));
     let reply = broken.oneshot(Request::new(Body::empty())).await.unwrap();
     assert_eq!(reply.into_body().collect().await.unwrap_err(), "broken");
-    assert!(is_free(&limiter), "halfway");
+    assert!(is_free(&limiter), "during the body");
 }
 
-/// A stream of what is given.
-fn futures<const N: usize>(
+/// Returns a stream of the given frames.
+fn frame_stream<const N: usize>(
     frames: [Result<Bytes, &'static str>; N],
 ) -> impl futures_core::Stream<Item = Result<http_body::Frame<Bytes>, &'static str>> {
-    struct Given<I>(I);
-    impl<I: Iterator + Unpin> futures_core::Stream for Given<I> {
+    struct FrameStream<I>(I);
+    impl<I: Iterator + Unpin> futures_core::Stream for FrameStream<I> {
         type Item = I::Item;
         fn poll_next(
             mut self: std::pin::Pin<&mut Self>,
@@ -117,47 +114,47 @@ fn futures<const N: usize>(
             Poll::Ready(self.0.next())
         }
     }
-    Given(frames.into_iter().map(|frame| frame.map(http_body::Frame::data)))
+    FrameStream(frames.into_iter().map(|frame| frame.map(http_body::Frame::data)))
 }
 
 #[tokio::test]
-async fn layers_in_layers_are_all_told() {
+async fn nested_layers_all_send_headers() {
     let inner = RateLimitLayer::per_key("5/h".parse().unwrap(), |_| Some("a".to_owned()));
     let outer = RateLimitLayer::per_ip("9/h".parse().unwrap());
     let app = Router::new().route("/", on_get(|| async { "hi" })).layer(inner).layer(outer);
     let reply = app.oneshot(Request::get("/").body(Body::empty()).unwrap()).await.unwrap();
-    let told: Vec<_> = reply.headers().get_all("ratelimit-policy").iter().collect();
-    assert_eq!(told, [r#""per-key";q=5;w=3600"#, r#""per-ip";q=9;w=3600"#]);
+    let policies: Vec<_> = reply.headers().get_all("ratelimit-policy").iter().collect();
+    assert_eq!(policies, [r#""per-key";q=5;w=3600"#, r#""per-ip";q=9;w=3600"#]);
 }
 
-/// Counters in memory that answer only when asked a second time, as those elsewhere do.
+/// A store in memory that answers only when it is polled again, as a remote store does.
 #[derive(Debug)]
-struct Elsewhere(MemoryStore);
+struct RemoteStore(MemoryStore);
 
-impl Store for Elsewhere {
-    async fn run(&self, call: Call<'_>) -> Result<Verdicts, StoreError> {
+impl Store for RemoteStore {
+    async fn run(&self, call: StoreCall<'_>) -> Result<Verdicts, StoreError> {
         tokio::task::yield_now().await;
         self.0.run(call).await
     }
 }
 
 #[tokio::test]
-async fn counters_elsewhere_are_asked_and_given_back_to() {
+async fn a_remote_store_decides_and_gets_permits_back() {
     let rules = "rules: [{ name: r, limit: [3/h, 1 concurrent] }]".parse().unwrap();
-    let limiter = Limiter::builder().store(Elsewhere(MemoryStore::new())).build_rules(rules);
+    let limiter = RuleLimiter::builder().store(RemoteStore(MemoryStore::new())).build(rules);
     let service =
         RateLimitLayer::new(limiter.clone()).layer(service_fn(async |_: Request<Body>| {
             Ok::<_, Infallible>(Response::new(Body::from("hello")))
         }));
-    let ask = || service.clone().oneshot(Request::new(Body::empty()));
-    let first = ask().await.unwrap();
-    assert_eq!((first.status().as_u16(), ask().await.unwrap().status().as_u16()), (200, 429));
+    let send = || service.clone().oneshot(Request::new(Body::empty()));
+    let first = send().await.unwrap();
+    assert_eq!((first.status().as_u16(), send().await.unwrap().status().as_u16()), (200, 429));
     drop(first);
-    // What is given back goes there in the background.
+    // The permit is returned to the store in the background.
     let free = async {
-        while ask().await.unwrap().status() == 429 {
+        while send().await.unwrap().status() == 429 {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(super::serve::SOON, free).await.unwrap();
+    tokio::time::timeout(super::serve::DEADLINE, free).await.unwrap();
 }

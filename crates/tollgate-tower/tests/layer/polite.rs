@@ -1,4 +1,4 @@
-//! The polite client, against services that are limited by the layer.
+//! The polite client with services that the layer limits.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use hyper_util::rt::TokioExecutor;
 use tokio::time::Instant;
 use tollgate::Limiter;
 use tollgate::testing::ManualClock;
+use tollgate_rules::RuleLimiter;
 use tollgate_tower::RateLimitLayer;
 use tollgate_tower::client::{Polite, PoliteError, PoliteLayer};
 use tower::{Layer, Service, ServiceExt, service_fn};
@@ -21,7 +22,7 @@ fn to(host: &str) -> Request<String> {
     Request::get(format!("http://{host}/")).body(String::new()).unwrap()
 }
 
-/// A service behind a limit whose clock goes with tokio's, which is virtual.
+/// Returns a service behind a rule whose clock follows tokio's virtual time.
 fn limited(
     rule: &str,
 ) -> impl Service<
@@ -35,7 +36,7 @@ fn limited(
     let clock = ManualClock::new();
     let began = Instant::now();
     let rules = format!("rules: [{{ name: r, {rule} }}]").parse().unwrap();
-    let limiter = Limiter::builder().clock(&clock).build_rules(rules);
+    let limiter = RuleLimiter::builder().clock(&clock).build(rules);
     let layer = RateLimitLayer::new(limiter).attribute("moved", move |_| {
         let at = began.elapsed() - (clock.now().since(ManualClock::new().now())).into();
         clock.advance(at);
@@ -47,7 +48,7 @@ fn limited(
 }
 
 #[tokio::test(start_paused = true)]
-async fn never_two_refusals_in_a_row() {
+async fn the_client_waits_instead_of_being_refused() {
     for rule in ["limit: 3/s", "limit: 10/min fixed", "limit: 5/10s sliding", "limit: 2/s burst 7"]
     {
         let client = PoliteLayer::new().layer(limited(rule));
@@ -60,23 +61,23 @@ async fn never_two_refusals_in_a_row() {
             refused_before = refused;
             refusals += usize::from(refused);
         }
-        // It is told that nothing is left before it asks for more.
+        // The response headers report an exhausted limit before the next request.
         assert_eq!(refusals, 0, "{rule}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_not_told_beforehand_is_refused_once() {
-    let silent = limited("limit: 2/min fixed");
-    let quiet = service_fn(move |request| {
-        let silent = silent.clone();
+async fn without_rate_limit_headers_the_client_waits_after_a_refusal() {
+    let limited = limited("limit: 2/min fixed");
+    let without_headers = service_fn(move |request| {
+        let limited = limited.clone();
         async move {
-            let mut reply = silent.oneshot(request).await?;
+            let mut reply = limited.oneshot(request).await?;
             reply.headers_mut().remove("ratelimit");
             Ok::<_, Infallible>(reply)
         }
     });
-    let client = PoliteLayer::new().layer(quiet);
+    let client = PoliteLayer::new().layer(without_headers);
     let mut statuses = Vec::new();
     for _ in 0..6 {
         statuses.push(client.clone().oneshot(to("a.example")).await.unwrap().status().as_u16());
@@ -84,8 +85,8 @@ async fn who_is_not_told_beforehand_is_refused_once() {
     assert_eq!(statuses, [200, 200, 429, 200, 200, 429]);
 }
 
-/// A service that refuses everything and counts.
-fn refusing(
+/// Returns a client of a service that refuses and counts all requests.
+fn start_refusing(
     retry_after: &'static str,
 ) -> (
     Arc<AtomicUsize>,
@@ -96,45 +97,47 @@ fn refusing(
         + 'static,
     >,
 ) {
-    let asked = Arc::new(AtomicUsize::new(0));
-    let counter = asked.clone();
+    let requests = Arc::new(AtomicUsize::new(0));
+    let counter = requests.clone();
     let service = service_fn(move |_: Request<String>| {
         counter.fetch_add(1, Ordering::Relaxed);
         let reply = Response::builder().status(503).header("retry-after", retry_after);
         std::future::ready(Ok::<_, Infallible>(reply.body(String::new()).unwrap()))
     });
-    (asked, PoliteLayer::new().wait_up_to(Duration::from_secs(10)).layer(service))
+    (requests, PoliteLayer::new().wait_up_to(Duration::from_secs(10)).layer(service))
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_service_that_wants_silence_gets_it() {
-    let (asked, client) = refusing("5");
-    let ask = |host: &'static str| client.clone().oneshot(to(host));
-    assert_eq!(ask("a.example").await.unwrap().status(), 503);
+async fn the_client_waits_for_the_retry_time_of_a_host() {
+    let (requests, client) = start_refusing("5");
+    let send = |host: &'static str| client.clone().oneshot(to(host));
+    assert_eq!(send("a.example").await.unwrap().status(), 503);
     let began = Instant::now();
-    assert_eq!(ask("A.example").await.unwrap().status(), 503);
-    assert!(began.elapsed() >= Duration::from_secs(5), "waited");
+    assert_eq!(send("A.example").await.unwrap().status(), 503);
+    assert!(began.elapsed() >= Duration::from_secs(5), "the client did not wait");
     let began = Instant::now();
-    assert_eq!(ask("b.example").await.unwrap().status(), 503);
-    assert_eq!(began.elapsed(), Duration::ZERO, "others are not affected");
-    assert_eq!(asked.load(Ordering::Relaxed), 3);
+    assert_eq!(send("b.example").await.unwrap().status(), 503);
+    assert_eq!(began.elapsed(), Duration::ZERO, "other hosts are not affected");
+    assert_eq!(requests.load(Ordering::Relaxed), 3);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_would_wait_too_long_is_not_sent() {
-    let (asked, client) = refusing("99999999999999999999999");
-    let ask = || client.clone().oneshot(to("a.example"));
-    assert_eq!(ask().await.unwrap().status(), 503);
-    let PoliteError::TooLong(too_long) = ask().await.unwrap_err() else { panic!("it was sent") };
+async fn a_request_with_an_excessive_wait_is_not_sent() {
+    let (requests, client) = start_refusing("99999999999999999999999");
+    let send = || client.clone().oneshot(to("a.example"));
+    assert_eq!(send().await.unwrap().status(), 503);
+    let PoliteError::TooLong(too_long) = send().await.unwrap_err() else {
+        panic!("the request was sent")
+    };
     assert_eq!(too_long.host, "a.example");
     assert_eq!(too_long.wait, Duration::from_secs(3600), "capped");
-    assert_eq!(asked.load(Ordering::Relaxed), 1);
+    assert_eq!(requests.load(Ordering::Relaxed), 1);
     tokio::time::advance(Duration::from_secs(3600)).await;
-    assert_eq!(ask().await.unwrap().status(), 503);
+    assert_eq!(send().await.unwrap().status(), 503);
 }
 
 #[tokio::test]
-async fn a_limit_of_ones_own_is_kept() {
+async fn the_client_obeys_its_own_limiter() {
     let clock = ManualClock::new();
     let limit = "1/min".parse::<tollgate::Limit>().unwrap();
     let limiter = Limiter::builder().limit(limit).clock(&clock).build_keyed();
@@ -142,30 +145,30 @@ async fn a_limit_of_ones_own_is_kept() {
     let client = polite.layer(service_fn(async |_: Request<String>| {
         Ok::<_, Infallible>(Response::new(String::new()))
     }));
-    let ask = |host: &'static str| client.clone().oneshot(to(host));
-    ask("a.example").await.unwrap();
-    ask("b.example").await.unwrap();
-    let waiting = tokio::spawn(ask("a.example"));
+    let send = |host: &'static str| client.clone().oneshot(to(host));
+    send("a.example").await.unwrap();
+    send("b.example").await.unwrap();
+    let waiting = tokio::spawn(send("a.example"));
     while clock.waiting() == 0 {
         tokio::task::yield_now().await;
     }
-    let PoliteError::TooLong(too_long) = ask("a.example").await.unwrap_err() else { panic!() };
+    let PoliteError::TooLong(too_long) = send("a.example").await.unwrap_err() else { panic!() };
     assert_eq!(too_long.wait, Duration::from_secs(120));
     clock.advance(Duration::from_secs(60));
     waiting.await.unwrap().unwrap();
 }
 
 #[tokio::test]
-async fn over_a_real_socket() {
+async fn the_client_works_over_a_real_socket() {
     let clock = ManualClock::new();
     let rules = "rules: [{ name: r, limit: 1/h fixed }]".parse().unwrap();
-    let limiter = Limiter::builder().clock(&clock).build_rules(rules);
+    let limiter = RuleLimiter::builder().clock(&clock).build(rules);
     let address = hello(RateLimitLayer::new(limiter)).await;
     let client = Client::builder(TokioExecutor::new()).build_http::<String>();
     let client = PoliteLayer::new().wait_up_to(Duration::ZERO).layer(client);
-    let ask = || client.clone().oneshot(to(&address.to_string()));
-    assert_eq!(ask().await.unwrap().status(), 200);
-    // Nothing is left, it was told: the second one is not even sent.
-    let error = ask().await.unwrap_err();
+    let send = || client.clone().oneshot(to(&address.to_string()));
+    assert_eq!(send().await.unwrap().status(), 200);
+    // The first response reports an exhausted limit, so the second request is not sent.
+    let error = send().await.unwrap_err();
     assert!(error.to_string().contains("is to be left alone"), "{error}");
 }

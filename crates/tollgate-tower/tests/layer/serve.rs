@@ -1,4 +1,4 @@
-//! Real servers on free ports, and the plainest of clients.
+//! Real servers on free ports, and a minimal client.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -9,18 +9,18 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tollgate_tower::RateLimitLayer;
 
-/// Generous: tests are not about how quick a machine is.
-pub(crate) const SOON: Duration = Duration::from_secs(30);
+/// The maximum time of any step of a test, long enough for a busy machine.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
-/// An answer, as it came.
+/// A response: the status and the received text.
 #[derive(Debug)]
-pub(crate) struct Reply {
+pub(crate) struct RawResponse {
     pub(crate) status: u16,
     pub(crate) text: String,
 }
 
-impl Reply {
-    /// The value of a header; names are in lower case as hyper writes them.
+impl RawResponse {
+    /// Returns the value of a header; names are in lower case, as hyper writes them.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let head = self.text.split("\r\n\r\n").next()?;
         head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
@@ -41,23 +41,32 @@ pub(crate) async fn hello(layer: RateLimitLayer) -> SocketAddr {
     serve(Router::new().fallback(any(|| async { "hello" })).layer(layer)).await
 }
 
-/// Sends bytes as they are, and reads what comes back until the server closes.
-pub(crate) async fn raw(address: SocketAddr, bytes: &[u8]) -> Reply {
+/// Sends raw bytes, and reads until the server closes the connection.
+pub(crate) async fn raw(address: SocketAddr, bytes: &[u8]) -> RawResponse {
     let exchange = async {
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(bytes).await.unwrap();
-        let mut answer = Vec::new();
-        // A server that closes with bytes unread resets the connection: what came before counts.
-        let _ = stream.read_to_end(&mut answer).await;
-        String::from_utf8(answer).unwrap()
+        let mut received = Vec::new();
+        // A server that closes before it has read everything resets the connection.
+        let _ = stream.read_to_end(&mut received).await;
+        String::from_utf8(received).unwrap()
     };
-    let text = tokio::time::timeout(SOON, exchange).await.unwrap();
+    let text = tokio::time::timeout(DEADLINE, exchange).await.unwrap();
     let status = text.get(9..12).and_then(|status| status.parse().ok());
-    Reply { status: status.unwrap_or_else(|| panic!("no answer: {text:?}")), text }
+    RawResponse { status: status.unwrap_or_else(|| panic!("no response: {text:?}")), text }
 }
 
-/// A GET with header lines, each ended by `\r\n`.
-pub(crate) async fn get(address: SocketAddr, target: &str, headers: &str) -> Reply {
+/// Sends a GET request with header lines, each ended by `\r\n`.
+pub(crate) async fn get(address: SocketAddr, target: &str, headers: &str) -> RawResponse {
     let head = format!("GET {target} HTTP/1.1\r\nhost: a.example\r\nconnection: close\r\n");
     raw(address, format!("{head}{headers}\r\n").as_bytes()).await
+}
+
+/// Runs a future that never has to wait.
+pub(crate) fn ready<T>(future: impl Future<Output = T>) -> T {
+    match std::pin::pin!(future).poll(&mut std::task::Context::from_waker(std::task::Waker::noop()))
+    {
+        std::task::Poll::Ready(value) => value,
+        std::task::Poll::Pending => panic!("the future waits"),
+    }
 }

@@ -1,4 +1,4 @@
-//! Costs known only with the answer, behind the layer: tokens of a model, plain and streamed.
+//! Costs that are known only with the response: tokens of a model, plain and streamed.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -10,10 +10,11 @@ use http::{Request, Response};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 use tokio::sync::{Notify, mpsc};
-use tollgate::rules::{RuleLimiter, SettledAs, Value};
-use tollgate::{Limiter, Request as Asked};
+use tollgate_rules::{RuleLimiter, RuleLimiterBuilder, SettledAs, Value};
 use tollgate_tower::RateLimitLayer;
 use tower::{Layer, ServiceExt, service_fn};
+
+use super::serve::ready;
 
 const RULES: &str = "
 rules:
@@ -26,10 +27,10 @@ fn number(request: &Request<Body>, name: &str) -> u64 {
     request.headers()[name].to_str().unwrap().parse().unwrap()
 }
 
-/// A body that comes event by event.
-struct Events(mpsc::UnboundedReceiver<Bytes>);
+/// A body that is sent event by event.
+struct EventStream(mpsc::UnboundedReceiver<Bytes>);
 
-impl futures_core::Stream for Events {
+impl futures_core::Stream for EventStream {
     type Item = Result<Frame<Bytes>, Infallible>;
 
     fn poll_next(
@@ -41,7 +42,11 @@ impl futures_core::Stream for Events {
 }
 
 fn layer() -> (RuleLimiter, RateLimitLayer) {
-    let limiter = Limiter::from_rules(RULES.parse().unwrap());
+    layer_with(RuleLimiter::builder())
+}
+
+fn layer_with(builder: RuleLimiterBuilder) -> (RuleLimiter, RateLimitLayer) {
+    let limiter = builder.build(RULES.parse().unwrap());
     let max = |head: &http::request::Parts| {
         let max = head.headers.get("x-max-tokens")?.to_str().ok()?;
         max.parse::<i64>().ok().map(Value::from)
@@ -50,12 +55,12 @@ fn layer() -> (RuleLimiter, RateLimitLayer) {
 }
 
 fn left(limiter: &RuleLimiter) -> u64 {
-    let asked = Asked::new("GET", "/").attribute("max_tokens", 1);
-    limiter.explain(&asked).rules[0].limits[0].remaining
+    let request = tollgate_rules::Request::new("GET", "/").attribute("max_tokens", 1);
+    ready(limiter.explain(&request)).rules[0].limits[0].remaining
 }
 
 #[tokio::test]
-async fn many_at_once_stay_within_the_limit() {
+async fn concurrent_reservations_stay_within_the_limit() {
     let (limiter, layer) = layer();
     let (gate, used) = (Arc::new(Notify::new()), Arc::new(AtomicU64::new(0)));
     let in_flight = Arc::new(AtomicU64::new(0));
@@ -68,19 +73,19 @@ async fn many_at_once_stay_within_the_limit() {
             let tokens = number(&request, "x-use");
             used.fetch_add(tokens, Ordering::SeqCst);
             let usage = format!(r#"{{"usage":{{"total_tokens":{tokens}}}}}"#);
-            let response = Response::builder();
-            let answer = match tokens % 2 {
-                0 => response.header("content-type", "application/json").body(Body::from(usage)),
+            let builder = Response::builder();
+            let response = match tokens % 2 {
+                0 => builder.header("content-type", "application/json").body(Body::from(usage)),
                 _ => {
                     let (events, body) = mpsc::unbounded_channel();
                     for data in [r#"{"usage":null}"#, &usage, "[DONE]"] {
                         events.send(Bytes::from(format!("data: {data}\n\n"))).unwrap();
                     }
-                    let body = Body::new(StreamBody::new(Events(body)));
-                    response.header("content-type", "text/event-stream").body(body)
+                    let body = Body::new(StreamBody::new(EventStream(body)));
+                    builder.header("content-type", "text/event-stream").body(body)
                 }
             };
-            Ok::<_, Infallible>(answer.unwrap())
+            Ok::<_, Infallible>(response.unwrap())
         }
     });
     let service = layer.layer(model);
@@ -95,14 +100,14 @@ async fn many_at_once_stay_within_the_limit() {
                 .body(Body::empty())
                 .unwrap();
             tokio::spawn(async move {
-                let answer = service.oneshot(request).await.unwrap();
-                let status = answer.status();
-                answer.into_body().collect().await.unwrap();
+                let response = service.oneshot(request).await.unwrap();
+                let status = response.status();
+                response.into_body().collect().await.unwrap();
                 (status == 200).then_some(max)
             })
         };
         let calls: Vec<_> = (0..64).map(call).collect();
-        // Every call gets as far as it can before the first is answered.
+        // Every call is refused or in flight before the first is answered.
         while calls.iter().filter(|call| call.is_finished()).count() as u64
             + in_flight.load(Ordering::SeqCst)
             < 64
@@ -125,33 +130,34 @@ async fn many_at_once_stay_within_the_limit() {
 }
 
 #[tokio::test]
-async fn who_leaves_a_stream_is_charged_what_was_seen_by_then() {
-    let (limiter, layer) = layer();
-    let told = Arc::new(parking_lot::Mutex::new(Vec::new()));
-    let telling = told.clone();
-    limiter.on_settled(move |_, _, settled| telling.lock().push(settled));
+async fn a_disconnected_stream_is_charged_the_usage_received_so_far() {
+    let outcomes = Arc::new(parking_lot::Mutex::new(Vec::new()));
+    let recorded = outcomes.clone();
+    let (limiter, layer) = layer_with(
+        RuleLimiter::builder().on_settled(move |_, _, settled| recorded.lock().push(settled)),
+    );
     let (events, body) = mpsc::unbounded_channel();
-    let body = Arc::new(parking_lot::Mutex::new(Some(Events(body))));
+    let body = Arc::new(parking_lot::Mutex::new(Some(EventStream(body))));
     let service = layer.layer(service_fn(move |_: Request<Body>| {
         let body = body
             .lock()
             .take()
             .map_or_else(Body::empty, |events| Body::new(StreamBody::new(events)));
         async move {
-            let answer = Response::builder().header("content-type", "text/event-stream");
-            Ok::<_, Infallible>(answer.body(body).unwrap())
+            let response = Response::builder().header("content-type", "text/event-stream");
+            Ok::<_, Infallible>(response.body(body).unwrap())
         }
     }));
-    let ask = || service.clone().oneshot(Request::new(Body::empty()));
-    let mut stream = ask().await.unwrap().into_body();
-    assert_eq!(left(&limiter), 59, "40, as it does not say how many");
+    let send = || service.clone().oneshot(Request::new(Body::empty()));
+    let mut stream = send().await.unwrap().into_body();
+    assert_eq!(left(&limiter), 59, "40 without an estimate");
     let first = "data: {\"usage\":{\"total_tokens\":3}}\n\n";
     events.send(Bytes::from(first)).unwrap();
     let frame = stream.frame().await.unwrap().unwrap();
-    assert_eq!(frame.into_data().unwrap(), first, "nothing is held back");
+    assert_eq!(frame.into_data().unwrap(), first, "frames are passed on at once");
     drop(stream);
     assert_eq!(left(&limiter), 96);
-    drop(ask().await.unwrap());
-    assert_eq!(left(&limiter), 96 - 40, "an answer that says nothing");
-    assert_eq!(*told.lock(), [SettledAs::Refunded, SettledAs::Kept]);
+    drop(send().await.unwrap());
+    assert_eq!(left(&limiter), 96 - 40, "a response without usage");
+    assert_eq!(*outcomes.lock(), [SettledAs::Refunded, SettledAs::Kept]);
 }

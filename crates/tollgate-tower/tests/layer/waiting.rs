@@ -1,4 +1,4 @@
-//! Requests that are held back instead of refused, under virtual time.
+//! Requests that are delayed instead of refused, under virtual time.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -7,137 +7,138 @@ use std::task::Poll;
 use std::time::Duration;
 
 use http::{Request, Response};
-use tollgate::Limiter;
-use tollgate::rules::RuleLimiter;
 use tollgate::testing::ManualClock;
+use tollgate_rules::RuleLimiter;
 use tollgate_tower::{LimitedBody, RateLimit, RateLimitLayer};
 use tower::{Layer, Service, ServiceExt, service_fn};
 
-type Answer = Response<LimitedBody<String>>;
-type Waiting = Pin<Box<dyn Future<Output = Result<Answer, Infallible>>>>;
+use super::serve::ready;
 
-async fn answer(_: Request<String>) -> Result<Response<String>, Infallible> {
-    Ok(Response::new("answer".to_owned()))
+type LimitedResponse = Response<LimitedBody<String>>;
+type WaitingRequest = Pin<Box<dyn Future<Output = Result<LimitedResponse, Infallible>>>>;
+
+async fn hello(_: Request<String>) -> Result<Response<String>, Infallible> {
+    Ok(Response::new("hello".to_owned()))
 }
 
-/// A limiter whose clock is moved by hand.
+/// Returns a limiter with one rule and its manual clock.
 fn limiter(rule: &str) -> (ManualClock, RuleLimiter) {
     let clock = ManualClock::new();
     let rules = format!("rules: [{{ name: r, {rule} }}]").parse().unwrap();
-    let limiter = Limiter::builder().clock(&clock).build_rules(rules);
+    let limiter = RuleLimiter::builder().clock(&clock).build(rules);
     (clock, limiter)
 }
 
-/// Asks so many times at once.
-fn ask<I>(service: &RateLimit<I>, times: usize) -> Vec<Waiting>
+/// Creates requests that are not polled yet.
+fn requests<I>(service: &RateLimit<I>, times: usize) -> Vec<WaitingRequest>
 where
     I: Service<Request<String>, Response = Response<String>, Error = Infallible>,
     I: Clone + Send + 'static,
     I::Future: Send,
 {
-    let one = |_| Box::pin(service.clone().oneshot(Request::new(String::new()))) as Waiting;
+    let one = |_| Box::pin(service.clone().oneshot(Request::new(String::new()))) as WaitingRequest;
     (0..times).map(one).collect()
 }
 
-async fn is_answered(waiting: &mut Waiting) -> Option<Answer> {
+async fn poll_once(waiting: &mut WaitingRequest) -> Option<LimitedResponse> {
     poll_fn(|context| match waiting.as_mut().poll(context) {
-        Poll::Ready(answer) => Poll::Ready(answer.ok()),
+        Poll::Ready(response) => Poll::Ready(response.ok()),
         Poll::Pending => Poll::Ready(None),
     })
     .await
 }
 
-/// How each is answered, and after how many milliseconds. Answers are taken to their end.
-async fn answers(clock: &ManualClock, mut all: Vec<Waiting>) -> Vec<(u16, u64)> {
-    let mut told = vec![None; all.len()];
+/// Polls requests to their end; returns the status of each and its wait in milliseconds.
+async fn outcomes(clock: &ManualClock, mut all: Vec<WaitingRequest>) -> Vec<(u16, u64)> {
+    let mut found = vec![None; all.len()];
     for ms in 0..5_000 {
-        for (waiting, told) in all.iter_mut().zip(&mut told) {
-            if told.is_none()
-                && let Some(answer) = is_answered(waiting).await
+        for (waiting, outcome) in all.iter_mut().zip(&mut found) {
+            if outcome.is_none()
+                && let Some(response) = poll_once(waiting).await
             {
-                *told = Some((answer.status().as_u16(), ms));
+                *outcome = Some((response.status().as_u16(), ms));
             }
         }
-        if told.iter().all(Option::is_some) {
+        if found.iter().all(Option::is_some) {
             break;
         }
         clock.advance(Duration::from_millis(1));
     }
-    told.into_iter().map(|told| told.expect("an answer")).collect()
+    found.into_iter().map(|outcome| outcome.expect("a response")).collect()
 }
 
 #[tokio::test]
-async fn rules_that_delay_hold_requests_back() {
+async fn rules_can_delay_requests() {
     let (clock, limiter) = limiter("limit: 10/s burst 1, then: delay up to 250ms");
-    let service = RateLimitLayer::new(limiter).layer(service_fn(answer));
-    let told = answers(&clock, ask(&service, 5)).await;
-    assert_eq!(told, [(200, 0), (200, 100), (200, 200), (429, 0), (429, 0)]);
+    let service = RateLimitLayer::new(limiter).layer(service_fn(hello));
+    let found = outcomes(&clock, requests(&service, 5)).await;
+    assert_eq!(found, [(200, 0), (200, 100), (200, 200), (429, 0), (429, 0)]);
 }
 
 #[tokio::test]
-async fn a_queue_has_so_many_places() {
+async fn a_queue_has_a_bounded_length() {
     let (clock, limiter) = limiter("limit: 10/s burst 1, then: queue 2 up to 1s lifo");
-    let service = RateLimitLayer::new(limiter).layer(service_fn(answer));
-    let told = answers(&clock, ask(&service, 4)).await;
-    assert_eq!(told, [(200, 0), (200, 200), (200, 100), (429, 0)]);
+    let service = RateLimitLayer::new(limiter).layer(service_fn(hello));
+    let found = outcomes(&clock, requests(&service, 4)).await;
+    assert_eq!(found, [(200, 0), (200, 200), (200, 100), (429, 0)]);
 }
 
 #[tokio::test]
-async fn a_layer_that_waits_holds_back_what_rules_refuse() {
+async fn a_layer_can_wait_for_limits_of_rules_that_refuse() {
     let (clock, limiter) = limiter("limit: 1/s");
     let layer = RateLimitLayer::new(limiter).wait_up_to(Duration::from_secs(2));
-    let told = answers(&clock, ask(&layer.layer(service_fn(answer)), 4)).await;
-    assert_eq!(told, [(200, 0), (200, 1_000), (200, 2_000), (429, 0)]);
+    let found = outcomes(&clock, requests(&layer.layer(service_fn(hello)), 4)).await;
+    assert_eq!(found, [(200, 0), (200, 1_000), (200, 2_000), (429, 0)]);
 }
 
 #[tokio::test]
-async fn a_place_among_those_in_flight_is_waited_for() {
+async fn a_layer_can_wait_for_a_permit() {
     let (clock, limiter) = limiter("limit: 1 concurrent");
     let layer = RateLimitLayer::new(limiter).wait_up_to(Duration::from_secs(1));
-    let service = layer.layer(service_fn(answer));
-    let mut all = ask(&service, 3);
-    let first = is_answered(&mut all[0]).await.unwrap();
-    assert!(is_answered(&mut all[1]).await.is_none());
-    assert!(is_answered(&mut all[2]).await.is_none());
+    let service = layer.layer(service_fn(hello));
+    let mut all = requests(&service, 3);
+    let first = poll_once(&mut all[0]).await.unwrap();
+    assert!(poll_once(&mut all[1]).await.is_none());
+    assert!(poll_once(&mut all[2]).await.is_none());
     clock.advance(Duration::from_millis(10));
     drop(first);
-    assert!(is_answered(&mut all[2]).await.is_none(), "nobody is overtaken");
-    let second = is_answered(&mut all[1]).await.unwrap();
+    assert!(poll_once(&mut all[2]).await.is_none(), "requests wait in order");
+    let second = poll_once(&mut all[1]).await.unwrap();
     assert_eq!(second.status(), 200);
     clock.advance(Duration::from_millis(990));
-    let third = is_answered(&mut all[2]).await.unwrap();
-    assert_eq!(third.status(), 429, "a second, and no longer");
+    let third = poll_once(&mut all[2]).await.unwrap();
+    assert_eq!(third.status(), 429, "the maximum wait is over");
 }
 
 #[tokio::test]
-async fn a_window_is_waited_for() {
+async fn a_layer_can_wait_for_the_next_window() {
     let (clock, limiter) = limiter("limit: 1/min fixed");
     let layer = RateLimitLayer::new(limiter).wait_up_to(Duration::from_secs(60));
-    let service = layer.layer(service_fn(answer));
-    let mut all = ask(&service, 2);
-    assert_eq!(is_answered(&mut all[0]).await.unwrap().status(), 200);
-    assert!(is_answered(&mut all[1]).await.is_none());
+    let service = layer.layer(service_fn(hello));
+    let mut all = requests(&service, 2);
+    assert_eq!(poll_once(&mut all[0]).await.unwrap().status(), 200);
+    assert!(poll_once(&mut all[1]).await.is_none());
     clock.advance(Duration::from_secs(60));
-    assert_eq!(is_answered(&mut all[1]).await.unwrap().status(), 200);
+    assert_eq!(poll_once(&mut all[1]).await.unwrap().status(), 200);
 }
 
 #[tokio::test]
-async fn who_leaves_while_waiting_holds_nothing() {
+async fn a_cancelled_request_releases_its_permit_and_queue_position() {
     let (_, limiter) = limiter("limit: [1/s, 5 concurrent], then: delay up to 10s");
     let left = || {
-        let explained = limiter.explain(&tollgate::Request::empty());
+        let explained = ready(limiter.explain(&tollgate_rules::Request::empty()));
         [0, 1].map(|limit| explained.rules[0].limits[limit].remaining)
     };
-    let service = RateLimitLayer::new(limiter.clone()).layer(service_fn(answer));
-    let mut all = ask(&service, 3);
-    drop(is_answered(&mut all[0]).await.unwrap());
+    let service = RateLimitLayer::new(limiter.clone()).layer(service_fn(hello));
+    let mut all = requests(&service, 3);
+    drop(poll_once(&mut all[0]).await.unwrap());
     let before = left();
-    assert!(is_answered(&mut all[1]).await.is_none());
+    assert!(poll_once(&mut all[1]).await.is_none());
     assert_eq!(left()[1], before[1] - 1);
     drop(all.remove(1));
     assert_eq!(left(), before);
-    // Not even asked for, it holds nothing either.
+    // A request that was never polled takes nothing.
     drop(service.clone().call(Request::new(String::new())));
     assert_eq!(left(), before);
-    assert!(limiter.waiting().is_empty());
+    assert!(limiter.status().queues().is_empty());
 }

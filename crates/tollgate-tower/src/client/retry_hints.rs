@@ -1,7 +1,7 @@
-//! What an answer says about when the next request is welcome.
+//! Reads from a response how long the client should pause.
 //!
-//! All of it was written by somebody else: what is not understood is ignored, numbers saturate,
-//! and whoever uses the result caps it.
+//! The headers are untrusted: what is not understood is ignored, numbers saturate, and the caller
+//! caps the result.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use sfv::{BareItem, Dictionary, List, ListEntry, Parser};
 
 use crate::grpc::{self, Status, code};
 
-/// After a refusal that does not say when to come back.
+/// The pause after a refusal without a hint.
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The longest field that is read.
+/// The maximum length of a field.
 const MAX_FIELD: usize = 8 * 1024;
 
 /// Numbers from here on are moments since 1970, not spans: as a span it would be 30 years.
@@ -22,17 +22,17 @@ const MOMENTS_FROM: u64 = 1_000_000_000;
 
 const PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 
-/// For how long nothing more is welcome; none if nothing is said. `wall` is the time of day since
-/// 1970.
+/// Returns how long the service wants no more requests; `None` if it does not say. `wall` is the
+/// time since 1970.
 pub(super) fn pause(status: StatusCode, headers: &HeaderMap, wall: Duration) -> Option<Duration> {
     let refused = matches!(status.as_u16(), 429 | 503);
     let by_status = match refused {
         true => retry_after(headers, wall),
         false => grpc_refusal(headers),
     };
-    let said = by_status.or_else(|| exhausted(headers, wall));
-    let unsaid = (status == StatusCode::TOO_MANY_REQUESTS).then_some(SECOND);
-    said.or(unsaid).filter(|pause| !pause.is_zero())
+    let hint = by_status.or_else(|| exhausted(headers, wall));
+    let fallback = (status == StatusCode::TOO_MANY_REQUESTS).then_some(SECOND);
+    hint.or(fallback).filter(|pause| !pause.is_zero())
 }
 
 /// `Retry-After`: seconds or a date. The date is compared with the one the answer carries, so that
@@ -69,7 +69,7 @@ fn grpc_refusal(headers: &HeaderMap) -> Option<Duration> {
     pushback().or_else(details)
 }
 
-/// When what is spent comes back, if nothing is left.
+/// Returns when the limit is reset, if nothing remains.
 fn exhausted(headers: &HeaderMap, wall: Duration) -> Option<Duration> {
     let structured = || structured(headers);
     structured()
@@ -110,14 +110,14 @@ fn structured(headers: &HeaderMap) -> Option<Duration> {
     (number("remaining")? == 0).then(|| number("reset").map(Duration::from_secs)).flatten()
 }
 
-/// When a policy that has nothing left is reset. One that does not say is so within its window,
-/// which stands among the `policies`.
+/// Returns when an exhausted policy is reset. One without a reset time is reset within its window,
+/// which is among the `policies`.
 fn of_policy(item: &ListEntry, policies: &dyn Fn() -> Option<String>) -> Option<Duration> {
     let ListEntry::Item(item) = item else { return None };
     if integer(item.params.get("r")?)? > 0 {
         return None;
     }
-    let said = item.params.get("t").and_then(integer);
+    let hint = item.params.get("t").and_then(integer);
     let window = || {
         let policies: List = Parser::new(&policies()?).parse().ok()?;
         policies.iter().find_map(|policy| match policy {
@@ -127,7 +127,7 @@ fn of_policy(item: &ListEntry, policies: &dyn Fn() -> Option<String>) -> Option<
             _ => None,
         })
     };
-    said.or_else(window).map(Duration::from_secs)
+    hint.or_else(window).map(Duration::from_secs)
 }
 
 fn integer(item: &BareItem) -> Option<u64> {

@@ -1,21 +1,21 @@
-//! The events of a streamed answer, one after the other, none kept longer than needed.
+//! Splits a streamed response into events, and buffers each no longer than needed.
 
-/// An event that is longer is passed over.
+/// The maximum length of an event. Longer ones are skipped.
 pub(super) const LONGEST: usize = 256 << 10;
 
-/// How events are told apart.
+/// The format of an event stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Format {
+pub(super) enum EventFormat {
     /// `text/event-stream`: `data:` lines, up to an empty one.
     EventStream,
     /// A JSON text on every line.
     Lines,
 }
 
-/// Finds events in what comes in pieces.
+/// Splits a stream that arrives in pieces into events.
 #[derive(Debug)]
-pub(super) struct Events {
-    format: Format,
+pub(super) struct EventSplitter {
+    format: EventFormat,
     /// The beginning of a line whose end has not come yet.
     line: Vec<u8>,
     /// The data of an event whose end has not come yet.
@@ -28,9 +28,9 @@ pub(super) struct Events {
     passed_over: bool,
 }
 
-impl Events {
-    pub(super) fn new(format: Format) -> Events {
-        Events {
+impl EventSplitter {
+    pub(super) fn new(format: EventFormat) -> EventSplitter {
+        EventSplitter {
             format,
             line: Vec::new(),
             data: Vec::new(),
@@ -86,7 +86,7 @@ impl Events {
     }
 
     fn line_ended(&mut self, line: &[u8], event: &mut impl FnMut(&[u8])) {
-        if self.format == Format::Lines {
+        if self.format == EventFormat::Lines {
             if !self.was_too_long() && !line.is_empty() {
                 event(line);
             }
@@ -124,8 +124,8 @@ mod tests {
 
     use super::*;
 
-    fn all(format: Format, pieces: &[&[u8]]) -> Vec<String> {
-        let mut events = Events::new(format);
+    fn all(format: EventFormat, pieces: &[&[u8]]) -> Vec<String> {
+        let mut events = EventSplitter::new(format);
         let mut found = Vec::new();
         let mut note = |event: &[u8]| found.push(String::from_utf8_lossy(event).into_owned());
         pieces.iter().for_each(|piece| events.take(piece, &mut note));
@@ -137,18 +137,18 @@ mod tests {
 
     #[test]
     fn events_end_with_an_empty_line() {
-        let found = all(Format::EventStream, &[STREAM.as_bytes()]);
+        let found = all(EventFormat::EventStream, &[STREAM.as_bytes()]);
         assert_eq!(found, ["one", "two\nmore", "three", "[DONE]", "last"]);
-        let found = all(Format::Lines, &[b"{\"a\":1}\n\n{\"a\"", b":2}\r\n{}"]);
+        let found = all(EventFormat::Lines, &[b"{\"a\":1}\n\n{\"a\"", b":2}\r\n{}"]);
         assert_eq!(found, ["{\"a\":1}", "{\"a\":2}", "{}"]);
     }
 
     #[test]
-    fn what_is_too_long_is_passed_over_and_the_next_is_not() {
+    fn an_event_that_is_too_long_is_skipped() {
         let long = "x".repeat(LONGEST);
         let in_lines = format!("data: {long}\ndata: y\n\n");
         for event in [format!("data: {long}y\n\n"), in_lines] {
-            let mut events = Events::new(Format::EventStream);
+            let mut events = EventSplitter::new(EventFormat::EventStream);
             let mut found = Vec::new();
             for piece in event.as_bytes().chunks(60_000).chain([&b"data: next\n\n"[..]]) {
                 events.take(piece, &mut |event| found.push(event.len()));
@@ -168,8 +168,8 @@ mod tests {
             let pieces: Vec<&[u8]> =
                 cuts.windows(2).map(|cut| &STREAM.as_bytes()[cut[0]..cut[1]]).collect();
             prop_assert_eq!(
-                all(Format::EventStream, &pieces),
-                all(Format::EventStream, &[STREAM.as_bytes()])
+                all(EventFormat::EventStream, &pieces),
+                all(EventFormat::EventStream, &[STREAM.as_bytes()])
             );
         }
     }

@@ -1,4 +1,4 @@
-//! Until when each host wants to be left alone.
+//! The hosts that asked for a pause, and its end.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -7,19 +7,19 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 #[derive(Debug)]
-pub(super) struct Hosts {
-    /// The most that are remembered.
+pub(super) struct PausedHosts {
+    /// The maximum number of hosts.
     most: usize,
     longest_pause: Duration,
     silent_until: Mutex<HashMap<Box<str>, Instant>>,
 }
 
-impl Hosts {
-    pub(super) fn new(most: usize, longest_pause: Duration) -> Hosts {
-        Hosts { most, longest_pause, silent_until: Mutex::default() }
+impl PausedHosts {
+    pub(super) fn new(most: usize, longest_pause: Duration) -> PausedHosts {
+        PausedHosts { most, longest_pause, silent_until: Mutex::default() }
     }
 
-    /// How long a host still wants to be left alone.
+    /// Returns the rest of a host's pause.
     pub(super) fn pause_of(&self, host: &str) -> Duration {
         let mut hosts = self.silent_until.lock();
         let Some(until) = hosts.get(host) else { return Duration::ZERO };
@@ -30,7 +30,7 @@ impl Hosts {
         left
     }
 
-    /// A host wants to be left alone. Answers overtake each other: the longest word counts.
+    /// Pauses a host. Responses overtake each other, so the longest pause counts.
     pub(super) fn pause(&self, host: &str, pause: Duration) {
         let now = Instant::now();
         let until = now + pause.min(self.longest_pause);
@@ -43,7 +43,7 @@ impl Hosts {
             hosts.retain(|_, until| *until > now);
         }
         if hosts.len() >= self.most {
-            // Of those that are left, the one that is soonest over is the least loss.
+            // The pause that ends first is the smallest loss.
             let soonest = hosts.iter().min_by_key(|(_, until)| **until);
             if let Some(host) = soonest.map(|(host, _)| host.clone()) {
                 hosts.remove(&host);
@@ -58,8 +58,8 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn the_longest_word_counts_and_is_capped() {
-        let hosts = Hosts::new(10, Duration::from_secs(60));
+    async fn the_longest_pause_counts_and_is_capped() {
+        let hosts = PausedHosts::new(10, Duration::from_secs(60));
         hosts.pause("a", Duration::from_secs(10));
         hosts.pause("a", Duration::from_secs(5));
         assert_eq!(hosts.pause_of("a"), Duration::from_secs(10));
@@ -72,8 +72,8 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_remembered_is_bounded() {
-        let hosts = Hosts::new(3, Duration::from_secs(60));
+    async fn the_number_of_hosts_is_bounded() {
+        let hosts = PausedHosts::new(3, Duration::from_secs(60));
         for (host, seconds) in [("a", 30), ("b", 10), ("c", 20), ("d", 40)] {
             hosts.pause(host, Duration::from_secs(seconds));
         }

@@ -1,4 +1,4 @@
-//! A request as it arrives: its head, as rules see it.
+//! The head of an HTTP request, as rules see it.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -8,29 +8,28 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
 use ipnet::IpNet;
 use smallvec::SmallVec;
-use tollgate::Request;
-use tollgate::rules::{HeaderSource, Value};
+use tollgate_rules::{HeaderSource, Request, Value};
 
-/// The head of a request with what is known beside it.
+/// The head of a request and what a server knows in addition.
 ///
 /// ```
-/// use tollgate::Limiter;
-/// use tollgate_tower::arrival::Arrival;
+/// use tollgate_rules::RuleLimiter;
+/// use tollgate_tower::request_head::RequestHead;
 ///
-/// let limiter = Limiter::from_rules(r#"
+/// let limiter = RuleLimiter::new(r#"
 /// rules: [{ name: api, per: 'header["x-org"]', limit: 1/min }]
 /// "#.parse()?);
 /// let (head, ()) = http::Request::get("/orders").header("x-org", "acme").body(())?.into_parts();
-/// let arrival = Arrival::new(&head);
-/// assert!(limiter.decide(&arrival.request()).allowed);
-/// assert!(!limiter.decide(&arrival.request()).allowed);
+/// let request_head = RequestHead::new(&head);
+/// assert!(limiter.decide_now(&request_head.request()).allowed);
+/// assert!(!limiter.decide_now(&request_head.request()).allowed);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Arrival<'h> {
+pub struct RequestHead<'h> {
     head: &'h Parts,
     target: &'h str,
-    headers: Fields<'h>,
+    headers: HeaderLookup<'h>,
     peer: Option<IpAddr>,
     domain: Option<&'h str>,
     trusted_proxies: &'h [IpNet],
@@ -39,14 +38,14 @@ pub struct Arrival<'h> {
     unknown: &'static [&'static str],
 }
 
-impl<'h> Arrival<'h> {
-    /// What the head itself says.
-    pub fn new(head: &'h Parts) -> Arrival<'h> {
+impl<'h> RequestHead<'h> {
+    /// Creates a request head without further knowledge.
+    pub fn new(head: &'h Parts) -> RequestHead<'h> {
         let target = head.uri.path_and_query().map_or("/", |target| target.as_str());
-        Arrival {
+        RequestHead {
             head,
             target,
-            headers: Fields(&head.headers),
+            headers: HeaderLookup(&head.headers),
             peer: None,
             domain: None,
             trusted_proxies: &[],
@@ -56,49 +55,49 @@ impl<'h> Arrival<'h> {
         }
     }
 
-    /// Who is at the other end of the connection.
-    pub fn peer(self, peer: Option<IpAddr>) -> Arrival<'h> {
-        Arrival { peer, ..self }
+    /// Sets the address of the client's connection.
+    pub fn peer(self, peer: Option<IpAddr>) -> RequestHead<'h> {
+        RequestHead { peer, ..self }
     }
 
     pub(crate) fn has_peer(&self) -> bool {
         self.peer.is_some()
     }
 
-    /// Whose rules apply; the only ones' without it.
-    pub fn domain(self, domain: Option<&'h str>) -> Arrival<'h> {
-        Arrival { domain, ..self }
+    /// Sets the domain whose rules apply; not needed if there is only one.
+    pub fn domain(self, domain: Option<&'h str>) -> RequestHead<'h> {
+        RequestHead { domain, ..self }
     }
 
-    /// Proxies whose word is taken for who is behind them, besides those that rules name.
-    pub fn trusted_proxies(self, trusted_proxies: &'h [IpNet]) -> Arrival<'h> {
-        Arrival { trusted_proxies, ..self }
+    /// Sets the proxies whose `X-Forwarded-For` is trusted, in addition to those that rules name.
+    pub fn trusted_proxies(self, trusted_proxies: &'h [IpNet]) -> RequestHead<'h> {
+        RequestHead { trusted_proxies, ..self }
     }
 
-    /// How long it may be held back where it would be refused otherwise.
-    pub fn patience(self, patience: Duration) -> Arrival<'h> {
-        Arrival { patience, ..self }
+    /// Sets how long the request may wait instead of being refused.
+    pub fn patience(self, patience: Duration) -> RequestHead<'h> {
+        RequestHead { patience, ..self }
     }
 
     /// Adds an attribute that is not in the head.
-    pub fn attribute(mut self, name: &'h str, value: impl Into<Value<'h>>) -> Arrival<'h> {
+    pub fn attribute(mut self, name: &'h str, value: impl Into<Value<'h>>) -> RequestHead<'h> {
         self.attributes.push((name, value.into()));
         self
     }
 
-    /// Of these names no more is known than was said: see [`Request::unknown`].
-    pub fn unknown(self, unknown: &'static [&'static str]) -> Arrival<'h> {
-        Arrival { unknown, ..self }
+    /// Sets the names whose values are not completely known: see [`Request::unknown`].
+    pub fn unknown(self, unknown: &'static [&'static str]) -> RequestHead<'h> {
+        RequestHead { unknown, ..self }
     }
 
-    /// The request rules see.
+    /// Returns the request that rules see.
     pub fn request(&self) -> Request<'_> {
         let mut request = Request::new(self.head.method.as_str(), self.target)
             .headers_of(&self.headers)
             .trusted_proxies(self.trusted_proxies)
             .patience(self.patience)
             .unknown(self.unknown);
-        // Otherwise it is looked up among the headers.
+        // Without it, rules look the host up among the headers.
         if let Some(host) = self.head.uri.host() {
             request = request.host(host);
         }
@@ -114,15 +113,15 @@ impl<'h> Arrival<'h> {
         request
     }
 
-    /// The same in a form that can be kept until the outcome is known.
-    pub fn keep(&self) -> Kept {
+    /// Returns an owned copy that can be kept until the outcome is known.
+    pub fn to_owned_head(&self) -> OwnedRequestHead {
         let mut head = http::Request::new(()).into_parts().0;
         head.method.clone_from(&self.head.method);
         head.uri.clone_from(&self.head.uri);
         head.headers.clone_from(&self.head.headers);
         let owned =
             |(name, value): &(&str, Value<'_>)| ((*name).to_owned(), value.clone().into_owned());
-        Kept {
+        OwnedRequestHead {
             head,
             peer: self.peer,
             domain: self.domain.map(str::to_owned),
@@ -133,9 +132,9 @@ impl<'h> Arrival<'h> {
     }
 }
 
-/// An [`Arrival`] that owns what it says.
+/// A [`RequestHead`] that owns its data.
 #[derive(Clone, Debug)]
-pub struct Kept {
+pub struct OwnedRequestHead {
     head: Parts,
     peer: Option<IpAddr>,
     domain: Option<String>,
@@ -144,37 +143,37 @@ pub struct Kept {
     pub(crate) unknown: &'static [&'static str],
 }
 
-impl Kept {
-    /// What arrived.
-    pub fn arrival(&self) -> Arrival<'_> {
-        let arrival = Arrival::new(&self.head)
+impl OwnedRequestHead {
+    /// Returns the request head.
+    pub fn as_request_head(&self) -> RequestHead<'_> {
+        let request_head = RequestHead::new(&self.head)
             .peer(self.peer)
             .domain(self.domain.as_deref())
             .trusted_proxies(&self.trusted_proxies)
             .unknown(self.unknown);
-        self.attributes
-            .iter()
-            .fold(arrival, |arrival, (name, value)| arrival.attribute(name, value.clone()))
+        self.attributes.iter().fold(request_head, |request_head, (name, value)| {
+            request_head.attribute(name, value.clone())
+        })
     }
 }
 
 /// The header fields of a request, looked up when a rule asks for one.
 #[derive(Clone, Copy, Debug)]
-struct Fields<'h>(&'h HeaderMap);
+struct HeaderLookup<'h>(&'h HeaderMap);
 
-impl HeaderSource for Fields<'_> {
+impl HeaderSource for HeaderLookup<'_> {
     fn each<'f>(&'f self, name: &str, take: &mut dyn FnMut(Cow<'f, str>)) {
         self.0.get_all(name).iter().for_each(|value| take(text(value)));
     }
 }
 
-/// Header fields as text.
+/// Returns the header fields as text.
 pub(crate) fn texts(headers: &HeaderMap) -> impl Iterator<Item = (&str, Cow<'_, str>)> {
     headers.iter().map(|(name, value)| (name.as_str(), text(value)))
 }
 
-/// A value as text. Bytes that are none become U+FFFD and two digits each, and so does a U+FFFD
-/// that was sent: two values have one text only if they are the same.
+/// Returns a header value as text. Bytes that are not UTF-8 become U+FFFD and two digits each, and
+/// so does a U+FFFD that was sent: two values have the same text only if they are equal.
 pub(crate) fn text(value: &HeaderValue) -> Cow<'_, str> {
     const UNREADABLE: char = char::REPLACEMENT_CHARACTER;
     if let Ok(text) = value.to_str() {
@@ -214,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_text_stays_told_apart() {
+    fn values_that_are_not_utf8_stay_distinct() {
         let of = |bytes: &'static [u8]| text(&HeaderValue::from_bytes(bytes).unwrap()).into_owned();
         assert_eq!(of("caf\u{e9}".as_bytes()), "caf\u{e9}");
         assert_eq!(of(b"caf\xe9"), "caf\u{fffd}E9");

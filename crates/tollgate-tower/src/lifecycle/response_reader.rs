@@ -1,92 +1,92 @@
-//! What rules want to know of the body of an answer, found while it passes by.
+//! Reads the fields that rules need from a response body while it passes by.
 //!
-//! Nothing is held back: pieces are looked at on their way. Of a JSON text at most [`LONGEST`] bytes
-//! are remembered until its end, of a stream one event.
+//! No data is held back. At most [`LONGEST`] bytes of a JSON text are buffered until its end, and
+//! one event of a stream.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue};
-use tollgate::rules::Value;
+use tollgate_rules::Value;
 
-use super::events::{Events, Format};
-use crate::json::Fields;
+use super::event_splitter::{EventFormat, EventSplitter};
+use crate::json::JsonFields;
 
-/// A JSON text that is longer is not understood.
+/// The maximum length of a JSON text. Fields of longer ones stay unknown.
 const LONGEST: usize = 1 << 20;
 
-/// Reads the body of an answer as it passes by.
+/// Reads a response body as it passes by.
 #[derive(Debug)]
-pub(super) struct AnswerReader {
-    fields: Fields,
+pub(super) struct ResponseReader {
+    fields: JsonFields,
     values: Vec<Option<Value<'static>>>,
-    reading: Reading,
+    format: BodyFormat,
     is_empty: bool,
 }
 
 #[derive(Debug)]
-enum Reading {
-    /// One text, so far.
+enum BodyFormat {
+    /// A single JSON text, as far as it has come.
     Text(Vec<u8>),
-    /// Many, of which the last that has a field counts.
-    Events(Events),
-    /// It cannot be understood.
+    /// A stream of JSON texts; the last one that has a field counts.
+    Events(EventSplitter),
+    /// A format whose fields are unknown.
     Nothing,
 }
 
-/// What was found.
+/// The fields that were found.
 #[derive(Debug)]
-pub(super) struct AnswerFound {
+pub(super) struct ResponseFields {
     pub(super) values: Vec<(String, Value<'static>)>,
-    /// Whether there may have been more that was not found.
+    /// Whether there may be more fields than were found.
     pub(super) is_unknown: bool,
 }
 
-impl AnswerReader {
-    pub(super) fn new(fields: Fields, headers: &HeaderMap) -> AnswerReader {
-        let reading = match is_compressed(headers) {
+impl ResponseReader {
+    pub(super) fn new(fields: JsonFields, headers: &HeaderMap) -> ResponseReader {
+        let format = match is_compressed(headers) {
             true => {
                 warn_of_compression();
-                Reading::Nothing
+                BodyFormat::Nothing
             }
-            false => reading_of(headers.get(CONTENT_TYPE)),
+            false => format_of(headers.get(CONTENT_TYPE)),
         };
-        AnswerReader { values: fields.nothing(), fields, reading, is_empty: true }
+        ResponseReader { values: fields.no_values(), fields, format, is_empty: true }
     }
 
     pub(super) fn data(&mut self, data: &Bytes) {
         self.is_empty &= data.is_empty();
         let (fields, values) = (&self.fields, &mut self.values);
-        match &mut self.reading {
-            Reading::Text(text) if text.len() + data.len() > LONGEST => {
-                self.reading = Reading::Nothing;
+        match &mut self.format {
+            BodyFormat::Text(text) if text.len() + data.len() > LONGEST => {
+                self.format = BodyFormat::Nothing;
             }
-            Reading::Text(text) => text.extend_from_slice(data),
-            Reading::Events(events) => {
-                // What is no JSON among events, such as [DONE], says nothing.
-                events.take(data, &mut |event| _ = fields.read_over(event, values));
+            BodyFormat::Text(text) => text.extend_from_slice(data),
+            BodyFormat::Events(events) => {
+                // Events that are not JSON, such as [DONE], have no fields.
+                events.take(data, &mut |event| _ = fields.merge(event, values));
             }
-            Reading::Nothing => {}
+            BodyFormat::Nothing => {}
         }
     }
 
-    /// Nothing more comes: because it is whole, or because somebody left.
-    pub(super) fn end(mut self, is_whole: bool) -> AnswerFound {
+    /// Ends the body, which is complete or broke off.
+    pub(super) fn end(mut self, is_whole: bool) -> ResponseFields {
         let (fields, values) = (&self.fields, &mut self.values);
-        let is_known = match &mut self.reading {
+        let is_known = match &mut self.format {
             _ if self.is_empty => true,
-            Reading::Text(text) => fields.read_over(text, values),
-            Reading::Events(events) => {
+            BodyFormat::Text(text) => fields.merge(text, values),
+            BodyFormat::Events(events) => {
                 if is_whole {
-                    events.end(&mut |event| _ = fields.read_over(event, values));
+                    events.end(&mut |event| _ = fields.merge(event, values));
                 }
                 !events.has_passed_over()
             }
-            Reading::Nothing => false,
+            BodyFormat::Nothing => false,
         };
         let values = self.fields.named(self.values);
-        AnswerFound {
+        ResponseFields {
             values: values.map(|(name, value)| (name.to_owned(), value)).collect(),
             is_unknown: !(is_whole && is_known),
         }
@@ -98,25 +98,25 @@ fn is_compressed(headers: &HeaderMap) -> bool {
     encodings.any(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity"))
 }
 
-fn reading_of(kind: Option<&HeaderValue>) -> Reading {
+fn format_of(kind: Option<&HeaderValue>) -> BodyFormat {
     let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     match kind.as_str() {
-        "text/event-stream" => Reading::Events(Events::new(Format::EventStream)),
+        "text/event-stream" => BodyFormat::Events(EventSplitter::new(EventFormat::EventStream)),
         "application/x-ndjson"
         | "application/ndjson"
         | "application/jsonl"
         | "application/x-jsonlines"
         | "application/jsonlines"
         | "application/json-lines"
-        | "application/stream+json" => Reading::Events(Events::new(Format::Lines)),
-        "application/json" => Reading::Text(Vec::new()),
-        kind if kind.ends_with("+json") => Reading::Text(Vec::new()),
-        _ => Reading::Nothing,
+        | "application/stream+json" => BodyFormat::Events(EventSplitter::new(EventFormat::Lines)),
+        "application/json" => BodyFormat::Text(Vec::new()),
+        kind if kind.ends_with("+json") => BodyFormat::Text(Vec::new()),
+        _ => BodyFormat::Nothing,
     }
 }
 
-/// Said once: it is the same for every answer of a service.
+/// Logs the warning once, because it applies to every response of a service.
 fn warn_of_compression() {
     static SAID: AtomicBool = AtomicBool::new(false);
     if !SAID.swap(true, Ordering::Relaxed) {
@@ -140,8 +140,8 @@ mod tests {
     }
 
     fn read_with(headers: &HeaderMap, pieces: &[&str], is_whole: bool) -> (Option<i64>, bool) {
-        let fields = Fields::new("response.body.", [NAME]).unwrap();
-        let mut reader = AnswerReader::new(fields, headers);
+        let fields = JsonFields::new("response.body.", [NAME]).unwrap();
+        let mut reader = ResponseReader::new(fields, headers);
         pieces.iter().for_each(|piece| reader.data(&Bytes::copy_from_slice(piece.as_bytes())));
         let found = reader.end(is_whole);
         let value = found.values.iter().find(|(name, _)| name == NAME);
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_compressed_stays_unknown() {
+    fn compressed_fields_stay_unknown() {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(CONTENT_ENCODING, HeaderValue::from_static("identity"));

@@ -2,14 +2,14 @@
 
 use proptest::prelude::*;
 use tollgate::testing::ManualClock;
-use tollgate::{Limiter, Request};
+use tollgate_rules::{Request, RuleLimiter};
 
 use super::*;
-use crate::headers::{Answer, HeaderStyle, write};
+use crate::headers::{DecisionSummary, HeaderStyle, write};
 
 const NOW: Duration = Duration::from_secs(1_767_268_800);
 
-fn said(status: u16, fields: &[(&str, &str)]) -> Option<u64> {
+fn hint(status: u16, fields: &[(&str, &str)]) -> Option<u64> {
     let mut headers = HeaderMap::new();
     for (name, value) in fields {
         headers.append(name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
@@ -20,19 +20,19 @@ fn said(status: u16, fields: &[(&str, &str)]) -> Option<u64> {
 #[test]
 fn refusals_say_when_to_come_back() {
     for status in [429, 503] {
-        assert_eq!(said(status, &[("retry-after", "7")]), Some(7));
-        assert_eq!(said(status, &[("retry-after", " 7 ")]), Some(7));
+        assert_eq!(hint(status, &[("retry-after", "7")]), Some(7));
+        assert_eq!(hint(status, &[("retry-after", " 7 ")]), Some(7));
         let date = ("retry-after", "Thu, 01 Jan 2026 12:00:30 GMT");
-        assert_eq!(said(status, &[date]), Some(30), "by our clock");
+        assert_eq!(hint(status, &[date]), Some(30), "by our clock");
         let theirs = ("date", "Thu, 01 Jan 2026 12:00:25 GMT");
-        assert_eq!(said(status, &[date, theirs]), Some(5), "by theirs");
+        assert_eq!(hint(status, &[date, theirs]), Some(5), "by theirs");
     }
-    assert_eq!(said(429, &[]), Some(1));
-    assert_eq!(said(503, &[]), None);
-    assert_eq!(said(200, &[("retry-after", "7")]), None);
-    assert_eq!(said(301, &[("retry-after", "7")]), None);
+    assert_eq!(hint(429, &[]), Some(1));
+    assert_eq!(hint(503, &[]), None);
+    assert_eq!(hint(200, &[("retry-after", "7")]), None);
+    assert_eq!(hint(301, &[("retry-after", "7")]), None);
     // The exact word counts, not when all of it is back.
-    assert_eq!(said(429, &[("retry-after", "2"), ("ratelimit", "\"a\";r=0;t=60")]), Some(2));
+    assert_eq!(hint(429, &[("retry-after", "2"), ("ratelimit", "\"a\";r=0;t=60")]), Some(2));
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn every_draft_says_when_nothing_is_left() {
         &[("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "1767268809")],
         &[("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "1767268809000")],
     ] {
-        assert_eq!(said(200, fields), Some(9), "{fields:?}");
+        assert_eq!(hint(200, fields), Some(9), "{fields:?}");
     }
     for fields in [
         &[("ratelimit", r#""a";r=1;t=9"#)][..],
@@ -58,20 +58,20 @@ fn every_draft_says_when_nothing_is_left() {
         &[("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "1767268799")],
         &[("ratelimit", r#""places";r=0"#), ("ratelimit-policy", r#""places";q=3;qu="requests""#)],
     ] {
-        assert_eq!(said(200, fields), None, "{fields:?}");
+        assert_eq!(hint(200, fields), None, "{fields:?}");
     }
 }
 
 #[test]
 fn calls_of_grpc_are_understood() {
-    let details = [grpc::Detail::retry_after(Duration::from_secs(4))].to_vec();
+    let details = [grpc::StatusDetail::retry_after(Duration::from_secs(4))].to_vec();
     let status = Status { code: 8, message: String::new(), details }.to_header();
     let details = ("grpc-status-details-bin", &*status);
-    assert_eq!(said(200, &[("grpc-status", "8"), details]), Some(4));
-    assert_eq!(said(200, &[("grpc-status", "14"), details]), Some(4));
-    assert_eq!(said(200, &[("grpc-status", "5"), details]), None);
-    assert_eq!(said(200, &[("grpc-status", "8"), ("grpc-retry-pushback-ms", "3000")]), Some(3));
-    assert_eq!(said(200, &[("grpc-status", "8"), ("grpc-retry-pushback-ms", "-1")]), None);
+    assert_eq!(hint(200, &[("grpc-status", "8"), details]), Some(4));
+    assert_eq!(hint(200, &[("grpc-status", "14"), details]), Some(4));
+    assert_eq!(hint(200, &[("grpc-status", "5"), details]), None);
+    assert_eq!(hint(200, &[("grpc-status", "8"), ("grpc-retry-pushback-ms", "3000")]), Some(3));
+    assert_eq!(hint(200, &[("grpc-status", "8"), ("grpc-retry-pushback-ms", "-1")]), None);
 }
 
 #[test]
@@ -79,14 +79,14 @@ fn nonsense_is_ignored_and_nothing_overflows() {
     let huge = "9".repeat(40);
     let endless = format!("\"{}\";r=0;t=9", "a".repeat(MAX_FIELD));
     for value in ["-1", "1.5", "soon", "", "1e9", "0x10", "Thu, 99 Xxx 2026 12:00:30 GMT"] {
-        assert_eq!(said(503, &[("retry-after", value)]), None, "{value}");
+        assert_eq!(hint(503, &[("retry-after", value)]), None, "{value}");
     }
-    assert_eq!(said(503, &[("retry-after", &huge)]), Some(u64::MAX));
+    assert_eq!(hint(503, &[("retry-after", &huge)]), Some(u64::MAX));
     for value in ["\"a\";r=0;t=-9", "\"a\";r=0;t=\"9\"", "((", "\"a", "r=0", &endless, &huge] {
-        assert_eq!(said(200, &[("ratelimit", value)]), None, "{value}");
+        assert_eq!(hint(200, &[("ratelimit", value)]), None, "{value}");
     }
     let reset = [("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", &*huge)];
-    assert!(said(200, &reset).is_some());
+    assert!(hint(200, &reset).is_some());
 }
 
 proptest! {
@@ -103,9 +103,9 @@ proptest! {
         pause(status.try_into().unwrap(), &headers, NOW);
     }
 
-    /// What we tell clients, ours understand: coming back when told to is never too early.
+    /// The client understands the headers of the layer: a retry at the given time is never too early.
     #[test]
-    fn what_is_written_is_understood(
+    fn our_own_headers_are_understood(
         amount in 1_u64..20,
         window in prop::sample::select(vec!["s", "10s", "min", "h"]),
         kind in prop::sample::select(vec!["", " fixed", " sliding", " burst 3"]),
@@ -117,18 +117,18 @@ proptest! {
     ) {
         let clock = ManualClock::new();
         let rules = format!("rules: [{{ name: a, limit: {amount}/{window}{kind} }}]");
-        let limiter = Limiter::builder().clock(&clock).build_rules(rules.parse().unwrap());
+        let limiter = RuleLimiter::builder().clock(&clock).build(rules.parse().unwrap());
         let request = Request::new("GET", "/");
         for _ in 0..asked {
             let wall = Duration::from_nanos(clock.now().as_nanos());
-            let decision = limiter.decide(&request);
+            let decision = limiter.decide_now(&request);
             let mut headers = HeaderMap::new();
-            write(style, &Answer::of(&decision), wall.as_secs(), &mut headers);
+            write(style, &DecisionSummary::new(&decision), wall.as_secs(), &mut headers);
             let told = pause(decision.code.try_into().unwrap(), &headers, wall);
             prop_assert!(decision.allowed || told.is_some());
             if let Some(told) = told {
                 clock.advance(told);
-                prop_assert!(limiter.decide(&request).allowed, "told {:?} by {:?}", told, headers);
+                prop_assert!(limiter.decide_now(&request).allowed, "told {:?} by {:?}", told, headers);
             }
         }
     }
