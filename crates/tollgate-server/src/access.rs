@@ -1,4 +1,4 @@
-//! Who may do what: names and their tokens.
+//! Access tokens: names, secrets and roles.
 
 use std::fs;
 use std::io;
@@ -9,31 +9,32 @@ use hyper::header::{AUTHORIZATION, HeaderMap};
 use crate::disk;
 use crate::secret::{Secret, WeakSecret};
 
-/// The file of the tokens, in the folder of a service.
+/// The name of the token file in the data folder.
 const FILE: &str = "tokens";
 
-/// What a token is good for.
+/// The permissions of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Role {
-    /// Reading and changing.
+    /// Permission to read and to change.
     Write,
-    /// Reading.
+    /// Permission to read.
     Read,
-    /// Reading and changing, on behalf of whom the header `x-tollgate-user` names: for a proxy
-    /// that knows who is behind it.
+    /// Permission to read and to change on behalf of the user in the header `x-tollgate-user`.
+    ///
+    /// Meant for a proxy that authenticates users itself.
     Proxy,
 }
 
-/// Names and their tokens.
+/// A list of named tokens.
 ///
-/// Written one a line, or with commas in between, as `name:token` or `name:token:role`. Roles are
-/// `write` (unless given), `read` and `proxy`.
+/// The text form has one token per line, or commas between tokens. A token is written as
+/// `name:token` or `name:token:role`. Roles are `write` (the default), `read` and `proxy`.
 ///
 /// ```
 /// use tollgate_server::access::Tokens;
 /// let tokens: Tokens = "ann:correct-horse-battery\nlimiters:staple-0123456789:read".parse()?;
-/// assert!("ann:secret".parse::<Tokens>().is_err(), "could be guessed");
+/// assert!("ann:secret".parse::<Tokens>().is_err(), "too short");
 /// # Ok::<(), tollgate_server::access::TokensError>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -48,31 +49,31 @@ struct Token {
     role: Role,
 }
 
-/// What is wrong with tokens.
+/// The reason why tokens cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokensError {
     /// The file cannot be read or written.
     #[error("{path}: {error}", path = path.display())]
     File {
-        /// Which one.
+        /// The path of the token file.
         path: PathBuf,
-        /// Why.
+        /// The I/O error.
         error: io::Error,
     },
-    /// A line is wrong. It is not shown: it has a secret in it.
-    #[error("token {number}: {why}")]
+    /// A token is malformed. The message does not show it, because it contains a secret.
+    #[error("token {number}: {reason}")]
     Line {
-        /// Counted from 1.
+        /// The position of the token in the list, counted from 1.
         number: usize,
-        /// What is wrong.
-        why: String,
+        /// The mistake.
+        reason: String,
     },
-    /// The system has no random numbers to make one of.
-    #[error("no token can be made: {0}")]
+    /// The system cannot provide random numbers for a new token.
+    #[error("cannot create a token: {0}")]
     Random(io::Error),
-    /// There are none.
-    #[error("no tokens; write one a line, as name:token")]
+    /// The list contains no token.
+    #[error("no tokens; write one per line, as name:token")]
     None,
 }
 
@@ -84,9 +85,10 @@ impl Tokens {
         fs::read_to_string(path).map_err(file)?.parse()
     }
 
-    /// The tokens of a service's folder. If there are none, two are made: one to write and one to
-    /// read; then their file comes along.
-    pub(crate) fn of_folder(folder: &Path) -> Result<(Tokens, Option<PathBuf>), TokensError> {
+    /// Reads the token file of a data folder, or creates it with one `write` and one `read` token.
+    ///
+    /// Also returns the path of the file if it was created.
+    pub(crate) fn open_or_create(folder: &Path) -> Result<(Tokens, Option<PathBuf>), TokensError> {
         let path = folder.join(FILE);
         if path.exists() {
             return Ok((Tokens::read(&path)?, None));
@@ -98,7 +100,7 @@ impl Tokens {
             let tokens = vec![make("admin", Role::Write)?, make("limiter", Role::Read)?];
             let [write, read] = [&tokens[0], &tokens[1]].map(|token| token.secret.reveal());
             let text = format!(
-                "# name:token[:role], one a line; roles: write (unless given), read, proxy\n\
+                "# name:token[:role], one per line; roles: write (default), read, proxy\n\
                  admin:{write}\nlimiter:{read}:read\n"
             );
             disk::write_private(&path, text.as_bytes())?;
@@ -110,27 +112,27 @@ impl Tokens {
         }
     }
 
-    /// A token to write with, for as long as the process lives.
+    /// Creates one `write` token that is valid until the process ends.
     pub(crate) fn random() -> Result<Tokens, TokensError> {
         let secret = Secret::random().map_err(TokensError::Random)?;
         Ok(Tokens { tokens: vec![Token { name: "admin".into(), secret, role: Role::Write }] })
     }
 
-    /// A token with this role, for a caller in the same process.
+    /// Returns the first token with this role, for a caller in the same process.
     pub fn secret_for(&self, role: Role) -> Option<&Secret> {
         self.tokens.iter().find(|token| token.role == role).map(|token| &token.secret)
     }
 
-    /// Whose token a header `Authorization: Bearer …` brings.
-    pub(crate) fn owner_in(&self, headers: &HeaderMap) -> Option<(&str, Role)> {
-        self.owner(bearer(headers.get(AUTHORIZATION)?.as_bytes())?)
+    /// Returns the name and role of the token in the header `Authorization: Bearer …`.
+    pub(crate) fn authenticate_headers(&self, headers: &HeaderMap) -> Option<(&str, Role)> {
+        self.authenticate(bearer(headers.get(AUTHORIZATION)?.as_bytes())?)
     }
 
-    /// Whose token this is. Looks at all of them, so that the time it takes tells nothing.
-    pub(crate) fn owner(&self, presented: &[u8]) -> Option<(&str, Role)> {
+    /// Returns the name and role of a token. Compares all tokens, so that the time reveals nothing.
+    pub(crate) fn authenticate(&self, presented: &[u8]) -> Option<(&str, Role)> {
         let mut owner = None;
         for token in &self.tokens {
-            if token.secret.is(presented) {
+            if token.secret.matches(presented) {
                 owner = Some((token.name.as_str(), token.role));
             }
         }
@@ -146,10 +148,10 @@ impl std::str::FromStr for Tokens {
         let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
         let written = lines.flat_map(|line| line.split(',')).map(str::trim);
         for (number, one) in (1..).zip(written.filter(|one| !one.is_empty())) {
-            let token = token(one).map_err(|why| TokensError::Line { number, why })?;
+            let token = token(one).map_err(|reason| TokensError::Line { number, reason })?;
             if tokens.iter().any(|known| known.name == token.name) {
-                let why = format!("`{}` has one already", token.name);
-                return Err(TokensError::Line { number, why });
+                let reason = format!("`{}` already has a token; choose another name", token.name);
+                return Err(TokensError::Line { number, reason });
             }
             tokens.push(token);
         }
@@ -167,19 +169,19 @@ fn token(text: &str) -> Result<Token, String> {
         None | Some("write") => Role::Write,
         Some("read") => Role::Read,
         Some("proxy") => Role::Proxy,
-        Some(_) => return Err("its role is none of write, read, proxy".into()),
+        Some(_) => return Err("unknown role; use write, read or proxy".into()),
     };
     let secret = Secret::new(secret).map_err(|error: WeakSecret| error.to_string())?;
     Ok(Token { name, secret, role })
 }
 
-/// The token of an `Authorization` header.
+/// Returns the token in the value of an `Authorization` header.
 pub(crate) fn bearer(value: &[u8]) -> Option<&[u8]> {
     let (scheme, token) = value.split_at_checked(7)?;
     scheme.eq_ignore_ascii_case(b"bearer ").then(|| token.trim_ascii())
 }
 
-/// Names appear in the audit.
+/// Returns whether a name is safe to show in the audit log.
 pub(crate) fn is_name(name: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || "-._@+".contains(c);
     !name.is_empty() && name.len() <= 128 && name.chars().all(fits)
@@ -191,7 +193,7 @@ fn warn_if_others_can_read(path: &Path) {
         use std::os::unix::fs::PermissionsExt;
         if metadata.permissions().mode() & 0o077 != 0 {
             let path = path.display();
-            tracing::warn!(%path, "others can read the tokens; chmod 600 would keep them out");
+            tracing::warn!(%path, "other users can read the token file; run chmod 600 on it");
         }
     }
 }
@@ -201,38 +203,38 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_are_made_once_and_kept_private() {
+    fn tokens_are_created_once_and_are_private() {
         let folder = tempfile::tempdir().unwrap();
-        let (made, path) = Tokens::of_folder(folder.path()).unwrap();
+        let (created, path) = Tokens::open_or_create(folder.path()).unwrap();
         let path = path.unwrap();
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt;
             assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         }
-        let (again, none) = Tokens::of_folder(folder.path()).unwrap();
+        let (again, none) = Tokens::open_or_create(folder.path()).unwrap();
         assert_eq!(none, None);
         for role in [Role::Write, Role::Read] {
-            let secret = made.secret_for(role).unwrap().reveal();
-            assert_eq!(again.owner(secret.as_bytes()).unwrap().1, role);
+            let secret = created.secret_for(role).unwrap().reveal();
+            assert_eq!(again.authenticate(secret.as_bytes()).unwrap().1, role);
         }
-        assert_eq!(again.owner(b""), None);
-        assert_eq!(again.owner(b"admin"), None);
+        assert_eq!(again.authenticate(b""), None);
+        assert_eq!(again.authenticate(b"admin"), None);
     }
 
     #[test]
-    fn what_is_wrong_with_a_line_is_said_without_showing_it() {
-        for (text, says) in [
+    fn an_error_does_not_show_the_secret() {
+        for (text, expected) in [
             ("ann", "name:token"),
             (":0123456789abcdef", "name:token"),
             ("ann:hunter2", "at least 16"),
             ("ann:0123456789abcdef:root", "role"),
             ("ann:hunter2 hunter2 hunter2", "letters"),
             ("ann:0123456789abcdef\nann:0123456789abcdef", "already"),
-            ("# nobody\n", "no tokens"),
+            ("# empty\n", "no tokens"),
         ] {
             let error = text.parse::<Tokens>().unwrap_err().to_string();
-            assert!(error.contains(says), "{text}: {error}");
+            assert!(error.contains(expected), "{text}: {error}");
             assert!(!error.contains("hunter2") && !error.contains("0123"), "{error}");
         }
     }

@@ -1,56 +1,55 @@
-//! A bundle: everything a limiter needs to decide, as one value that is fetched, kept and
-//! installed whole.
+//! Rule bundles: everything a limiter needs to decide, fetched, saved and activated as one value.
 
 use std::fmt;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use tollgate::rules::{Data, DataError, Diagnostics, Rules, Source};
+use tollgate_rules::{Data, DataError, Diagnostics, Rules, Source};
 
 use crate::digest;
 
-/// What a bundle is served as; anything else at a URL is taken for one rules file.
+/// The media type of a bundle. A URL that serves any other type is read as one rules file.
 pub const MEDIA_TYPE: &str = "application/vnd.tollgate.rules+json";
 
-/// The form this release writes and reads.
+/// The format version that this release reads and writes.
 const FORMAT: u32 = 1;
 
-/// Rules files, and the overrides and lists that are data beside them.
+/// Rules files together with their data: overrides, lists, bans and modes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bundle {
     format: u32,
-    /// Counts the changes of the service it comes from; 0 if it does not come from one.
+    /// The number of changes made in the originating service; 0 without a service.
     pub revision: u64,
-    /// The files, by name.
+    /// The rules files, sorted by name.
     pub files: Vec<RulesFile>,
-    /// What changes without a file.
+    /// The data that changes without editing a file.
     pub data: Data,
 }
 
 /// One rules file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RulesFile {
-    /// What findings call it.
+    /// The name of the file in diagnostics.
     pub name: String,
-    /// What it says.
+    /// The YAML text.
     pub text: String,
 }
 
-/// A bundle as it is sent, with the version it is known by.
+/// The bytes of a bundle as sent to limiters, with its version.
 #[derive(Clone, Debug)]
-pub(crate) struct Encoded {
+pub(crate) struct EncodedBundle {
     pub(crate) bytes: Bytes,
-    /// The revision and a digest of the content.
+    /// The revision, followed by a digest of the content.
     pub(crate) version: String,
 }
 
-/// Why a bundle cannot be used.
+/// The reason why a bundle cannot be used.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum BundleError {
-    /// A file is wrong, or the files do not go together.
+    /// A file is invalid, or the files contradict each other.
     Files(Diagnostics),
-    /// An override or a list does not fit the files.
+    /// An override, a list, a ban or a mode does not match the files.
     Data(DataError),
 }
 
@@ -78,18 +77,18 @@ impl From<DataError> for BundleError {
 }
 
 impl Bundle {
-    /// Files and data under a revision.
+    /// Creates a bundle from files and data.
     pub fn new(revision: u64, files: Vec<RulesFile>, data: Data) -> Bundle {
         Bundle { format: FORMAT, revision, files, data }
     }
 
-    /// Texts alone, as they come from a file or a folder.
-    pub(crate) fn of_sources(sources: Vec<Source>) -> Bundle {
+    /// Creates a bundle without data from the texts of a file or a folder.
+    pub(crate) fn from_sources(sources: Vec<Source>) -> Bundle {
         let file = |source: Source| RulesFile { name: source.name, text: source.text };
         Bundle::new(0, sources.into_iter().map(file).collect(), Data::default())
     }
 
-    /// Reads what a rules service sent.
+    /// Parses the bytes that a rules service sent.
     ///
     /// ```
     /// use tollgate_server::bundle::Bundle;
@@ -98,43 +97,43 @@ impl Bundle {
     /// ```
     pub fn decode(bytes: &[u8]) -> Result<Bundle, String> {
         #[derive(Deserialize)]
-        struct Head {
+        struct FormatHeader {
             format: u32,
         }
-        // Another form may have other fields: look at the number first.
-        let not_one = |error| format!("not a bundle of rules: {error}");
-        let head: Head = serde_json::from_slice(bytes).map_err(not_one)?;
-        if head.format != FORMAT {
-            let format = head.format;
-            return Err(format!("a bundle of form {format}, made for a newer tollgate"));
+        // Another format may have other fields, so that its number is read first.
+        let invalid = |error| format!("not a rule bundle: {error}");
+        let header: FormatHeader = serde_json::from_slice(bytes).map_err(invalid)?;
+        if header.format != FORMAT {
+            let format = header.format;
+            return Err(format!("the bundle has format {format}; it needs a newer tollgate"));
         }
-        serde_json::from_slice(bytes).map_err(not_one)
+        serde_json::from_slice(bytes).map_err(invalid)
     }
 
-    pub(crate) fn encode(&self) -> serde_json::Result<Encoded> {
+    pub(crate) fn encode(&self) -> serde_json::Result<EncodedBundle> {
         let bytes = Bytes::from(serde_json::to_vec(self)?);
-        let digest = digest::of(&bytes);
+        let digest = digest::sha256(&bytes);
         let version = format!("{}-{}", self.revision, digest::short(&digest));
-        Ok(Encoded { bytes, version })
+        Ok(EncodedBundle { bytes, version })
     }
 
-    /// Tells texts apart, whatever the data.
-    pub(crate) fn digest_of_files(&self) -> String {
+    /// Returns a digest of the files, without the data.
+    pub(crate) fn files_digest(&self) -> String {
         let parts = self.files.iter().flat_map(|file| [file.name.as_bytes(), file.text.as_bytes()]);
-        digest::of_parts(parts)
+        digest::sha256_of_parts(parts)
     }
 
-    /// Reads the files alone.
+    /// Parses the files without the data.
     pub(crate) fn read_files(&self) -> Result<Rules, Diagnostics> {
         Rules::read(self.files.iter().map(|file| Source::new(&file.name, &file.text)))
     }
 
-    /// Checks everything and makes it ready to decide with.
+    /// Parses the files, applies the data and returns the compiled rules.
     pub fn rules(&self) -> Result<Rules, BundleError> {
         self.with_data(&self.read_files()?)
     }
 
-    /// The same on files that were read before.
+    /// Applies the data to files that were parsed before.
     pub(crate) fn with_data(&self, files: &Rules) -> Result<Rules, BundleError> {
         Ok(files.with_data(&self.data)?)
     }
@@ -150,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_is_what_arrives() {
+    fn a_decoded_bundle_equals_the_encoded_one() {
         let sent = bundle().encode().unwrap();
         assert!(sent.version.starts_with("7-"), "{}", sent.version);
         assert_eq!(Bundle::decode(&sent.bytes), Ok(bundle()));
@@ -158,11 +157,11 @@ mod tests {
     }
 
     #[test]
-    fn a_version_stands_for_the_content() {
+    fn the_version_depends_on_the_content() {
         let mut other = bundle();
         assert_eq!(other.encode().unwrap().version, bundle().encode().unwrap().version);
         other.files[0].text.push_str("# more\n");
         assert_ne!(other.encode().unwrap().version, bundle().encode().unwrap().version);
-        assert_ne!(other.digest_of_files(), bundle().digest_of_files());
+        assert_ne!(other.files_digest(), bundle().files_digest());
     }
 }

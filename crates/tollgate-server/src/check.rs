@@ -1,4 +1,4 @@
-//! Looking at what a server would be started with, without starting it.
+//! `Server::check`: validates a configuration without starting the server.
 
 use crate::config::{Config, StoreChoice};
 use crate::doors::gateway;
@@ -6,8 +6,9 @@ use crate::net::{BindError, Tls};
 use crate::server::{Server, StartError};
 
 impl Server {
-    /// Reads the rules, the certificates and what is needed to reach the store as
-    /// [`Server::start`] would, and opens nothing. Blocks the thread.
+    /// Validates the rules, the certificates and the store options of a configuration.
+    ///
+    /// The method reads the same files as [`Server::start`], opens no socket, and blocks the thread.
     pub fn check(config: &Config) -> Result<(), StartError> {
         if let Some(origin) = &config.rules {
             let opened = origin.clone().open()?;

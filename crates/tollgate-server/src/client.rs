@@ -1,5 +1,7 @@
-//! An HTTP client for the rules service and for any URL that serves rules: every wait and every
-//! size is bounded, no redirect is followed (a token must not travel on), no proxy is asked.
+//! The HTTP client for the rules service and for any URL that serves rules.
+//!
+//! Every wait and every size is bounded. Redirects are not followed, because they would leak the
+//! token, and proxies are not used.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -17,66 +19,66 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use crate::secret::Secret;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-const AGENT: &str = concat!("tollgate/", env!("CARGO_PKG_VERSION"));
+const USER_AGENT_VALUE: &str = concat!("tollgate/", env!("CARGO_PKG_VERSION"));
 
-/// What answers to requests are worth waiting for.
+/// An HTTP client that presents a token and bounds the time and size of responses.
 #[derive(Debug)]
 pub struct Client {
     http: legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     token: Option<HeaderValue>,
     timeout: Duration,
-    max_body: usize,
+    max_body_bytes: usize,
 }
 
-/// An answer, read to its end.
+/// A response whose body was read completely.
 #[derive(Clone, Debug)]
-pub struct Answer {
-    /// Its status.
+pub struct ClientResponse {
+    /// The status.
     pub status: StatusCode,
-    /// Its headers.
+    /// The header fields.
     pub headers: HeaderMap,
-    /// Its body.
+    /// The body.
     pub body: Bytes,
 }
 
-impl Answer {
-    /// A header, if it is there and readable.
+impl ClientResponse {
+    /// Returns a header field, if it exists and is text.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 }
 
-/// Why there is no answer.
+/// The error of a request without a response.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// The address is not one.
+    /// The URL is invalid.
     #[error("{0}")]
-    Address(String),
-    /// Nobody answered, or not to the end.
+    InvalidUrl(String),
+    /// The connection failed, or broke off before the end of the response.
     #[error("{0}")]
     Unreachable(String),
-    /// It took too long.
-    #[error("no answer within {0:?}")]
-    Slow(Duration),
-    /// It was too long.
-    #[error("an answer of more than {0} bytes")]
+    /// The response did not come in time.
+    #[error("no response within {0:?}")]
+    Timeout(Duration),
+    /// The body of the response is too large.
+    #[error("the response has more than {0} bytes")]
     TooLarge(usize),
 }
 
-/// Reads the address of a service: `http` or `https`, a host, no password.
-pub fn address(text: &str) -> Result<Uri, ClientError> {
-    let wrong = |why: &str| ClientError::Address(format!("{}: {why}", without_userinfo(text)));
-    let uri: Uri = text.parse().map_err(|_| wrong("not a URL"))?;
+/// Parses the URL of a service: `http` or `https`, a host, no password.
+pub fn parse_url(text: &str) -> Result<Uri, ClientError> {
+    let invalid = |why: &str| ClientError::InvalidUrl(format!("{}: {why}", without_userinfo(text)));
+    let uri: Uri = text.parse().map_err(|_| invalid("not a URL"))?;
     if !matches!(uri.scheme_str(), Some("http" | "https")) {
-        return Err(wrong("a URL begins with http:// or https://"));
+        return Err(invalid("a URL begins with http:// or https://"));
     }
     match uri.authority() {
         Some(authority) if authority.as_str().contains('@') => {
-            Err(wrong("no user or password belongs in a URL; give a token instead"))
+            Err(invalid("no user or password belongs in a URL; give a token instead"))
         }
         Some(authority) if !authority.host().is_empty() => Ok(uri),
-        _ => Err(wrong("names no host")),
+        _ => Err(invalid("names no host")),
     }
 }
 
@@ -88,91 +90,92 @@ fn without_userinfo(text: &str) -> String {
 }
 
 impl Client {
-    /// A client that presents a token, waits so long for an answer and reads so many bytes of it.
-    /// Needs a runtime only when it sends.
+    /// Creates a client for the service at `url`; it needs a runtime only when it sends.
     pub fn new(
-        to: &Uri,
+        url: &Uri,
         token: Option<&Secret>,
         timeout: Duration,
-        max_body: usize,
+        max_body_bytes: usize,
     ) -> Result<Client, ClientError> {
         let mut http = HttpConnector::new();
         http.enforce_http(false);
         http.set_connect_timeout(Some(CONNECT_TIMEOUT));
         http.set_nodelay(true);
         http.set_keepalive(Some(Duration::from_secs(60)));
-        let builder = HttpsConnectorBuilder::new().with_tls_config(tls(to)?);
+        let builder = HttpsConnectorBuilder::new().with_tls_config(tls_config(url)?);
         let connector = builder.https_or_http().enable_http1().wrap_connector(http);
         let http = legacy::Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(Duration::from_secs(20))
             .build(connector);
-        Ok(Client { http, token: token.map(bearer), timeout, max_body })
+        Ok(Client { http, token: token.map(bearer), timeout, max_body_bytes })
     }
 
-    /// Sends a request; `more` is how much longer than usual an answer may take.
+    /// Sends a request; the response may take `extra` longer than the timeout.
     pub async fn send(
         &self,
         mut request: Request<Bytes>,
-        more: Duration,
-    ) -> Result<Answer, ClientError> {
-        self.introduce(&mut request);
-        let patience = self.timeout.saturating_add(more);
-        match tokio::time::timeout(patience, self.exchange(request.map(Full::new))).await {
-            Ok(answer) => answer,
-            Err(_) => Err(ClientError::Slow(patience)),
+        extra: Duration,
+    ) -> Result<ClientResponse, ClientError> {
+        self.add_headers(&mut request);
+        let timeout = self.timeout.saturating_add(extra);
+        match tokio::time::timeout(timeout, self.exchange(request.map(Full::new))).await {
+            Ok(response) => response,
+            Err(_) => Err(ClientError::Timeout(timeout)),
         }
     }
 
-    /// Sends a request whose answer goes on for as long as it likes: only its head must come in
-    /// time.
-    pub async fn open(&self, mut request: Request<Bytes>) -> Result<Streamed, ClientError> {
-        self.introduce(&mut request);
-        let answer = self.http.request(request.map(Full::new));
-        let answer = tokio::time::timeout(self.timeout, answer).await;
-        let answer = answer.map_err(|_| ClientError::Slow(self.timeout))?;
-        let answer = answer.map_err(|error| ClientError::Unreachable(chain(&error)))?;
-        Ok(Streamed { status: answer.status(), body: answer.into_body() })
+    /// Sends a request and returns a streaming response; only its head must come in time.
+    pub async fn open(
+        &self,
+        mut request: Request<Bytes>,
+    ) -> Result<StreamingResponse, ClientError> {
+        self.add_headers(&mut request);
+        let response = self.http.request(request.map(Full::new));
+        let response = tokio::time::timeout(self.timeout, response).await;
+        let response = response.map_err(|_| ClientError::Timeout(self.timeout))?;
+        let response = response.map_err(|error| ClientError::Unreachable(error_chain(&error)))?;
+        Ok(StreamingResponse { status: response.status(), body: response.into_body() })
     }
 
-    fn introduce(&self, request: &mut Request<Bytes>) {
+    fn add_headers(&self, request: &mut Request<Bytes>) {
         let headers = request.headers_mut();
-        headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
+        headers.insert(USER_AGENT, HeaderValue::from_static(USER_AGENT_VALUE));
         if let Some(token) = &self.token {
             headers.insert(AUTHORIZATION, token.clone());
         }
     }
 
-    async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Answer, ClientError> {
-        let answer = self.http.request(request).await;
-        let answer = answer.map_err(|error| ClientError::Unreachable(chain(&error)))?;
-        let (head, body) = answer.into_parts();
-        let body = match Limited::new(body, self.max_body).collect().await {
+    async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<ClientResponse, ClientError> {
+        let response = self.http.request(request).await;
+        let response = response.map_err(|error| ClientError::Unreachable(error_chain(&error)))?;
+        let (head, body) = response.into_parts();
+        let body = match Limited::new(body, self.max_body_bytes).collect().await {
             Ok(body) => body.to_bytes(),
             Err(error) if error.is::<LengthLimitError>() => {
-                return Err(ClientError::TooLarge(self.max_body));
+                return Err(ClientError::TooLarge(self.max_body_bytes));
             }
-            Err(error) => return Err(ClientError::Unreachable(chain(&*error))),
+            Err(error) => return Err(ClientError::Unreachable(error_chain(&*error))),
         };
-        Ok(Answer { status: head.status, headers: head.headers, body })
+        Ok(ClientResponse { status: head.status, headers: head.headers, body })
     }
 }
 
-/// An answer that is read as it comes.
+/// A response whose body is read as it comes.
 #[derive(Debug)]
-pub struct Streamed {
-    /// Its status.
+pub struct StreamingResponse {
+    /// The status.
     pub status: StatusCode,
     body: hyper::body::Incoming,
 }
 
-impl Streamed {
-    /// The next piece; nothing at its end.
+impl StreamingResponse {
+    /// Returns the next part of the body; `None` at its end.
     pub async fn next(&mut self) -> Result<Option<Bytes>, ClientError> {
         loop {
             match self.body.frame().await {
                 None => return Ok(None),
-                Some(Err(error)) => return Err(ClientError::Unreachable(chain(&error))),
+                Some(Err(error)) => return Err(ClientError::Unreachable(error_chain(&error))),
                 Some(Ok(frame)) => {
                     if let Ok(bytes) = frame.into_data() {
                         return Ok(Some(bytes));
@@ -182,36 +185,38 @@ impl Streamed {
         }
     }
 
-    /// All that is left of it, up to so many bytes.
-    pub async fn rest(&mut self, most: usize) -> Result<Vec<u8>, ClientError> {
+    /// Reads the rest of the body, up to `max_bytes`.
+    pub async fn rest(&mut self, max_bytes: usize) -> Result<Vec<u8>, ClientError> {
         let mut rest = Vec::new();
         while let Some(bytes) = self.next().await? {
             rest.extend_from_slice(&bytes);
-            if rest.len() > most {
-                return Err(ClientError::TooLarge(most));
+            if rest.len() > max_bytes {
+                return Err(ClientError::TooLarge(max_bytes));
             }
         }
         Ok(rest)
     }
 }
 
-/// Roots are only looked for where they are needed: many containers have none.
-fn tls(to: &Uri) -> Result<rustls::ClientConfig, ClientError> {
+/// Returns the TLS configuration; root certificates are loaded only for `https`.
+///
+/// Many containers have no root certificates, and plain HTTP must work there.
+fn tls_config(url: &Uri) -> Result<rustls::ClientConfig, ClientError> {
     use hyper_rustls::ConfigBuilderExt;
-    let trouble = |error: &dyn std::fmt::Display| ClientError::Address(format!("TLS: {error}"));
+    let failed = |error: &dyn std::fmt::Display| ClientError::InvalidUrl(format!("TLS: {error}"));
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = rustls::ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(|error| trouble(&error))?;
-    let builder = if to.scheme_str() == Some("https") {
-        builder.with_native_roots().map_err(|error| trouble(&error))?
+        .map_err(|error| failed(&error))?;
+    let builder = if url.scheme_str() == Some("https") {
+        builder.with_native_roots().map_err(|error| failed(&error))?
     } else {
         builder.with_root_certificates(rustls::RootCertStore::empty())
     };
     Ok(builder.with_no_client_auth())
 }
 
-/// The characters of a token are those of a header.
+/// Returns the `Authorization` value of a token, whose characters all fit in a header.
 fn bearer(token: &Secret) -> HeaderValue {
     let text = format!("Bearer {}", token.reveal());
     let mut value = HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static(""));
@@ -219,8 +224,8 @@ fn bearer(token: &Secret) -> HeaderValue {
     value
 }
 
-/// An error with its causes: "client error (Connect): connection refused" says more than its head.
-fn chain(error: &(dyn Error + 'static)) -> String {
+/// Returns an error with its causes, such as "client error (Connect): connection refused".
+fn error_chain(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(inner) = cause {
@@ -238,13 +243,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_a_url_without_a_password() {
-        assert!(address("http://127.0.0.1:8082/v1/rules/bundle").is_ok());
-        assert!(address("https://rules.example/shop.yaml").is_ok());
-        for wrong in ["ftp://x/y", "rules.yaml", "http://", "http:///path", "/v1/rules"] {
-            assert!(address(wrong).is_err(), "{wrong}");
+    fn a_service_url_has_a_scheme_and_a_host_but_no_password() {
+        assert!(parse_url("http://127.0.0.1:8082/v1/rules/bundle").is_ok());
+        assert!(parse_url("https://rules.example/shop.yaml").is_ok());
+        for invalid in ["ftp://x/y", "rules.yaml", "http://", "http:///path", "/v1/rules"] {
+            assert!(parse_url(invalid).is_err(), "{invalid}");
         }
-        let error = address("http://ann:hunter2@host/x").unwrap_err().to_string();
+        let error = parse_url("http://ann:hunter2@host/x").unwrap_err().to_string();
         assert!(error.contains("no user or password"), "{error}");
         assert!(!error.contains("hunter2"), "{error}");
     }

@@ -1,5 +1,5 @@
-//! How a server is set up. Who reads flags, variables and files is the command line's business;
-//! here every setting has a name, a meaning and a default.
+//! The configuration of a server. The command line reads flags, variables and files; this module
+//! defines the name, the meaning and the default of every setting.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -17,56 +17,60 @@ pub use crate::doors::gateway::{GatewayOptions, UpstreamUrl, UpstreamUrlError};
 pub use tollgate_redis::{ConnectError, Options as RedisOptions};
 pub use tollgate_tower::headers::HeaderStyle;
 
-/// How a server is set up.
+/// The configuration of a server.
 ///
 /// ```
 /// use tollgate_server::Config;
 /// let config = Config::default();
 /// assert_eq!(config.http.unwrap().address.to_string(), "127.0.0.1:8080");
-/// assert!(config.rules.is_none(), "those of the rules service inside, at first a sample");
+/// assert!(config.rules.is_none(), "the server stores the rules, at first a sample");
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Config {
-    /// Where rules come from. Without it they are in the data folder, changed by `/v1/rules`.
+    /// The origin of the rules. Without one, the data folder stores them and `/v1/rules` edits them.
     pub rules: Option<Origin>,
-    /// The folder of the rules database and the tokens. Without it nothing outlives the process.
+    /// The folder of the rules database and the tokens. Without one, nothing survives a restart.
     pub data: Option<PathBuf>,
-    /// The HTTP door: decisions, forward-auth, `POST /json`, operations, and the admin API unless
-    /// it has an address of its own.
+    /// Address of the HTTP door: decisions, forward-auth, `POST /json` and operations.
+    ///
+    /// The admin API is on this door too, unless [`Config::admin`] is set.
     pub http: Option<Bind>,
-    /// The gRPC door: Envoy's rate limit service.
+    /// Address of the gRPC door: Envoy's rate limit service.
     pub grpc: Option<Bind>,
-    /// The door of the Redis protocol.
+    /// Address of the Redis-protocol door.
     pub resp: Option<Bind>,
-    /// The gateway: a reverse proxy that limits.
+    /// The gateway, a reverse proxy that limits requests.
     pub gateway: Option<GatewayOptions>,
-    /// The admin API's own address.
+    /// A separate address for the admin API.
     pub admin: Option<Bind>,
-    /// Who may use the admin API. Without it, tokens are made and kept in the data folder.
+    /// The tokens of the admin API. Without them, the server creates tokens in the data folder.
     pub admin_tokens: Option<Tokens>,
-    /// Who may ask for decisions. Without it everybody who reaches a door may.
+    /// The tokens of callers that ask for decisions. Without them, no token is required.
     pub data_tokens: Option<Tokens>,
-    /// Whose `X-Forwarded-*` and `X-Original-*` are believed by forward-auth, and whose
-    /// `X-Forwarded-*` by the gateway, which believes those that the rules trust too.
+    /// The proxies whose forwarding headers are trusted.
+    ///
+    /// Forward-auth trusts their `X-Forwarded-*` and `X-Original-*`. The gateway trusts their
+    /// `X-Forwarded-*`, and also that of the proxies which the rules trust.
     pub trusted_proxies: Vec<IpNet>,
-    /// Which headers tell clients about their limits.
+    /// The style of the response headers that describe limits to clients.
     pub headers: HeaderStyle,
-    /// Whether Envoy is told to add `RateLimit-Limit`, `RateLimit-Remaining` and `RateLimit-Reset`
-    /// to its answers. Off unless set, as in Envoy's own rate limit service: what clients see
-    /// should not change because another service answers.
+    /// Whether Envoy adds `RateLimit-Limit`, `RateLimit-Remaining` and `RateLimit-Reset` headers.
+    ///
+    /// The default is off, as in Envoy's own rate limit service, so that clients see no difference
+    /// when tollgate replaces it.
     pub envoy_headers: bool,
-    /// What a client may cost.
+    /// The resources that one client may use.
     pub bounds: Bounds,
-    /// How it goes down.
+    /// The timing of a graceful stop.
     pub drain: DrainOptions,
-    /// What is told about decisions.
+    /// Traces, decision logs and the list of busiest keys.
     pub telemetry: TelemetryOptions,
-    /// Where counters are kept.
+    /// The store of the counters.
     pub store: StoreChoice,
-    /// How many keys the memory store holds; 16 M unless set.
+    /// The maximum number of keys in the memory store. The default is 16 M.
     pub max_keys: Option<u64>,
-    /// The clock that decides; the system's unless set.
+    /// The clock used for decisions. The default is the system clock.
     pub clock: Option<Clock>,
 }
 
@@ -99,33 +103,35 @@ impl Default for Config {
     }
 }
 
-/// Where counters are kept.
+/// The store of the counters.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub enum StoreChoice {
-    /// In this process.
+    /// The memory of this process.
     #[default]
     Memory,
-    /// In Redis or Valkey, shared by all servers that use the same addresses and prefix.
+    /// Redis or Valkey, shared by all servers that use the same addresses and prefix.
     Redis(RedisOptions),
 }
 
-/// What a client may cost before it is cut off.
+/// The resources that clients may use before the server closes their connections.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Bounds {
-    /// Connections at once; when they run out, who has been silent longest leaves. As many as the
-    /// system lets the process have files, less a reserve, unless set.
+    /// The maximum number of open connections.
+    ///
+    /// When all are taken, the one that has been idle longest is closed. The default is the
+    /// process's limit of open files, less a reserve.
     pub connections: Option<usize>,
-    /// The body of a decision call, in bytes.
+    /// The maximum size of the body of a decision call, in bytes.
     pub body: usize,
-    /// How long the head of a request may take.
+    /// The maximum time to receive the head of a request.
     pub header_timeout: Duration,
-    /// How long a connection may say nothing.
+    /// The maximum time that a connection may be idle.
     pub idle_timeout: Duration,
-    /// How long a client may take to read an answer.
+    /// The maximum time that a client may take to read a response.
     pub write_timeout: Duration,
-    /// Streams at once on a connection of HTTP/2.
+    /// The maximum number of concurrent streams on an HTTP/2 connection.
     pub streams: u32,
 }
 
@@ -142,14 +148,15 @@ impl Default for Bounds {
     }
 }
 
-/// How the server goes down once it is told to.
+/// The timing of a graceful stop.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct DrainOptions {
-    /// How long it goes on as usual while `/readyz` says that it is leaving: what load balancers
-    /// need to notice.
+    /// The time during which the server answers as usual while `/readyz` reports that it is leaving.
+    ///
+    /// Load balancers need this time to notice.
     pub notice: Duration,
-    /// How long what is under way may take after that.
+    /// The maximum time for requests in flight to finish after the notice.
     pub patience: Duration,
 }
 
@@ -159,19 +166,19 @@ impl Default for DrainOptions {
     }
 }
 
-/// What is told about decisions, beside metrics.
+/// Traces, decision logs and the list of busiest keys.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct TelemetryOptions {
-    /// Where traces are sent by OTLP over gRPC: `http://127.0.0.1:4317`.
+    /// The OTLP endpoint (gRPC) that receives traces, such as `http://127.0.0.1:4317`.
     pub otlp: Option<String>,
-    /// The share of decisions that are traced, from 0 to 1, unless the caller's trace says.
+    /// The probability that a decision is traced, from 0 to 1; unused without an endpoint.
     pub trace_share: f64,
     /// The share of allowed decisions that are logged, from 0 to 1.
     pub log_allowed: f64,
     /// The share of refused decisions that are logged, from 0 to 1.
     pub log_denied: f64,
-    /// How many keys each list of `/v1/top` may remember.
+    /// The maximum number of keys in each list of `/v1/top`.
     pub top_keys: usize,
 }
 

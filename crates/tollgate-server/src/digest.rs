@@ -1,9 +1,9 @@
-//! SHA-256, in hexadecimal: to tell whether two texts are the same, and whether a copy is whole.
+//! SHA-256 digests in hexadecimal, used to compare texts and to verify copies.
 
 use sha2::{Digest, Sha256};
 
-/// The digest of these parts; the same bytes cut differently are another digest.
-pub(crate) fn of_parts<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> String {
+/// Returns the digest of a sequence of parts; the boundaries between parts count.
+pub(crate) fn sha256_of_parts<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> String {
     let mut hasher = Sha256::new();
     for part in parts {
         hasher.update((part.len() as u64).to_le_bytes());
@@ -12,12 +12,12 @@ pub(crate) fn of_parts<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> String 
     hex(&hasher.finalize())
 }
 
-/// The digest of some bytes, as other tools compute it.
-pub(crate) fn of(bytes: &[u8]) -> String {
+/// Returns the digest of bytes, as `sha256sum` prints it.
+pub(crate) fn sha256(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
-/// Enough of a digest to name a version: 64 bits.
+/// Returns the first 64 bits of a digest, which are enough to name a version.
 pub(crate) fn short(digest: &str) -> &str {
     digest.get(..16).unwrap_or(digest)
 }
@@ -35,14 +35,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_the_digest_everybody_knows() {
+    fn the_digest_equals_the_published_test_vector() {
         let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-        assert_eq!(of(b"abc"), abc);
+        assert_eq!(sha256(b"abc"), abc);
         assert_eq!(short(abc), "ba7816bf8f01cfea");
     }
 
     #[test]
-    fn parts_do_not_run_into_each_other() {
-        assert_ne!(of_parts([&b"ab"[..], b"c"]), of_parts([&b"a"[..], b"bc"]));
+    fn the_boundaries_of_parts_change_the_digest() {
+        assert_ne!(sha256_of_parts([&b"ab"[..], b"c"]), sha256_of_parts([&b"a"[..], b"bc"]));
     }
 }

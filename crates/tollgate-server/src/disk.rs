@@ -1,11 +1,11 @@
-//! Files that are there whole or not at all, whatever happens while they are written.
+//! Atomic file writes: after a crash a file has either the old or the new content.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Creates a folder that only its owner may enter, unless it exists.
-pub(crate) fn private_folder(path: &Path) -> io::Result<()> {
+/// Creates a folder that only its owner can enter, unless the folder exists.
+pub(crate) fn create_private_folder(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
     }
@@ -16,22 +16,23 @@ pub(crate) fn private_folder(path: &Path) -> io::Result<()> {
     builder.create(path)
 }
 
-/// Writes a file that only its owner may read: beside its place first, then moved there, both
-/// flushed to the disk. Whoever looks sees the old content or the new one.
+/// Replaces a file atomically with one that only its owner can read.
+///
+/// Writes a temporary file in the same folder, renames it, and flushes both to the disk.
 pub(crate) fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
-    let beside = beside(path);
-    let written = write_new(&beside, content).and_then(|()| fs::rename(&beside, path));
+    let temporary = temporary_path(path);
+    let written = write_new(&temporary, content).and_then(|()| fs::rename(&temporary, path));
     if let Err(error) = written {
-        let _ = fs::remove_file(&beside);
+        let _ = fs::remove_file(&temporary);
         return Err(error);
     }
-    sync_folder(folder_of(path))
+    sync_folder(parent_folder(path))
 }
 
-/// Removes what a writer that was killed left beside a file.
-pub(crate) fn sweep(path: &Path) {
+/// Removes the temporary files that a killed process left next to a file.
+pub(crate) fn remove_temporary_files(path: &Path) {
     let Some(prefix) = prefix(path) else { return };
-    let Ok(entries) = fs::read_dir(folder_of(path)) else { return };
+    let Ok(entries) = fs::read_dir(parent_folder(path)) else { return };
     for entry in entries.flatten() {
         let name = entry.file_name();
         let name = name.to_string_lossy();
@@ -41,7 +42,7 @@ pub(crate) fn sweep(path: &Path) {
     }
 }
 
-pub(crate) fn folder_of(path: &Path) -> &Path {
+pub(crate) fn parent_folder(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
@@ -58,7 +59,7 @@ fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Without this a crash of the machine may forget that the file was moved.
+/// Flushes a folder, because otherwise a crash of the machine may undo a rename in it.
 fn sync_folder(folder: &Path) -> io::Result<()> {
     if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
 }
@@ -67,9 +68,9 @@ fn prefix(path: &Path) -> Option<String> {
     Some(format!(".{}.", path.file_name()?.to_string_lossy()))
 }
 
-fn beside(path: &Path) -> PathBuf {
+fn temporary_path(path: &Path) -> PathBuf {
     let prefix = prefix(path).unwrap_or_default();
-    folder_of(path).join(format!("{prefix}{:016x}.tmp", fastrand::u64(..)))
+    parent_folder(path).join(format!("{prefix}{:016x}.tmp", fastrand::u64(..)))
 }
 
 #[cfg(test)]
@@ -77,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_replaced_and_nothing_stays_beside_it() {
+    fn replacing_a_file_leaves_no_temporary_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("copy");
         write_private(&path, b"one").unwrap();
@@ -92,13 +93,13 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_writer_left_is_swept_away_and_nothing_else() {
+    fn only_temporary_files_of_the_same_file_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("copy");
         for name in ["copy", ".copy.12.tmp", ".other.12.tmp"] {
             fs::write(folder.path().join(name), b"").unwrap();
         }
-        sweep(&path);
+        remove_temporary_files(&path);
         let mut left: Vec<_> = fs::read_dir(folder.path())
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())

@@ -1,10 +1,10 @@
-//! What runs around the limiter: where rules come from, and the service that keeps them.
+//! The tollgate server: doors, gateway, rules service, admin API and telemetry around a limiter.
 //!
 //! # Sources
 //!
-//! [`sources::Origin`] names a file, a folder or a URL. It is read once, so that wrong rules are
-//! an error at start, and followed from then on: a change that is right is installed, one that is
-//! wrong is reported while the old rules go on.
+//! [`sources::Origin`] names a file, a folder or a URL. The server reads it at start, so that
+//! invalid rules are a start error, and follows it from then on: a valid change becomes active, an
+//! invalid one is reported while the previous rules stay active.
 //!
 //! ```
 //! use tollgate_server::sources::Origin;
@@ -13,34 +13,36 @@
 //! # std::fs::write(&path, "domain: shop\nrules: [{ name: all, limit: 10/s }]\n")?;
 //!
 //! let opened = Origin::path(&path).open()?;
-//! let installed = std::sync::Mutex::new(opened.rules().clone());
-//! let follower = opened.follow(move |rules| *installed.lock().unwrap() = rules);
+//! let active = std::sync::Mutex::new(opened.rules().clone());
+//! let follower = opened.follow(move |rules| *active.lock().unwrap() = rules);
 //! assert_eq!(follower.status().failures, 0);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! # The rules service
 //!
-//! [`rules_service::RulesService`] keeps rules, overrides and lists in an embedded database behind
-//! `/v1/rules`: versions, preconditions, dry runs, history, rollback and an audit. Many limiters
-//! fetch from one; each keeps the last good copy, so that the service may be down, also while a
-//! limiter restarts.
+//! [`rules_service::RulesService`] stores rules, overrides and lists in an embedded database and
+//! serves them under `/v1/rules`, with versions, preconditions, dry runs, history, rollback and an
+//! audit log. Many limiters can fetch from one service. Each limiter saves the last good copy, so
+//! that it can restart while the service is down.
 
 pub mod access;
+mod active_rules;
 mod admin;
 pub mod bundle;
 mod check;
 pub mod client;
 mod clock;
 pub mod config;
+mod decisions;
 mod deferred;
 mod digest;
 mod disk;
 mod doors;
-mod engine;
 pub mod net;
 mod openapi;
-mod rulebook;
+mod problem;
+mod random_id;
 pub mod rules_service;
 pub mod secret;
 mod server;
@@ -48,7 +50,6 @@ pub mod sources;
 mod sqlite;
 mod store;
 mod telemetry;
-mod unguessable;
 mod worker;
 
 pub use config::Config;

@@ -1,4 +1,4 @@
-//! Tokens: kept out of logs, compared in constant time, never guessed.
+//! Secret tokens: hidden in logs, compared in constant time, long enough to resist guessing.
 
 use std::fmt;
 use std::io;
@@ -6,7 +6,7 @@ use std::io;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-/// A token. It never shows in a log or a message.
+/// A secret token that never appears in logs or messages.
 ///
 /// ```
 /// use tollgate_server::secret::Secret;
@@ -18,23 +18,23 @@ use subtle::ConstantTimeEq;
 #[derive(Clone)]
 pub struct Secret(String);
 
-/// Why a text cannot be a token.
+/// The reason why a text cannot be a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WeakSecret {
-    /// It could be guessed.
+    /// The text is so short that it could be guessed.
     #[error("a token needs at least {} characters", Secret::MIN_LENGTH)]
     Short,
-    /// It would not fit in a header.
+    /// The text contains a character that is not allowed in a header.
     #[error("a token is made of letters, digits and - . _ ~ + / =")]
     Characters,
 }
 
 impl Secret {
-    /// The shortest token that is accepted.
+    /// The minimum length of a token.
     pub const MIN_LENGTH: usize = 16;
 
-    /// A token somebody chose.
+    /// Creates a token from a text that a user chose.
     pub fn new(text: impl Into<String>) -> Result<Secret, WeakSecret> {
         let text = text.into();
         let fits = |c: char| c.is_ascii_alphanumeric() || "-._~+/=".contains(c);
@@ -47,21 +47,21 @@ impl Secret {
         Ok(Secret(text))
     }
 
-    /// A token nobody can guess: 256 bits from the operating system.
+    /// Creates a token from 256 random bits of the operating system.
     pub(crate) fn random() -> io::Result<Secret> {
         let mut bytes = [0; 32];
         getrandom::fill(&mut bytes).map_err(io::Error::other)?;
         Ok(Secret(crate::digest::hex(&bytes)))
     }
 
-    /// The token itself, to be sent or stored.
+    /// Returns the token in clear text, to be sent or stored.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// Whether a caller's token is this one; takes as long whichever it is.
-    pub(crate) fn is(&self, presented: &[u8]) -> bool {
-        // Digests have one length, so that not even the length can be measured.
+    /// Returns whether a presented token equals this one, in constant time.
+    pub(crate) fn matches(&self, presented: &[u8]) -> bool {
+        // Digests have a fixed length, so that the time does not reveal the length of the token.
         Sha256::digest(self.0.as_bytes()).ct_eq(&Sha256::digest(presented)).into()
     }
 }
@@ -85,12 +85,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_only_itself() {
+    fn a_token_matches_only_itself() {
         let token = Secret::new("0123456789abcdef").unwrap();
-        assert!(token.is(b"0123456789abcdef"));
-        assert!(!token.is(b"0123456789abcdeF"));
-        assert!(!token.is(b"0123456789abcde"));
-        assert!(!token.is(b""));
+        assert!(token.matches(b"0123456789abcdef"));
+        assert!(!token.matches(b"0123456789abcdeF"));
+        assert!(!token.matches(b"0123456789abcde"));
+        assert!(!token.matches(b""));
     }
 
     #[test]

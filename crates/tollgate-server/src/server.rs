@@ -1,80 +1,81 @@
-//! A running server: rules opened, doors open, until it is told to go.
+//! The server process: start, open the doors, reload, stop.
 
 use std::path::Path;
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use tollgate::Clock;
 
+use crate::active_rules::ActiveRules;
 use crate::admin;
 use crate::config::Config;
+use crate::decisions::DecisionService;
 use crate::deferred::Deferred;
 use crate::doors::{gateway::GatewayDoor, grpc::GrpcDoor, http::HttpDoor, resp::RespDoor};
-use crate::engine::Engine;
 use crate::net::http::RouterDoor;
 use crate::net::{
     self, Address, Bind, BindError, Connections, Door, Drain, Drainer, Listener, Tls,
 };
-use crate::rulebook::Rulebook;
 use crate::rules_service::ServiceError;
 use crate::secret::Secret;
 use crate::sources::SourceError;
 use crate::store::{self, AnyStore};
-use crate::telemetry::{Counted, Telemetry};
+use crate::telemetry::{CountingDoor, Telemetry};
 
-/// The rules of a server that was given none.
+/// The rules of a server that starts without rules and without a data folder.
 pub const SAMPLE_RULES: &str = include_str!("sample.yaml");
 
-/// Files the process needs beside connections.
+/// File descriptors that the process needs besides its connections.
 const RESERVED_FILES: usize = 128;
 
-/// Why a server cannot start.
+/// The reason why a server cannot start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
     /// The rules cannot be read.
     #[error(transparent)]
     Rules(#[from] SourceError),
-    /// The rules that were kept are wrong for this version.
-    #[error("the rules in the data folder are wrong for this version of tollgate: {0}")]
+    /// This version rejects the rules in the data folder.
+    #[error("the rules in the data folder are invalid for this version of tollgate: {0}")]
     Stored(String),
     /// The data folder cannot be used.
     #[error(transparent)]
     Service(#[from] ServiceError),
-    /// Traces cannot be sent.
-    #[error("traces cannot be sent to {to}: {why}")]
+    /// The exporter of traces cannot be set up.
+    #[error("cannot send traces to {endpoint}: {reason}")]
     Traces {
-        /// Where they were to go.
-        to: String,
-        /// Why they cannot.
-        why: String,
+        /// The configured OTLP endpoint.
+        endpoint: String,
+        /// The cause.
+        reason: String,
     },
-    /// The store cannot be used as it is set up.
-    #[error("the store cannot be used: {0}")]
+    /// The configured store cannot be used.
+    #[error("cannot use the store: {0}")]
     Store(String),
     /// The gateway cannot be set up.
-    #[error("the gateway: {0}")]
+    #[error("cannot set up the gateway: {0}")]
     Gateway(String),
-    /// Deferred requests cannot be kept.
-    #[error("deferred requests cannot be kept: {0}")]
+    /// The deferred queue cannot be opened.
+    #[error("cannot open the deferred queue: {0}")]
     Deferred(String),
-    /// A door cannot be opened.
+    /// A door cannot listen on its address.
     #[error(transparent)]
     Bind(#[from] BindError),
 }
 
-/// What every door has at hand. Clones share everything.
+/// The parts of a server that every door uses. Clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct Context {
     pub(crate) config: Arc<Config>,
-    pub(crate) engine: Engine,
-    pub(crate) rules: Arc<Rulebook>,
+    pub(crate) decisions: DecisionService,
+    pub(crate) rules: Arc<ActiveRules>,
     pub(crate) drain: Drain,
     pub(crate) connections: Arc<Connections>,
-    /// Requests that are kept for later, if there is a gateway and a place for them.
+    /// The deferred queue, if the server has a gateway and durable storage.
     pub(crate) deferred: Option<Arc<Deferred>>,
 }
 
-/// A server whose doors are open.
+/// A running server.
 ///
 /// ```
 /// use tollgate_server::{Config, Server, net::{Address, Bind}};
@@ -98,40 +99,48 @@ pub struct Server {
     certificates: Vec<Arc<Tls>>,
 }
 
-/// Where the doors are in fact.
+/// The addresses on which the doors listen.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Addresses {
-    /// HTTP.
+    /// Address of the HTTP door.
     pub http: Option<Address>,
-    /// gRPC.
+    /// Address of the gRPC door.
     pub grpc: Option<Address>,
-    /// The Redis protocol.
+    /// Address of the Redis-protocol door.
     pub resp: Option<Address>,
-    /// The gateway.
+    /// Address of the gateway.
     pub gateway: Option<Address>,
-    /// The admin API, if it is not on the HTTP door.
+    /// Address of the admin API, if it is not on the HTTP door.
     pub admin: Option<Address>,
 }
 
 impl Server {
     /// Reads the rules and opens the doors.
-    pub async fn start(config: Config) -> Result<Server, StartError> {
+    ///
+    /// The future is boxed so that the doors are compiled here, once, and not again in every crate
+    /// that starts a server.
+    pub fn start(config: Config) -> BoxFuture<'static, Result<Server, StartError>> {
+        Box::pin(Server::open_all(config))
+    }
+
+    async fn open_all(config: Config) -> Result<Server, StartError> {
         let clock = config.clock.clone().unwrap_or_else(Clock::system);
         let telemetry = Telemetry::new(&config.telemetry)?;
         let store = AnyStore::open(&config, &clock, &telemetry).await?;
-        let reading = (config.clone(), clock.clone());
-        let open = move || Rulebook::open(&reading.0, &reading.1, store);
+        let reading = (config.clone(), clock.clone(), telemetry.clone());
+        let open = move || ActiveRules::open(&reading.0, &reading.1, store, reading.2);
         let rules = tokio::task::spawn_blocking(open).await;
         let rules = Arc::new(rules.expect("reading rules does not panic")?);
         let (drainer, drain) = Drainer::new();
-        let connections = Connections::new(config.bounds.connections.unwrap_or_else(most_files));
-        let engine = Engine::new(rules.limiter().clone(), clock, telemetry);
-        tokio::spawn(store::watch(engine.clone(), drain.clone()));
-        let deferred = Deferred::open(&config, engine.store()).await?;
-        engine.defers(deferred.is_some());
+        let connections =
+            Connections::new(config.bounds.connections.unwrap_or_else(max_connections));
+        let decisions = DecisionService::new(rules.limiter().clone(), clock, telemetry);
+        tokio::spawn(store::log_health_changes(decisions.clone(), drain.clone()));
+        let deferred = Deferred::open(&config, decisions.store()).await?;
+        decisions.set_defers(deferred.is_some());
         let config = Arc::new(config);
-        let context = Context { config, engine, rules, drain, connections, deferred };
+        let context = Context { config, decisions, rules, drain, connections, deferred };
         let mut server = Server {
             context: context.clone(),
             addresses: Addresses::default(),
@@ -169,44 +178,57 @@ impl Server {
         let address = listener.address().unwrap_or_else(|_| bind.address.clone());
         self.certificates.extend(listener.tls().cloned());
         let Context { connections, drain, .. } = self.context.clone();
-        let door = Counted::new(door, self.context.engine.telemetry().connections_of(name));
+        let door = CountingDoor::new(door, self.context.decisions.telemetry().register_door(name));
         tokio::spawn(net::serve(listener, connections, drain, door));
         Ok(Some(address))
     }
 
-    /// Where the doors are.
+    /// Returns the addresses on which the doors listen.
     pub fn addresses(&self) -> &Addresses {
         &self.addresses
     }
 
-    /// A token to administer with: of the configuration, of the data folder, or made for this
-    /// process alone where there is neither.
+    /// Returns a token for the admin API.
+    ///
+    /// The token comes from the configuration or from the data folder. Without either, the server
+    /// creates one that is valid until the process ends.
     pub fn admin_token(&self) -> Option<&Secret> {
         self.context.rules.admin_token()
     }
 
-    /// The file of tokens, if this start made it.
-    pub fn made_tokens(&self) -> Option<&Path> {
-        self.context.rules.made_tokens()
+    /// Returns the path of the token file, if this start created it.
+    pub fn created_tokens(&self) -> Option<&Path> {
+        self.context.rules.created_tokens()
     }
 
-    /// Looks at the rules and the certificates now. What is wrong is logged, and the old goes on.
+    /// Reads the rules and the certificates again.
+    ///
+    /// Errors are logged; the previous rules and certificates stay in use.
     pub fn reload(&self) {
         self.context.rules.refresh();
         for tls in &self.certificates {
             match tls.reload() {
-                Ok(()) => tracing::info!("the certificate was read again"),
-                Err(error) => tracing::error!(%error, "the old certificate goes on"),
+                Ok(()) => tracing::info!("reloaded the certificate"),
+                Err(error) => tracing::error!(
+                    %error,
+                    "cannot reload the certificate; the previous one stays in use"
+                ),
             }
         }
     }
 
-    /// Goes down in good order: says that it is leaving, answers as usual for a moment, accepts
-    /// nobody, finishes what is under way.
-    pub async fn stop(self) {
+    /// Stops the server gracefully.
+    ///
+    /// The server first reports itself as not ready and answers as usual during the notice. Then it
+    /// accepts no new connections and finishes the requests in flight.
+    pub fn stop(self) -> BoxFuture<'static, ()> {
+        Box::pin(self.drain_and_close())
+    }
+
+    async fn drain_and_close(self) {
         let drain = self.context.config.drain;
         self.drainer.leave();
-        self.context.rules.leave();
+        self.context.rules.stop_waiting();
         tokio::time::sleep(drain.notice).await;
         self.drainer.close();
         let connections = &self.context.connections;
@@ -216,28 +238,30 @@ impl Server {
                 deferred.finish().await;
             }
         };
-        let empty = async { tokio::join!(connections.empty(), replayed) };
+        let empty = async { tokio::join!(connections.wait_until_empty(), replayed) };
         if tokio::time::timeout(drain.patience, empty).await.is_err() {
-            tracing::warn!(connections = connections.count(), "cut off: they did not end in time");
+            tracing::warn!(
+                connections = connections.count(),
+                "closing connections that did not end within the drain timeout"
+            );
         }
-        let Context { rules, engine, .. } = self.context;
-        engine.store().flush().await;
+        let Context { rules, decisions, .. } = self.context;
+        decisions.store().flush().await;
         let close = move || {
             if let Some(deferred) = deferred {
                 deferred.close();
             }
             rules.close();
-            engine.telemetry().close();
+            decisions.telemetry().close();
         };
         if tokio::task::spawn_blocking(close).await.is_err() {
-            tracing::error!("the rules database was not closed in good order");
+            tracing::error!("a panic interrupted closing the databases");
         }
     }
 }
 
-/// As many connections as the system lets the process have files, which is raised as far as it may
-/// be.
-fn most_files() -> usize {
+/// Raises the limit of open files to its maximum and returns the connections that it allows.
+fn max_connections() -> usize {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {

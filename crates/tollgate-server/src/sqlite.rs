@@ -1,4 +1,4 @@
-//! Databases in the data folder: made, brought up to date, and known to be ours.
+//! SQLite databases in the data folder: creation, migration and verification.
 
 use std::fs::OpenOptions;
 use std::path::Path;
@@ -8,34 +8,34 @@ use rusqlite::Connection;
 
 const PAGE: u64 = 4096;
 
-/// What a database is for.
+/// The schema of a database: its identity and its migrations.
 #[derive(Debug)]
-pub(crate) struct Purpose {
-    /// What it is called in errors.
+pub(crate) struct DatabaseSchema {
+    /// The name of the database in errors.
     pub(crate) name: &'static str,
-    /// Tells our database from somebody else's.
-    pub(crate) application: i32,
-    /// One step for each version, in order. Never change one that was released: add another.
-    pub(crate) steps: &'static [&'static str],
+    /// The SQLite application id, which distinguishes this database from that of another program.
+    pub(crate) application_id: i32,
+    /// One migration per version, in order. Never change a released one; append a new one.
+    pub(crate) migrations: &'static [&'static str],
 }
 
-/// Why a database cannot be used, as a sentence.
+/// The reason why a database cannot be used.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Unusable {
-    pub(crate) why: String,
-    /// Whether its content is broken; otherwise it may be fine and is only not for us.
-    pub(crate) is_damaged: bool,
+pub(crate) struct DatabaseError {
+    pub(crate) reason: String,
+    /// Whether the content is corrupt. Otherwise the file may be valid but unusable here.
+    pub(crate) is_corrupt: bool,
 }
 
-impl Purpose {
-    /// Opens the database, makes it or brings it up to date.
-    pub(crate) fn open(&self, path: &Path, max_size: u64) -> Result<Connection, Unusable> {
-        make_private(path).map_err(|error| Unusable::sound(error.to_string()))?;
+impl DatabaseSchema {
+    /// Opens a database file, creating or migrating it as needed.
+    pub(crate) fn open(&self, path: &Path, max_size: u64) -> Result<Connection, DatabaseError> {
+        create_private(path).map_err(|error| DatabaseError::unusable(error.to_string()))?;
         self.prepared(Connection::open(path), max_size)
     }
 
-    /// A database that nothing outlives.
-    pub(crate) fn in_memory(&self, max_size: u64) -> Result<Connection, Unusable> {
+    /// Opens a database in memory.
+    pub(crate) fn in_memory(&self, max_size: u64) -> Result<Connection, DatabaseError> {
         self.prepared(Connection::open_in_memory(), max_size)
     }
 
@@ -43,14 +43,14 @@ impl Purpose {
         &self,
         opened: rusqlite::Result<Connection>,
         max_size: u64,
-    ) -> Result<Connection, Unusable> {
-        let mut connection = opened.map_err(|error| Unusable::sound(error.to_string()))?;
+    ) -> Result<Connection, DatabaseError> {
+        let mut connection = opened.map_err(|error| DatabaseError::unusable(error.to_string()))?;
         self.prepare(&mut connection, max_size).map_err(|error| {
             match error.sqlite_error_code() {
                 Some(rusqlite::ErrorCode::NotADatabase | rusqlite::ErrorCode::DatabaseCorrupt) => {
-                    Unusable::damaged(format!("restore a backup, or move it away ({error})"))
+                    DatabaseError::corrupt(format!("restore a backup, or move it away ({error})"))
                 }
-                _ => Unusable::sound(error.to_string()),
+                _ => DatabaseError::unusable(error.to_string()),
             }
         })??;
         Ok(connection)
@@ -60,7 +60,7 @@ impl Purpose {
         &self,
         connection: &mut Connection,
         max_size: u64,
-    ) -> rusqlite::Result<Result<(), Unusable>> {
+    ) -> rusqlite::Result<Result<(), DatabaseError>> {
         connection.busy_timeout(Duration::from_secs(5))?;
         let number = |connection: &Connection, pragma: &str| {
             connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0))
@@ -68,26 +68,27 @@ impl Purpose {
         let (version, application) =
             (number(connection, "user_version")?, number(connection, "application_id")?);
         let tables = number(connection, "schema_version")?;
-        if application != i64::from(self.application) && tables > 0 {
-            let why = format!("this is not a {} of tollgate", self.name);
-            return Ok(Err(Unusable::sound(why)));
+        if application != i64::from(self.application_id) && tables > 0 {
+            let reason = format!("this is not a {} of tollgate", self.name);
+            return Ok(Err(DatabaseError::unusable(reason)));
         }
-        if version > self.steps.len() as i64 {
-            return Ok(Err(Unusable::sound("this database was made by a newer tollgate".into())));
+        if version > self.migrations.len() as i64 {
+            let reason = "this database was made by a newer tollgate".into();
+            return Ok(Err(DatabaseError::unusable(reason)));
         }
-        let sound: String = connection.pragma_query_value(None, "quick_check", |row| row.get(0))?;
-        if sound != "ok" {
-            return Ok(Err(Unusable::damaged(format!("restore a backup ({sound})"))));
+        let check: String = connection.pragma_query_value(None, "quick_check", |row| row.get(0))?;
+        if check != "ok" {
+            return Ok(Err(DatabaseError::corrupt(format!("restore a backup ({check})"))));
         }
         connection.execute_batch(
             "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;
              PRAGMA trusted_schema = OFF; PRAGMA journal_size_limit = 16777216;",
         )?;
-        for (number, step) in (1..).zip(self.steps).skip(version.max(0) as usize) {
+        for (number, migration) in (1..).zip(self.migrations).skip(version.max(0) as usize) {
             let transaction = connection.transaction()?;
-            transaction.execute_batch(step)?;
+            transaction.execute_batch(migration)?;
             transaction.pragma_update(None, "user_version", number)?;
-            transaction.pragma_update(None, "application_id", self.application)?;
+            transaction.pragma_update(None, "application_id", self.application_id)?;
             transaction.commit()?;
         }
         let pages = i64::try_from(max_size / PAGE).unwrap_or(i64::MAX).max(1);
@@ -96,18 +97,20 @@ impl Purpose {
     }
 }
 
-impl Unusable {
-    fn sound(why: String) -> Unusable {
-        Unusable { why, is_damaged: false }
+impl DatabaseError {
+    fn unusable(reason: String) -> DatabaseError {
+        DatabaseError { reason, is_corrupt: false }
     }
 
-    fn damaged(what_to_do: String) -> Unusable {
-        Unusable { why: format!("the database is damaged; {what_to_do}"), is_damaged: true }
+    fn corrupt(remedy: String) -> DatabaseError {
+        DatabaseError { reason: format!("the database is damaged; {remedy}"), is_corrupt: true }
     }
 }
 
-/// SQLite gives the files beside it the same permissions.
-fn make_private(path: &Path) -> std::io::Result<()> {
+/// Creates a database file that only its owner can read.
+///
+/// SQLite gives its journal files the same permissions.
+fn create_private(path: &Path) -> std::io::Result<()> {
     let mut options = OpenOptions::new();
     options.create(true).append(true);
     #[cfg(unix)]

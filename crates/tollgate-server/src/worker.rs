@@ -1,4 +1,4 @@
-//! A thread that does one job after the other, for what blocks and has one owner: a database.
+//! A thread that runs jobs one after the other, for blocking work on a resource such as a database.
 
 use std::fmt;
 use std::io;
@@ -7,47 +7,47 @@ use std::thread::{self, JoinHandle};
 
 use parking_lot::Mutex;
 
-/// A way to the thread. Dropped, it has the thread finish what waits, and waits for that.
+/// A handle of a worker thread. Dropping it waits until the thread has finished all queued jobs.
 pub(crate) struct Worker<J> {
-    /// Empty once the thread is told to end.
+    /// `None` after [`Worker::stop`].
     jobs: Mutex<Option<SyncSender<J>>>,
     handle: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// Why a job will not be done.
+/// The reason why a job was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Undone {
-    /// Too many wait already.
+pub(crate) enum WorkerError {
+    /// The queue of jobs is full.
     Full,
-    /// The thread has ended: only while the server stops, or after a panic.
-    Gone,
+    /// The thread has ended because the server stops, or because of a panic.
+    Stopped,
 }
 
 impl<J: Send + 'static> Worker<J> {
-    /// Starts a thread for which at most so many jobs wait.
+    /// Starts a thread with a queue of at most `capacity` jobs.
     pub(crate) fn start(
         name: &str,
-        most: usize,
+        capacity: usize,
         work: impl FnOnce(Receiver<J>) + Send + 'static,
     ) -> io::Result<Worker<J>> {
-        let (jobs, waiting) = mpsc::sync_channel(most);
+        let (jobs, waiting) = mpsc::sync_channel(capacity);
         let handle = thread::Builder::new().name(name.into()).spawn(move || work(waiting))?;
         Ok(Worker { jobs: Mutex::new(Some(jobs)), handle: Mutex::new(Some(handle)) })
     }
 
-    /// Leaves a job to the thread, without blocking.
-    pub(crate) fn send(&self, job: J) -> Result<(), Undone> {
-        let sent = self.jobs.lock().as_ref().ok_or(Undone::Gone)?.try_send(job);
+    /// Queues a job without blocking.
+    pub(crate) fn send(&self, job: J) -> Result<(), WorkerError> {
+        let sent = self.jobs.lock().as_ref().ok_or(WorkerError::Stopped)?.try_send(job);
         sent.map_err(|error| match error {
-            TrySendError::Full(_) => Undone::Full,
-            TrySendError::Disconnected(_) => Undone::Gone,
+            TrySendError::Full(_) => WorkerError::Full,
+            TrySendError::Disconnected(_) => WorkerError::Stopped,
         })
     }
 }
 
 impl<J> Worker<J> {
-    /// Has it finish what waits, and waits for that.
-    pub(crate) fn end(&self) {
+    /// Stops the thread after all queued jobs and waits for it.
+    pub(crate) fn stop(&self) {
         self.jobs.lock().take();
         if let Some(handle) = self.handle.lock().take() {
             let _ = handle.join();
@@ -63,6 +63,6 @@ impl<J> fmt::Debug for Worker<J> {
 
 impl<J> Drop for Worker<J> {
     fn drop(&mut self) {
-        self.end();
+        self.stop();
     }
 }

@@ -1,27 +1,27 @@
-//! How many requests may be at an upstream, and how many are: only rules know.
+//! Metrics of concurrency limits: the limit and the requests in flight for each upstream.
 
-use tollgate::rules::{KeyAdjustment, Value, encode_key};
+use tollgate_rules::{AdjustTarget, Adjustment, Value, encode_key};
 
 use crate::server::Context;
 use crate::telemetry::Exposition;
 
-/// The most series of each metric.
-const MOST: usize = 1000;
+/// The maximum number of series of each metric.
+const MAX_SERIES: usize = 1000;
 
-/// Writes the limits on concurrency of every upstream of the gateway.
+/// Writes the concurrency limits of every upstream of the gateway.
 pub(super) async fn report(context: &Context, into: &mut Exposition) {
-    let engine = &context.engine;
-    let upstreams = engine.telemetry().upstream_names();
-    let rules = engine.limiter().rules();
+    let decisions = &context.decisions;
+    let upstreams = decisions.telemetry().upstream_names();
+    let rules = decisions.limiter().rules();
     let mut found = Vec::new();
-    for (domain, rule) in rules.places_per_upstream() {
+    for (domain, rule) in rules.hold_permits_by("upstream") {
         for upstream in &upstreams {
             let key = encode_key(&[Some(Value::from(&**upstream))]);
-            let peek = engine.adjust_key(Some(domain), rule, &key, KeyAdjustment::Peek).await;
-            let Ok(Some(decision)) = peek else { continue };
+            let target = AdjustTarget::Key { domain: Some(domain), rule, key: &key };
+            let Ok(decision) = decisions.adjust(target, Adjustment::Peek).await else { continue };
             let places = decision.limits().filter(|limit| limit.quota.period.is_none());
             if let Some(least) = places.map(|limit| limit.verdict).min_by_key(|it| it.limit)
-                && found.len() < MOST
+                && found.len() < MAX_SERIES
             {
                 found.push(([domain, rule, &**upstream], least));
             }
@@ -31,12 +31,12 @@ pub(super) async fn report(context: &Context, into: &mut Exposition) {
         return;
     }
     let (limit, in_flight) = ("tollgate_concurrency_limit", "tollgate_concurrency_in_flight");
-    into.metric(limit, "gauge", "How many requests a rule lets be at an upstream at a time.");
+    into.metric(limit, "gauge", "Concurrency limit of a rule for an upstream.");
     for ([domain, rule, upstream], verdict) in &found {
         let labels = [("domain", &**domain), ("rule", &**rule), ("upstream", &**upstream)];
         into.sample(limit, &labels, verdict.limit);
     }
-    into.metric(in_flight, "gauge", "How many requests are at an upstream, up to the limit.");
+    into.metric(in_flight, "gauge", "Requests in flight at an upstream, at most the limit.");
     for ([domain, rule, upstream], verdict) in &found {
         let labels = [("domain", &**domain), ("rule", &**rule), ("upstream", &**upstream)];
         into.sample(in_flight, &labels, verdict.limit.saturating_sub(verdict.remaining));

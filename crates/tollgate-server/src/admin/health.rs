@@ -1,4 +1,4 @@
-//! Whether the server can do its work.
+//! Readiness of the server.
 
 use axum::Json;
 use axum::extract::State;
@@ -6,20 +6,21 @@ use axum::http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::server::Context;
-use crate::store::Modes;
+use crate::store::FailureModes;
 
-/// 200 with what is in force, 503 when nobody should be sent here. A source of rules in trouble is
-/// said and does not make the server unready: the old rules go on. Nor does a store in trouble: all
-/// servers share it, and none would be left. Only where every rule refuses without it is somebody
-/// else not worse.
+/// Answers 200 with the active rules, or 503 when load balancers should use another server.
+///
+/// A failing origin of rules is reported but does not make the server unready, because the previous
+/// rules stay active. Nor does a failing store, because all servers share it and none would be left;
+/// the exception is a server whose rules all refuse without the store.
 pub(super) async fn ready(State(context): State<Context>) -> (StatusCode, Json<Value>) {
-    let (rules, store) = (context.engine.limiter().rules(), context.engine.store());
+    let (rules, store) = (context.decisions.limiter().rules(), context.decisions.store());
     let why = if context.drain.is_leaving() {
         Some("leaving")
     } else if rules.domain_names().next().is_none() {
         Some("there are no rules")
-    } else if !store.health().is_well() && Modes::of(&rules).all_deny() {
-        Some("the store is in trouble, and every rule refuses without it")
+    } else if !store.health().is_healthy() && FailureModes::from_rules(&rules).all_deny() {
+        Some("the store is down, and every rule refuses without it")
     } else {
         None
     };

@@ -1,88 +1,92 @@
-//! Counters of one key of one rule: how they stand, and how to change that.
+//! The admin calls about the counters of one key: peek, reset and top up.
 
 use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tollgate::rules::{Decision, KeyAdjustment};
+use tollgate_rules::{AdjustTarget, Adjustment, Decision};
 
-use crate::headers::{Answer, Standing};
-use crate::rules_service::problem::{Problem, Result};
-use crate::rules_service::reading::{Caller, Document};
+use crate::headers::{DecisionSummary, LimitStatus};
+use crate::problem::{Problem, Result};
+use crate::rules_service::extract::{Caller, JsonBody};
 use crate::server::Context;
 
-/// A key, named as decisions and `/v1/top` name it.
+/// A key as decisions and `/v1/top` name it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Named {
+pub(super) struct KeyRequest {
     #[serde(default)]
     domain: Option<String>,
     rule: String,
     key: String,
-    /// What a top-up gives back.
+    /// The amount that a top-up gives back.
     #[serde(default)]
     amount: Option<u64>,
 }
 
 pub(super) async fn peek(
     State(context): State<Context>,
-    Document(named): Document<Named>,
+    JsonBody(request): JsonBody<KeyRequest>,
 ) -> Result<Json<Value>> {
-    adjust(&context, &named, KeyAdjustment::Peek).await
+    adjust(&context, &request, Adjustment::Peek).await
 }
 
 pub(super) async fn reset(
     State(context): State<Context>,
     caller: Caller,
-    Document(named): Document<Named>,
+    JsonBody(request): JsonBody<KeyRequest>,
 ) -> Result<Json<Value>> {
-    change(&context, &caller, &named, KeyAdjustment::Reset).await
+    change(&context, &caller, &request, Adjustment::Reset).await
 }
 
 pub(super) async fn top_up(
     State(context): State<Context>,
     caller: Caller,
-    Document(named): Document<Named>,
+    JsonBody(request): JsonBody<KeyRequest>,
 ) -> Result<Json<Value>> {
-    let amount = named.amount.filter(|amount| *amount > 0);
-    let none = || Problem::bad_request("`amount` says how much is given back: a number above 0");
-    change(&context, &caller, &named, KeyAdjustment::TopUp(amount.ok_or_else(none)?)).await
+    let amount = request.amount.filter(|amount| *amount > 0);
+    let none = || Problem::bad_request("a top-up needs an `amount`: a number above 0");
+    change(&context, &caller, &request, Adjustment::Refund(amount.ok_or_else(none)?)).await
 }
 
-/// Counters are not rules: a change of one is in the log, not in the audit.
+/// Changes a counter and logs it. The audit records only changes of rules and their data.
 async fn change(
     context: &Context,
     Caller(author): &Caller,
-    named: &Named,
-    adjustment: KeyAdjustment,
+    request: &KeyRequest,
+    adjustment: Adjustment,
 ) -> Result<Json<Value>> {
-    let answer = adjust(context, named, adjustment).await?;
-    let (domain, rule, key) = (&named.domain, &named.rule, named.key.escape_debug());
-    tracing::info!(who = author.who, ?domain, rule, %key, ?adjustment, "a counter was changed");
-    Ok(answer)
+    let response = adjust(context, request, adjustment).await?;
+    let (domain, rule, key) = (&request.domain, &request.rule, request.key.escape_debug());
+    tracing::info!(who = author.who, ?domain, rule, %key, ?adjustment, "changed a counter");
+    Ok(response)
 }
 
 async fn adjust(
     context: &Context,
-    named: &Named,
-    adjustment: KeyAdjustment,
+    request: &KeyRequest,
+    adjustment: Adjustment,
 ) -> Result<Json<Value>> {
-    if named.amount.is_some() && !matches!(adjustment, KeyAdjustment::TopUp(_)) {
-        return Err(Problem::bad_request("only a top-up has an `amount`"));
+    if request.amount.is_some() && !matches!(adjustment, Adjustment::Refund(_)) {
+        return Err(Problem::bad_request("`amount` is only allowed in a top-up"));
     }
-    let domain = named.domain.as_deref();
-    let asked = context.engine.adjust_key(domain, &named.rule, &named.key, adjustment).await;
-    let found = asked.map_err(|error| Problem::busy(error.to_string()))?;
+    let (domain, rule, key) = (request.domain.as_deref(), &*request.rule, &*request.key);
+    let target = AdjustTarget::Key { domain, rule, key };
+    let adjusted = context.decisions.adjust(target, adjustment).await;
+    let found = adjusted.map_err(|error| Problem::busy(error.to_string()))?;
     let no_rule = || {
-        let rule = named.rule.escape_debug();
+        let rule = request.rule.escape_debug();
         Problem::not_found(format_args!("rule `{rule}` in that domain"))
     };
-    Ok(Json(rendered(&found.ok_or_else(no_rule)?)))
+    match found.rule() {
+        Some(_) => Ok(Json(rendered(&found))),
+        None => Err(no_rule()),
+    }
 }
 
 fn rendered(decision: &Decision) -> Value {
-    let answer = Answer::of(decision);
-    let limit = |limit: &Standing<'_>| {
+    let answer = DecisionSummary::new(decision);
+    let limit = |limit: &LimitStatus<'_>| {
         json!({
             "limit": limit.limit,
             "remaining": limit.remaining,

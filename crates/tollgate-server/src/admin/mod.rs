@@ -1,8 +1,8 @@
-//! What operators ask: health, metrics, rules, keys, who is noisy.
+//! The admin API: health, metrics, rules, keys, the busiest keys and the live tail.
 //!
-//! Health is for everybody who reaches the door. Metrics are too on a loopback address or a unix
-//! socket; elsewhere they need a token, like everything else here. Tokens are those of the rules
-//! service, and so are roles: a token that can only read cannot reset a key.
+//! Health needs no token. Metrics need no token on a loopback address or a unix socket; elsewhere
+//! they do, like all other calls. Tokens and roles are those of the rules service: a token with the
+//! role `read` cannot reset a key.
 
 mod concurrency;
 mod decisions;
@@ -17,11 +17,13 @@ use axum::Router;
 use axum::routing::{get, post};
 
 use crate::net::Bind;
-use crate::rules_service::routes::{guarded, no_such_method, nowhere};
+use crate::rules_service::routes::{method_not_allowed, unknown_path, with_guard};
 use crate::server::Context;
 
-/// Every call of the HTTP door that is not a decision: health and metrics, and the admin API unless
-/// it has an address of its own. Has no fallback: the door's own applies.
+/// Returns the routes of the HTTP door that are not decisions.
+///
+/// These are health, metrics, and the admin API unless it has a separate address. The router has no
+/// fallback, because the door has one.
 pub(crate) fn router(context: Context) -> Router {
     let operations = operations(context.clone(), &context.config.http);
     match context.config.admin {
@@ -30,12 +32,12 @@ pub(crate) fn router(context: Context) -> Router {
     }
 }
 
-/// Everything that the admin API's own address answers.
+/// Returns the routes of the admin API's separate address.
 pub(crate) fn own_router(context: Context) -> Router {
     operations(context.clone(), &context.config.admin)
         .merge(guarded_calls(context))
-        .fallback(nowhere)
-        .method_not_allowed_fallback(no_such_method)
+        .fallback(unknown_path)
+        .method_not_allowed_fallback(method_not_allowed)
 }
 
 fn operations(context: Context, bind: &Option<Bind>) -> Router {
@@ -44,7 +46,7 @@ fn operations(context: Context, bind: &Option<Bind>) -> Router {
         Router::new().route("/metrics", get(metrics::metrics)).with_state(context.clone());
     let metrics = match is_local {
         true => metrics,
-        false => guarded(metrics, context.rules.guard()),
+        false => with_guard(metrics, context.rules.guard()),
     };
     Router::new()
         .route("/livez", get(|| async { "ok\n" }))
@@ -67,5 +69,5 @@ fn guarded_calls(context: Context) -> Router {
         .route("/v1/deferred/{id}", get(deferred::show).delete(deferred::cancel))
         .route("/v1/deferred/{id}/replay", post(deferred::replay))
         .with_state(context.clone());
-    guarded(calls.merge(context.rules.routes()), guard)
+    with_guard(calls.merge(context.rules.routes()), guard)
 }

@@ -1,4 +1,4 @@
-//! What rules would make of requests, under virtual time: nothing that is in force is touched.
+//! Simulation of requests against rules in virtual time, without touching the active rules.
 
 use std::time::Duration;
 
@@ -8,42 +8,44 @@ use axum::http::StatusCode;
 use jiff::SignedDuration;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tollgate::rules::{Decision, Rules, Source};
+use tollgate::Span;
 use tollgate::testing::ManualClock;
-use tollgate::{Limiter, Request, Span};
+use tollgate_rules::{Admission, Decision, Request, RuleLimiter, Rules, Source};
 
 use crate::bundle::BundleError;
 use crate::clock;
 use crate::headers::millis_up;
-use crate::rules_service::problem::{Problem, Result};
-use crate::rules_service::reading::Document;
+use crate::problem::{Problem, Result};
+use crate::rules_service::extract::JsonBody;
 use crate::server::Context;
 
-/// What one simulation may do.
-const MOST_STEPS: usize = 10_000;
-const MOST_DECISIONS: u64 = 1_000_000;
-const LONGEST: Duration = Duration::from_secs(2);
-/// Decisions between two looks at the time.
-const BREATH: u64 = 256;
-/// Keys that are counted by.
-const MOST_KEYS: u64 = 100_000;
+/// The maximum number of entries in `requests`.
+const MAX_STEPS: usize = 10_000;
+/// The maximum number of decisions.
+const MAX_DECISIONS: u64 = 1_000_000;
+/// The maximum duration of a simulation.
+const MAX_DURATION: Duration = Duration::from_secs(2);
+/// The number of decisions between two checks of the duration.
+const CHECK_INTERVAL: u64 = 256;
+/// The maximum number of keys in the simulation's store.
+const MAX_KEYS: u64 = 100_000;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Simulation {
-    /// A rules file; those in force unless given.
+    /// A rules file. The default is the active rules.
     #[serde(default)]
     rules: Option<String>,
-    requests: Vec<Step>,
+    requests: Vec<SimulatedRequest>,
 }
 
-/// A request that comes once, or several times at the same moment.
+/// A request that is sent once, or several times at the same moment.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Step {
-    /// As for `tollgate explain`: `POST /login ip=203.0.113.7`.
+struct SimulatedRequest {
+    /// The request in the syntax of `tollgate explain`: `POST /login ip=203.0.113.7`.
     request: String,
-    /// How long after the beginning; when the one before came unless given.
+    /// The time since the beginning. The default is the time of the previous request.
     #[serde(default)]
     at: Option<String>,
     #[serde(default)]
@@ -56,32 +58,32 @@ struct Step {
 
 pub(super) async fn simulate(
     State(context): State<Context>,
-    Document(simulation): Document<Simulation>,
+    JsonBody(simulation): JsonBody<Simulation>,
 ) -> Result<Json<Value>> {
-    let in_force = context.engine.limiter().rules();
-    let running = tokio::task::spawn_blocking(move || simulation.run(in_force));
-    let failed = |_| Problem::busy("the simulation was given up");
+    let active = context.decisions.limiter().rules();
+    let running = tokio::task::spawn_blocking(move || simulation.run(active));
+    let failed = |_| Problem::busy("the simulation was aborted");
     running.await.map_err(failed)?.map(Json)
 }
 
 impl Simulation {
-    fn run(self, in_force: Rules) -> Result<Value> {
+    fn run(self, active: Rules) -> Result<Value> {
         let rules = match self.rules {
-            None => in_force,
+            None => active,
             Some(text) => Rules::read([Source::new("rules", &text)]).map_err(BundleError::from)?,
         };
         let decisions = self.requests.iter().map(|step| step.times.unwrap_or(1));
         let decisions = decisions.fold(0, u64::saturating_add);
-        if self.requests.len() > MOST_STEPS || decisions > MOST_DECISIONS {
+        if self.requests.len() > MAX_STEPS || decisions > MAX_DECISIONS {
             let detail = format!(
-                "a simulation has at most {MOST_STEPS} requests and {MOST_DECISIONS} decisions"
+                "a simulation has at most {MAX_STEPS} requests and {MAX_DECISIONS} decisions"
             );
             return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", detail));
         }
         let clock = ManualClock::new();
-        let builder = Limiter::builder().clock(&clock).max_keys(MOST_KEYS);
-        let limiter = builder.build_rules(rules);
-        let mut patience = Patience::new();
+        let builder = RuleLimiter::builder().clock(&clock).max_keys(MAX_KEYS);
+        let limiter = builder.build(rules);
+        let mut budget = TimeBudget::new();
         let start = clock.now();
         let mut results = Vec::with_capacity(self.requests.len());
         for (number, step) in self.requests.iter().enumerate() {
@@ -100,8 +102,10 @@ impl Simulation {
             let mut last = None;
             let times = step.times.unwrap_or(1);
             for _ in 0..times {
-                patience.is_left()?;
-                let decision = limiter.decide(&request);
+                budget.spend()?;
+                let decision = limiter.decide_now(&request);
+                // A step has no end, so its permits stay taken.
+                decision.admission().into_iter().for_each(Admission::detach);
                 allowed += u64::from(decision.allowed);
                 last = Some(decision);
             }
@@ -113,12 +117,12 @@ impl Simulation {
 
 fn moment(text: &str) -> Result<Span, String> {
     let since: SignedDuration =
-        text.parse().map_err(|_| format!("at is a time such as 12s or 1m 30s, not {text:?}"))?;
-    let since = Duration::try_from(since).map_err(|_| "at is before the beginning".to_owned())?;
+        text.parse().map_err(|_| format!("`at` is a time such as 12s or 1m 30s, not {text:?}"))?;
+    let since = Duration::try_from(since).map_err(|_| "`at` is before the beginning".to_owned())?;
     Ok(since.into())
 }
 
-/// What became of a step, and how its last decision stands.
+/// Describes the outcome of a request and its last decision.
 fn result(allowed: u64, times: u64, last: Option<&Decision>) -> Value {
     let mut body = json!({ "allowed": allowed, "denied": times - allowed });
     if let Some(last) = last {
@@ -134,22 +138,24 @@ fn result(allowed: u64, times: u64, last: Option<&Decision>) -> Value {
     body
 }
 
-/// How long a simulation may still go on.
-struct Patience {
+/// The remaining time of a simulation.
+struct TimeBudget {
     began_ms: u64,
     decisions: u64,
 }
 
-impl Patience {
-    fn new() -> Patience {
-        Patience { began_ms: clock::monotonic_ms(), decisions: 0 }
+impl TimeBudget {
+    fn new() -> TimeBudget {
+        TimeBudget { began_ms: clock::monotonic_ms(), decisions: 0 }
     }
 
-    fn is_left(&mut self) -> Result<()> {
+    fn spend(&mut self) -> Result<()> {
         self.decisions += 1;
         let spent = || clock::monotonic_ms().saturating_sub(self.began_ms);
-        if self.decisions.is_multiple_of(BREATH) && u128::from(spent()) > LONGEST.as_millis() {
-            let detail = format!("a simulation may take {LONGEST:?}: ask for less");
+        if self.decisions.is_multiple_of(CHECK_INTERVAL)
+            && u128::from(spent()) > MAX_DURATION.as_millis()
+        {
+            let detail = format!("a simulation may take {MAX_DURATION:?}; send fewer requests");
             return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "too-long", detail));
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! A request that is kept for later.
+//! Deferred requests and their states.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -10,126 +10,140 @@ use hyper::http::request::Parts;
 use hyper::{Method, Request, Uri};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tollgate::rules::DeferLine;
 
-use crate::doors::gateway::Said;
-use crate::unguessable::Unguessable;
+use super::queue_key::DeferredQueueKey;
+use crate::doors::gateway::RequestBodyFields;
+use crate::random_id::RandomId;
 
-/// Names a deferred request: who asks about it was told so, or runs the server.
-pub(crate) type ItemId = Unguessable;
+/// The id of a deferred request, known only to its client and to operators.
+pub(crate) type ItemId = RandomId;
 
-/// How far a deferred request is.
+/// The state of a deferred request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
-    /// It waits for its turn, or for its next attempt.
+pub(crate) enum ItemState {
+    /// The request waits for its limit or for its next attempt.
     Queued,
-    /// It is on its way; after a crash, it may have arrived.
+    /// The request is in flight; after a crash it may have arrived.
     Sending,
-    /// The upstream has answered it.
+    /// The upstream has answered.
     Done,
-    /// A dead letter: nobody tries again unless told to.
+    /// The request is a dead letter, which is sent again only on demand.
     Failed,
-    /// Somebody did not want it sent after all.
+    /// A client or an operator cancelled the request.
     Cancelled,
 }
 
-impl State {
-    pub(crate) const ALL: [State; 5] =
-        [State::Queued, State::Sending, State::Done, State::Failed, State::Cancelled];
+impl ItemState {
+    pub(crate) const ALL: [ItemState; 5] = [
+        ItemState::Queued,
+        ItemState::Sending,
+        ItemState::Done,
+        ItemState::Failed,
+        ItemState::Cancelled,
+    ];
 
     pub(crate) fn as_str(self) -> &'static str {
         match self {
-            State::Queued => "queued",
-            State::Sending => "sending",
-            State::Done => "done",
-            State::Failed => "failed",
-            State::Cancelled => "cancelled",
+            ItemState::Queued => "queued",
+            ItemState::Sending => "sending",
+            ItemState::Done => "done",
+            ItemState::Failed => "failed",
+            ItemState::Cancelled => "cancelled",
         }
     }
 
-    pub(crate) fn parse(text: &str) -> Option<State> {
-        State::ALL.into_iter().find(|state| state.as_str() == text)
+    pub(crate) fn parse(text: &str) -> Option<ItemState> {
+        ItemState::ALL.into_iter().find(|state| state.as_str() == text)
     }
 
-    /// Whether it is still to be sent.
+    /// Returns whether the request is still to be sent.
     pub(crate) fn is_open(self) -> bool {
-        matches!(self, State::Queued | State::Sending)
+        matches!(self, ItemState::Queued | ItemState::Sending)
     }
 }
 
-impl fmt::Display for State {
+impl fmt::Display for ItemState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
 }
 
-/// The head of a request as it was decided on, and who sent it.
+/// The head of a request at the time of its decision, and its sender.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Head {
+pub(crate) struct StoredHead {
     pub(crate) method: String,
     pub(crate) target: String,
-    /// Names and values; a value has one character for each byte.
+    /// The header fields; a value has one character for each byte.
     headers: Vec<(String, String)>,
-    /// Who was at the other end of the connection.
+    /// The address of the client's connection.
     pub(crate) peer: Option<IpAddr>,
-    /// Whether that connection was encrypted.
-    pub(crate) is_secret: bool,
-    /// What its body said to rules.
-    pub(crate) said: Said,
-    /// What came after the body, written as the headers are.
+    /// Whether the client's connection was encrypted.
+    #[serde(rename = "is_secret")]
+    pub(crate) is_encrypted: bool,
+    /// The body fields that rules read.
+    #[serde(rename = "said")]
+    pub(crate) body_fields: RequestBodyFields,
+    /// The trailers, encoded like the headers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     trailers: Vec<(String, String)>,
 }
 
-impl Head {
-    pub(crate) fn new(parts: &Parts, peer: Option<IpAddr>, is_secret: bool, said: Said) -> Head {
-        Head {
+impl StoredHead {
+    pub(crate) fn new(
+        parts: &Parts,
+        peer: Option<IpAddr>,
+        is_encrypted: bool,
+        body_fields: RequestBodyFields,
+    ) -> StoredHead {
+        StoredHead {
             method: parts.method.to_string(),
             target: parts.uri.to_string(),
-            headers: written(&parts.headers),
+            headers: encode_headers(&parts.headers),
             peer,
-            is_secret,
-            said,
+            is_encrypted,
+            body_fields,
             trailers: Vec::new(),
         }
     }
 
-    /// The same with what came after the body.
-    pub(crate) fn trailed_by(self, trailers: &HeaderMap) -> Head {
-        Head { trailers: written(trailers), ..self }
+    /// Adds the trailers.
+    pub(crate) fn with_trailers(self, trailers: &HeaderMap) -> StoredHead {
+        StoredHead { trailers: encode_headers(trailers), ..self }
     }
 
-    /// What is kept of it.
+    /// Encodes the head as JSON.
     pub(crate) fn text(&self) -> String {
-        // Texts, numbers and lists of them: there is nothing that could not be written.
+        // Strings, numbers and lists always serialize.
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// The head itself; none if what was kept is none.
+    /// Decodes the head; returns `None` if it is invalid.
     pub(crate) fn parts(&self) -> Option<Parts> {
         let mut parts = Request::new(()).into_parts().0;
         parts.method = Method::from_bytes(self.method.as_bytes()).ok()?;
         parts.uri = Uri::try_from(&self.target).ok()?;
-        parts.headers = read(&self.headers)?;
+        parts.headers = decode_headers(&self.headers)?;
         Some(parts)
     }
 
-    /// What came after the body; none if what was kept is none.
+    /// Decodes the trailers; returns `None` if they are invalid.
     pub(crate) fn trailers(&self) -> Option<HeaderMap> {
-        read(&self.trailers)
+        decode_headers(&self.trailers)
     }
 }
 
-fn written(headers: &HeaderMap) -> Vec<(String, String)> {
+/// Encodes header fields as text, with one character for each byte of a value.
+fn encode_headers(headers: &HeaderMap) -> Vec<(String, String)> {
     let text = |value: &HeaderValue| -> String {
         value.as_bytes().iter().copied().map(char::from).collect()
     };
     headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect()
 }
 
-fn read(written: &[(String, String)]) -> Option<HeaderMap> {
-    let mut headers = HeaderMap::with_capacity(written.len());
-    for (name, value) in written {
+/// Decodes header fields; returns `None` if they are invalid.
+fn decode_headers(fields: &[(String, String)]) -> Option<HeaderMap> {
+    let mut headers = HeaderMap::with_capacity(fields.len());
+    for (name, value) in fields {
         let bytes: Vec<u8> = value.chars().map(u8::try_from).collect::<Result<_, _>>().ok()?;
         let value = HeaderValue::from_bytes(&bytes).ok()?;
         headers.append(HeaderName::from_bytes(name.as_bytes()).ok()?, value);
@@ -137,95 +151,94 @@ fn read(written: &[(String, String)]) -> Option<HeaderMap> {
     Some(headers)
 }
 
-/// A request that is to be kept.
+/// A request to be stored.
 #[derive(Clone, Debug)]
 pub(crate) struct NewItem {
     pub(crate) id: ItemId,
-    pub(crate) line: Arc<DeferLine>,
-    pub(crate) head: Head,
+    pub(crate) queue_key: Arc<DeferredQueueKey>,
+    pub(crate) head: StoredHead,
     pub(crate) body: Bytes,
     pub(crate) added_ms: i64,
 }
 
-/// A request that stands in a line, as much of it as is held in memory.
+/// The part of a queued request that is in memory.
 #[derive(Clone, Debug)]
-pub(crate) struct Waiting {
-    /// Its turn among all.
+pub(crate) struct QueuedItem {
+    /// The sequence number.
     pub(crate) seq: u64,
     pub(crate) id: ItemId,
-    pub(crate) line: Arc<DeferLine>,
+    pub(crate) queue_key: Arc<DeferredQueueKey>,
     pub(crate) added_ms: i64,
-    /// Not before this time, in milliseconds since 1970.
+    /// The earliest time of the next attempt, in milliseconds since 1970.
     pub(crate) due_ms: i64,
-    /// How often it was tried in vain.
+    /// The number of failed attempts.
     pub(crate) failures: u32,
 }
 
-/// What an upstream said.
+/// The response of an upstream.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Answer {
+pub(crate) struct StoredResponse {
     pub(crate) status: u16,
-    /// What kind of body it is.
-    pub(crate) kind: Option<String>,
-    /// The body, if it was short enough to keep.
+    pub(crate) content_type: Option<String>,
+    /// The body, if it is short enough to store.
     pub(crate) body: Option<Bytes>,
 }
 
-/// What is told of a deferred request.
+/// The details of a deferred request.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct ItemDetails {
     pub(crate) id: ItemId,
-    pub(crate) line: DeferLine,
+    pub(crate) queue_key: DeferredQueueKey,
     pub(crate) method: String,
     pub(crate) target: String,
     pub(crate) bytes: u64,
-    pub(crate) state: State,
+    pub(crate) state: ItemState,
     pub(crate) attempts: u32,
     pub(crate) added_ms: i64,
     pub(crate) changed_ms: i64,
     pub(crate) due_ms: i64,
-    /// Why the last attempt did not do.
-    pub(crate) why: Option<String>,
-    pub(crate) answer: Option<Answer>,
+    /// The reason why the last attempt failed.
+    pub(crate) reason: Option<String>,
+    pub(crate) response: Option<StoredResponse>,
 }
 
-impl Entry {
-    /// What the client is told. `position` is how many are before it in its line.
+impl ItemDetails {
+    /// Describes the request to its client; `position` is its queue position.
     pub(crate) fn for_client(&self, position: Option<usize>, now_ms: i64) -> Value {
-        let mut told = json!({
+        let mut status = json!({
             "id": self.id.to_string(),
             "state": self.state.as_str(),
             "attempts": self.attempts,
             "added_ms": self.added_ms,
             "changed_ms": self.changed_ms,
         });
-        if self.state == State::Queued {
+        if self.state == ItemState::Queued {
             if let Some(position) = position {
-                told["position"] = json!(position);
+                status["position"] = json!(position);
             }
             if self.due_ms > now_ms {
-                told["next_attempt_in_ms"] = json!(self.due_ms - now_ms);
+                status["next_attempt_in_ms"] = json!(self.due_ms - now_ms);
             }
         }
-        if let Some(answer) = &self.answer {
-            let text = answer.body.as_ref().and_then(|body| std::str::from_utf8(body).ok());
-            told["answer"] = json!({
-                "status": answer.status,
-                "content_type": answer.kind,
+        if let Some(response) = &self.response {
+            let text = response.body.as_ref().and_then(|body| std::str::from_utf8(body).ok());
+            status["answer"] = json!({
+                "status": response.status,
+                "content_type": response.content_type,
                 "body": text,
             });
         }
-        told
+        status
     }
 
-    /// What operators are told.
+    /// Describes the request to operators.
     pub(crate) fn for_operator(&self) -> Value {
         json!({
             "id": self.id.to_string(),
             "state": self.state.as_str(),
-            "domain": self.line.domain,
-            "rule": self.line.rule,
-            "key": self.line.key,
+            "domain": self.queue_key.domain,
+            "rule": self.queue_key.rule,
+            "key": self.queue_key.key,
             "method": self.method,
             "target": self.target,
             "bytes": self.bytes,
@@ -233,24 +246,24 @@ impl Entry {
             "added_ms": self.added_ms,
             "changed_ms": self.changed_ms,
             "due_ms": self.due_ms,
-            "why": self.why,
-            "status": self.answer.as_ref().map(|answer| answer.status),
+            "why": self.reason,
+            "status": self.response.as_ref().map(|response| response.status),
         })
     }
 }
 
-/// What operators look for.
+/// A filter of deferred requests.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Wanted {
-    pub(crate) state: Option<State>,
+pub(crate) struct ItemFilter {
+    pub(crate) state: Option<ItemState>,
     pub(crate) rule: Option<String>,
     pub(crate) limit: usize,
 }
 
-/// How many requests are in which state, and how long the oldest that is open has waited.
+/// The number of requests by state, and the arrival of the oldest open one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Summary {
-    pub(crate) counts: [u64; State::ALL.len()],
+pub(crate) struct QueueSummary {
+    pub(crate) counts: [u64; ItemState::ALL.len()],
     pub(crate) oldest_ms: Option<i64>,
 }
 
@@ -259,18 +272,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_head_is_kept_byte_for_byte() {
+    fn a_stored_head_is_decoded_byte_for_byte() {
         let request = Request::post("/a/b?c=d%20e")
             .header("x-plain", "text")
             .header("x-twice", "1")
             .header("x-twice", "2")
             .header("x-bytes", HeaderValue::from_bytes(b"caf\xe9 \xff").unwrap());
         let parts = request.body(()).unwrap().into_parts().0;
-        let head = Head::new(&parts, Some([192, 0, 2, 1].into()), true, Said::default());
-        let early: Head = serde_json::from_str(&head.text()).unwrap();
-        assert!(early.trailers().unwrap().is_empty(), "as they were kept before there were any");
-        let head = head.trailed_by(&parts.headers);
-        let read: Head = serde_json::from_str(&head.text()).unwrap();
+        let head = StoredHead::new(
+            &parts,
+            Some([192, 0, 2, 1].into()),
+            true,
+            RequestBodyFields::default(),
+        );
+        assert!(head.text().contains(r#""is_secret":true,"said":{"#), "{}", head.text());
+        let early: StoredHead = serde_json::from_str(&head.text()).unwrap();
+        assert!(early.trailers().unwrap().is_empty(), "heads stored by versions without trailers");
+        let head = head.with_trailers(&parts.headers);
+        let read: StoredHead = serde_json::from_str(&head.text()).unwrap();
         assert_eq!(read, head);
         assert_eq!(read.trailers().unwrap(), parts.headers);
         let again = read.parts().unwrap();

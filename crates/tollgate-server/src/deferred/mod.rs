@@ -1,70 +1,72 @@
-//! Requests that are kept for later: `then: defer`.
+//! The deferred queue: requests that are stored and sent later (`then: defer`).
 //!
-//! The gateway hands over a request that is over the limit, answers 202 once it is [kept](queue)
-//! where it outlives the process, and [replays](replay) it as soon as its limit allows: at least
-//! once, first in first out for each rule and key, and never quicker than the rule says, also if the
-//! process is killed over and over again.
+//! The gateway stores a request that is over its limit, and answers 202 once the request is
+//! [stored](queue) durably. A worker [replays](replay) it as soon as its limit allows: at least once, first in
+//! first out for each rule and key, and within the limit even if the process crashes repeatedly.
 
 mod disk;
 mod item;
-mod lines;
+mod metrics;
 mod options;
 mod queue;
+mod queue_index;
+mod queue_key;
 mod replay;
-mod report;
 mod shared;
 
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, mpsc};
-use tollgate::rules::DeferLine;
 
-pub(crate) use item::{Answer, Entry, Head, ItemId, NewItem, State, Wanted};
-pub(crate) use lines::Lines;
+pub(crate) use item::{
+    ItemDetails, ItemFilter, ItemId, ItemState, NewItem, StoredHead, StoredResponse,
+};
 pub use options::DeferOptions;
-pub(crate) use queue::{Begun, Queue, QueueError, Which};
-pub(crate) use replay::{Courier, Delivered, replay};
+pub(crate) use queue::{DeferredQueue, QueueError, ReviveSelection, StartedAttempt};
+pub(crate) use queue_index::QueueIndex;
+pub(crate) use queue_key::{DeferredQueueKey, any_defers, is_deferrable};
+pub(crate) use replay::{Delivery, RequestSender, replay};
 
 use crate::clock;
 use crate::config::Config;
 use crate::server::StartError;
 use crate::store::AnyStore;
-use disk::{Disk, Found};
-use report::Tally;
-use shared::InRedis;
+use disk::{DiskQueue, RecoveredItems};
+use metrics::AttemptCounts;
+use shared::RedisQueue;
 
-/// What bodies that are being read for the queue may weigh together, in KiB.
-const READING: usize = 64 << 10;
-/// How many may ask at a time what became of their requests.
-const ASKING: usize = 64;
+/// The maximum total size of bodies that are being read for the queue, in KiB.
+const MAX_READING_KIB: usize = 64 << 10;
+/// The maximum number of concurrent status requests.
+const MAX_STATUS_REQUESTS: usize = 64;
 
-/// The requests of a server that are deferred.
+/// The deferred queue of a server.
 #[derive(Debug)]
 pub(crate) struct Deferred {
     pub(crate) options: DeferOptions,
-    queue: Queue,
-    lines: Lines,
-    tally: Tally,
-    /// Room for bodies on their way into the queue.
+    queue: DeferredQueue,
+    index: QueueIndex,
+    attempts: AttemptCounts,
+    /// Bounds the bodies that are being read for the queue.
     pub(crate) reading: Semaphore,
-    asking: Semaphore,
-    /// Places for requests on their way to upstreams.
+    /// Bounds the concurrent status requests.
+    status_requests: Semaphore,
+    /// Bounds the requests in flight to upstreams.
     in_flight: Arc<Semaphore>,
-    /// What the one who replays is to know; taken once.
-    handover: Mutex<Option<Handover>>,
+    /// The input of the replay task; taken once.
+    replay_input: Mutex<Option<ReplayInput>>,
 }
 
-/// What the one who replays takes over.
+/// The input of the replay task.
 #[derive(Debug)]
-struct Handover {
-    begun: mpsc::UnboundedReceiver<Arc<DeferLine>>,
-    found: Found,
+struct ReplayInput {
+    new_queues: mpsc::UnboundedReceiver<Arc<DeferredQueueKey>>,
+    recovered: RecoveredItems,
 }
 
 impl Deferred {
-    /// Where this server keeps deferred requests; nowhere if it has no gateway, or no place that
-    /// outlives it.
+    /// Opens the deferred queue; `None` without a gateway or durable storage.
     pub(crate) async fn open(
         config: &Config,
         store: &AnyStore,
@@ -72,108 +74,126 @@ impl Deferred {
         let Some(gateway) = &config.gateway else { return Ok(None) };
         let options = gateway.defer.clone();
         if let AnyStore::Redis(shared) = store {
-            let desk = shared.desk(gateway.domain.as_deref().unwrap_or_default());
-            let queue = InRedis::new(desk, &options).map_err(StartError::Deferred)?;
-            return Ok(Some(Deferred::new(options, Queue::Shared(queue), Found::default())));
+            let domain = gateway.domain.as_deref().unwrap_or_default();
+            let queue = RedisQueue::new(shared.client().clone(), domain, &options)
+                .map_err(StartError::Deferred)?;
+            return Ok(Some(Deferred::new(
+                options,
+                DeferredQueue::Shared(queue),
+                RecoveredItems::default(),
+            )));
         }
         let Some(folder) = config.data.clone() else { return Ok(None) };
-        let asked = options.clone();
-        let opened = tokio::task::spawn_blocking(move || Disk::open(&folder, &asked)).await;
-        let (disk, found) = opened
+        let disk_options = options.clone();
+        let opened =
+            tokio::task::spawn_blocking(move || DiskQueue::open(&folder, &disk_options)).await;
+        let (disk, recovered) = opened
             .map_err(|error| StartError::Deferred(error.to_string()))?
             .map_err(StartError::Deferred)?;
-        Ok(Some(Deferred::new(options, Queue::Disk(disk), found)))
+        Ok(Some(Deferred::new(options, DeferredQueue::Disk(disk), recovered)))
     }
 
-    fn new(options: DeferOptions, queue: Queue, found: Found) -> Arc<Deferred> {
-        let (lines, begun) = Lines::new();
-        found.waiting.iter().for_each(|waiting| lines.join(waiting.clone()));
+    fn new(
+        options: DeferOptions,
+        queue: DeferredQueue,
+        recovered: RecoveredItems,
+    ) -> Arc<Deferred> {
+        let (index, new_queues) = QueueIndex::new();
+        recovered.queued.iter().for_each(|item| index.insert(item.clone()));
         Arc::new(Deferred {
             queue,
-            lines,
-            tally: Tally::default(),
-            reading: Semaphore::new(READING),
-            asking: Semaphore::new(ASKING),
+            index,
+            attempts: AttemptCounts::default(),
+            reading: Semaphore::new(MAX_READING_KIB),
+            status_requests: Semaphore::new(MAX_STATUS_REQUESTS),
             in_flight: Arc::new(Semaphore::new(options.in_flight)),
-            handover: Mutex::new(Some(Handover { begun, found })),
+            replay_input: Mutex::new(Some(ReplayInput { new_queues, recovered })),
             options,
         })
     }
 
-    /// Who stands in which line.
-    pub(crate) fn lines(&self) -> &Lines {
-        &self.lines
+    /// Returns the index of queued requests.
+    pub(crate) fn index(&self) -> &QueueIndex {
+        &self.index
     }
 
-    /// Keeps a request. Once this is answered it outlives the process. Goes on if nobody waits for
-    /// the answer: a request is in its line as soon as it is kept.
+    /// Stores a request durably.
+    ///
+    /// The operation continues if the caller is cancelled, so that a stored request is always queued.
     pub(crate) async fn add(self: &Arc<Deferred>, item: NewItem) -> Result<(), QueueError> {
         let this = self.clone();
         let adding = tokio::spawn(async move {
-            let (id, line, added_ms) = (item.id, item.line.clone(), item.added_ms);
+            let (id, queue_key, added_ms) = (item.id, item.queue_key.clone(), item.added_ms);
             let seq = this.queue.add(item).await?;
-            // What nodes share is sent by who takes it first.
-            if matches!(this.queue, Queue::Disk(_)) {
-                this.lines.join(item::Waiting { seq, id, line, added_ms, due_ms: 0, failures: 0 });
+            // In a shared queue, the node that claims the request first sends it.
+            if matches!(this.queue, DeferredQueue::Disk(_)) {
+                this.index.insert(item::QueuedItem {
+                    seq,
+                    id,
+                    queue_key,
+                    added_ms,
+                    due_ms: 0,
+                    failures: 0,
+                });
             } else {
-                this.lines.expect(&line);
+                this.index.add_remote(&queue_key);
             }
             Ok(())
         });
-        let gone = |_| Err(QueueError::Trouble("the server is going down".into()));
-        adding.await.unwrap_or_else(gone)
+        let stopped = |_| Err(QueueError::Unavailable("the server is shutting down".into()));
+        adding.await.unwrap_or_else(stopped)
     }
 
-    /// What became of a request, for who sent it.
+    /// Returns the status of a request for its client.
     pub(crate) async fn status(&self, id: ItemId) -> Result<Option<serde_json::Value>, QueueError> {
-        let busy = |_| QueueError::Trouble("too many ask at the same time".into());
-        let _asking = self.asking.try_acquire().map_err(busy)?;
-        let entry = self.queue.entry(id).await?;
-        let position = self.lines.position(id);
-        Ok(entry.map(|entry| entry.for_client(position, clock::unix_ms())))
+        let busy = |_| QueueError::Unavailable("too many status requests at the same time".into());
+        let _permit = self.status_requests.try_acquire().map_err(busy)?;
+        let details = self.queue.details(id).await?;
+        let position = self.index.position(id);
+        Ok(details.map(|details| details.for_client(position, clock::unix_ms())))
     }
 
-    /// One request, for operators.
-    pub(crate) async fn entry(&self, id: ItemId) -> Result<Option<Entry>, QueueError> {
-        self.queue.entry(id).await
+    /// Returns the details of a request for operators.
+    pub(crate) async fn details(&self, id: ItemId) -> Result<Option<ItemDetails>, QueueError> {
+        self.queue.details(id).await
     }
 
-    /// Many, the newest first.
-    pub(crate) async fn list(&self, wanted: Wanted) -> Result<Vec<Entry>, QueueError> {
-        self.queue.list(wanted).await
+    /// Returns the matching requests, newest first.
+    pub(crate) async fn list(&self, filter: ItemFilter) -> Result<Vec<ItemDetails>, QueueError> {
+        self.queue.list(filter).await
     }
 
-    /// Whether a request will not be sent: not if it is on its way, or over.
+    /// Cancels a request; returns `false` if it is in flight or finished.
     pub(crate) async fn cancel(&self, id: ItemId) -> Result<bool, QueueError> {
         let cancelled = self.queue.cancel(id, clock::unix_ms()).await?;
         if cancelled {
-            self.lines.leave(id);
+            self.index.remove(id);
         }
         Ok(cancelled)
     }
 
-    /// Has dead letters sent again; how many.
-    pub(crate) async fn revive(&self, which: Which) -> Result<usize, QueueError> {
-        let (waiting, count) = self.queue.revive(which, clock::unix_ms()).await?;
-        waiting.into_iter().for_each(|waiting| self.lines.join(waiting));
+    /// Queues dead letters again and returns their number.
+    pub(crate) async fn revive(&self, selection: ReviveSelection) -> Result<usize, QueueError> {
+        let (items, count) = self.queue.revive(selection, clock::unix_ms()).await?;
+        items.into_iter().for_each(|item| self.index.insert(item));
         Ok(count)
     }
 
-    /// Done once nothing is on its way any more.
+    /// Waits until no request is in flight.
     pub(crate) async fn finish(&self) {
         let all = u32::try_from(self.options.in_flight).unwrap_or(u32::MAX);
-        // It is never closed.
+        // The semaphore is never closed.
         let _ = self.in_flight.acquire_many(all).await;
-        if let Queue::Shared(shared) = &self.queue {
+        if let DeferredQueue::Shared(shared) = &self.queue {
             shared.leave().await;
         }
     }
 
-    /// Lets go of what is kept, so that another server may have it. Blocks the thread.
+    /// Closes the queue, so that another server can open it. Blocks the thread.
     pub(crate) fn close(&self) {
         match &self.queue {
-            Queue::Disk(disk) => disk.close(),
-            Queue::Shared(_) => {}
+            DeferredQueue::Disk(disk) => disk.close(),
+            DeferredQueue::Shared(_) => {}
         }
     }
 }

@@ -1,30 +1,30 @@
-//! How much is deferred, for how long, and how often it is tried.
+//! Options of the deferred queue.
 
 use std::time::Duration;
 
-/// How requests over the limit of a rule with `then: defer` are kept and replayed.
+/// The options of the deferred queue (`then: defer`).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct DeferOptions {
-    /// Where clients ask what became of a request; never sent on to an upstream.
+    /// The path prefix of status requests, which are never forwarded to an upstream.
     pub prefix: String,
-    /// The longest body that is kept, in bytes.
+    /// The maximum size of a body, in bytes.
     pub body: usize,
-    /// How many requests are kept at most, dead letters included.
+    /// The maximum number of stored requests, including dead letters.
     pub count: usize,
-    /// What they may weigh together, in bytes.
+    /// The maximum total size of stored requests, in bytes.
     pub bytes: u64,
-    /// How often a request is sent before it is a dead letter.
+    /// The maximum number of attempts before a request becomes a dead letter.
     pub attempts: u32,
-    /// How old a request may be when it is tried again.
+    /// The maximum age of a request at its next attempt.
     pub give_up: Duration,
-    /// How long clients can ask about a request that is done.
+    /// The time for which the status of a finished request is available.
     pub keep: Duration,
-    /// What the pauses between attempts begin with; they double each time.
+    /// The first pause between attempts; it doubles each time.
     pub backoff: Duration,
-    /// How many requests are sent at the same time.
+    /// The maximum number of requests in flight.
     pub in_flight: usize,
-    /// In a shared store: how long a node may be silent before others take over its requests.
+    /// In a shared store, the time after which other nodes take over a silent node's requests.
     pub take_over: Duration,
 }
 

@@ -1,149 +1,165 @@
-//! Where deferred requests are kept: on this node's disk, or in a shared store.
+//! The deferred queue: on this node's disk, or in a shared store.
 
 use bytes::Bytes;
 
-use super::disk::Disk;
-use super::item::{Answer, Entry, Head, ItemId, NewItem, State, Summary, Waiting, Wanted};
-use super::shared::InRedis;
+use super::disk::DiskQueue;
+use super::item::{
+    ItemDetails, ItemFilter, ItemId, ItemState, NewItem, QueueSummary, QueuedItem, StoredHead,
+    StoredResponse,
+};
+use super::shared::RedisQueue;
 
-/// Why nothing was kept or changed.
+/// The reason why the queue refused an operation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum QueueError {
-    /// There is no room for another one.
+    /// The queue is full.
     #[error("{0}")]
     Full(String),
-    /// It cannot be asked.
+    /// The storage of the queue failed.
     #[error("{0}")]
-    Trouble(String),
+    Unavailable(String),
 }
 
 pub(crate) type Result<T, E = QueueError> = std::result::Result<T, E>;
 
-/// A request on its way.
+/// A request whose attempt has started.
 #[derive(Clone, Debug)]
-pub(crate) struct Begun {
-    /// Which attempt it is, counted from 1.
+pub(crate) struct StartedAttempt {
+    /// The number of the attempt, counted from 1.
     pub(crate) attempt: u32,
-    pub(crate) head: Head,
+    pub(crate) head: StoredHead,
     pub(crate) body: Bytes,
 }
 
-/// Which dead letters are tried again.
+/// A selection of dead letters to send again.
 #[derive(Clone, Debug)]
-pub(crate) enum Which {
+pub(crate) enum ReviveSelection {
     One(ItemId),
-    /// All of a rule; all there are without one.
+    /// All dead letters of a rule, or of all rules.
     All(Option<String>),
 }
 
-/// What becomes of a request after an attempt in vain.
+/// The next attempt of a request after a failed one.
 #[derive(Clone, Debug)]
-pub(crate) struct Back {
+pub(crate) struct Requeue {
     pub(crate) due_ms: i64,
-    pub(crate) why: String,
-    /// Whether nothing of it can have reached the upstream: such an attempt does not count.
+    pub(crate) reason: String,
+    /// Whether nothing reached the upstream, so that the attempt does not count.
     pub(crate) is_unsent: bool,
 }
 
-/// How a request ends.
+/// The final state of a request.
 #[derive(Clone, Debug)]
-pub(crate) struct End {
-    pub(crate) state: State,
-    pub(crate) why: Option<String>,
-    pub(crate) answer: Option<Answer>,
+pub(crate) struct Completion {
+    pub(crate) state: ItemState,
+    pub(crate) reason: Option<String>,
+    pub(crate) response: Option<StoredResponse>,
 }
 
-/// Where deferred requests are kept. What is done is durable once it is answered.
+/// A durable queue. An operation is durable once it has returned.
 #[derive(Clone, Debug)]
-pub(crate) enum Queue {
-    Disk(Disk),
-    Shared(InRedis),
+pub(crate) enum DeferredQueue {
+    Disk(DiskQueue),
+    Shared(RedisQueue),
 }
 
-impl Queue {
-    /// Keeps a request; its turn.
+impl DeferredQueue {
+    /// Stores a request and returns its sequence number.
     pub(crate) async fn add(&self, item: NewItem) -> Result<u64> {
         match self {
-            Queue::Disk(disk) => disk.add(item).await,
-            Queue::Shared(shared) => shared.add(item).await,
+            DeferredQueue::Disk(disk) => disk.add(item).await,
+            DeferredQueue::Shared(shared) => shared.add(item).await,
         }
     }
 
-    /// The head of a request; none if there is no such request.
-    pub(crate) async fn head(&self, id: ItemId) -> Result<Option<Head>> {
+    /// Returns the head of a queued request; `None` if it is not queued.
+    pub(crate) async fn head(&self, id: ItemId) -> Result<Option<StoredHead>> {
         match self {
-            Queue::Disk(disk) => disk.head(id).await,
-            Queue::Shared(shared) => shared.head(id).await,
+            DeferredQueue::Disk(disk) => disk.head(id).await,
+            DeferredQueue::Shared(shared) => shared.head(id).await,
         }
     }
 
-    /// A request is about to be sent; none if it does not wait any more.
-    pub(crate) async fn begin(&self, id: ItemId, now_ms: i64) -> Result<Option<Begun>> {
+    /// Starts an attempt; returns `None` if the request is no longer queued.
+    pub(crate) async fn begin(&self, id: ItemId, now_ms: i64) -> Result<Option<StartedAttempt>> {
         match self {
-            Queue::Disk(disk) => disk.begin(id, now_ms).await,
-            Queue::Shared(shared) => shared.begin(id, now_ms).await,
+            DeferredQueue::Disk(disk) => disk.begin(id, now_ms).await,
+            DeferredQueue::Shared(shared) => shared.begin(id, now_ms).await,
         }
     }
 
-    /// An attempt was in vain: it waits again.
-    pub(crate) async fn back(&self, id: ItemId, back: Back, now_ms: i64) -> Result<()> {
+    /// Queues a request again after a failed attempt.
+    pub(crate) async fn requeue(&self, id: ItemId, requeue: Requeue, now_ms: i64) -> Result<()> {
         match self {
-            Queue::Disk(disk) => disk.back(id, back, now_ms).await,
-            Queue::Shared(shared) => shared.back(id, back, now_ms).await,
+            DeferredQueue::Disk(disk) => disk.requeue(id, requeue, now_ms).await,
+            DeferredQueue::Shared(shared) => shared.requeue(id, requeue, now_ms).await,
         }
     }
 
-    /// It is over.
-    pub(crate) async fn end(&self, id: ItemId, end: End, now_ms: i64) -> Result<()> {
+    /// Finishes a request.
+    pub(crate) async fn complete(
+        &self,
+        id: ItemId,
+        completion: Completion,
+        now_ms: i64,
+    ) -> Result<()> {
         match self {
-            Queue::Disk(disk) => disk.end(id, end, now_ms).await,
-            Queue::Shared(shared) => shared.end(id, end, now_ms).await,
+            DeferredQueue::Disk(disk) => disk.complete(id, completion, now_ms).await,
+            DeferredQueue::Shared(shared) => shared.complete(id, completion, now_ms).await,
         }
     }
 
-    /// Whether it will not be sent: only what waits, or is a dead letter, can be cancelled.
+    /// Cancels a queued request or a dead letter; returns whether it was possible.
     pub(crate) async fn cancel(&self, id: ItemId, now_ms: i64) -> Result<bool> {
         match self {
-            Queue::Disk(disk) => disk.cancel(id, now_ms).await,
-            Queue::Shared(shared) => shared.cancel(id, now_ms).await,
+            DeferredQueue::Disk(disk) => disk.cancel(id, now_ms).await,
+            DeferredQueue::Shared(shared) => shared.cancel(id, now_ms).await,
         }
     }
 
-    /// Dead letters wait again: those that do here from now on, and how many there were.
-    pub(crate) async fn revive(&self, which: Which, now_ms: i64) -> Result<(Vec<Waiting>, usize)> {
+    /// Queues dead letters again; returns those queued on this node and the total number.
+    pub(crate) async fn revive(
+        &self,
+        selection: ReviveSelection,
+        now_ms: i64,
+    ) -> Result<(Vec<QueuedItem>, usize)> {
         match self {
-            Queue::Disk(disk) => disk.revive(which, now_ms).await,
-            Queue::Shared(shared) => Ok((Vec::new(), shared.revive(which, now_ms).await?)),
+            DeferredQueue::Disk(disk) => disk.revive(selection, now_ms).await,
+            DeferredQueue::Shared(shared) => {
+                Ok((Vec::new(), shared.revive(selection, now_ms).await?))
+            }
         }
     }
 
-    pub(crate) async fn entry(&self, id: ItemId) -> Result<Option<Entry>> {
+    /// Returns the details of a request; `None` if it is unknown.
+    pub(crate) async fn details(&self, id: ItemId) -> Result<Option<ItemDetails>> {
         match self {
-            Queue::Disk(disk) => disk.entry(id).await,
-            Queue::Shared(shared) => shared.entry(id).await,
+            DeferredQueue::Disk(disk) => disk.details(id).await,
+            DeferredQueue::Shared(shared) => shared.details(id).await,
         }
     }
 
-    /// Those that are wanted, the newest first.
-    pub(crate) async fn list(&self, wanted: Wanted) -> Result<Vec<Entry>> {
+    /// Returns the matching requests, newest first.
+    pub(crate) async fn list(&self, filter: ItemFilter) -> Result<Vec<ItemDetails>> {
         match self {
-            Queue::Disk(disk) => disk.list(wanted).await,
-            Queue::Shared(shared) => shared.list(wanted).await,
+            DeferredQueue::Disk(disk) => disk.list(filter).await,
+            DeferredQueue::Shared(shared) => shared.list(filter).await,
         }
     }
 
-    pub(crate) async fn summary(&self) -> Result<Summary> {
+    /// Returns the number of requests by state.
+    pub(crate) async fn summary(&self) -> Result<QueueSummary> {
         match self {
-            Queue::Disk(disk) => disk.summary().await,
-            Queue::Shared(shared) => shared.summary().await,
+            DeferredQueue::Disk(disk) => disk.summary().await,
+            DeferredQueue::Shared(shared) => shared.summary().await,
         }
     }
 
-    /// Forgets what nobody needs any more.
+    /// Removes finished requests that are too old.
     pub(crate) async fn sweep(&self, now_ms: i64) -> Result<()> {
         match self {
-            Queue::Disk(disk) => disk.sweep(now_ms).await,
-            Queue::Shared(shared) => shared.sweep(now_ms).await,
+            DeferredQueue::Disk(disk) => disk.sweep(now_ms).await,
+            DeferredQueue::Shared(shared) => shared.sweep(now_ms).await,
         }
     }
 }

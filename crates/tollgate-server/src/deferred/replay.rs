@@ -1,111 +1,121 @@
 //! Sends deferred requests as soon as their limits allow.
 //!
-//! Each line has a task of its own, so that keys do not wait for each other: it asks the limiter
-//! whether who is next may go, sleeps until then, and has it sent. That it is being sent is durable
-//! before it is, so that after a crash it is sent again rather than forgotten.
+//! Each queue has its own task, so that keys do not wait for each other. The task asks the limiter
+//! about the next request, sleeps until it is allowed, and sends it. The start of an attempt is durable
+//! before the request is sent, so that a crash leads to a second attempt, not to a lost request.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{sleep, timeout};
-use tollgate::rules::{Decision, DeferLine, Reason};
+use tollgate_rules::{Decision, Reason};
 
-use super::item::{Answer, Head, State, Waiting};
-use super::lines::Next;
-use super::queue::{Back, Begun, End, Queue, QueueError};
-use super::report::Attempt;
-use super::{Deferred, Handover};
+use super::item::{ItemState, QueuedItem, StoredHead, StoredResponse};
+use super::metrics::AttemptOutcome;
+use super::queue::{Completion, DeferredQueue, QueueError, Requeue, StartedAttempt};
+use super::queue_index::NextItem;
+use super::queue_key::DeferredQueueKey;
+use super::{Deferred, ReplayInput};
 use crate::clock;
 use crate::net::Drain;
 
-/// How soon something is tried again that is nobody's fault.
-const SOON: Duration = Duration::from_secs(1);
-/// Limits may change while somebody waits for them: they are asked again at least so often.
-const LONGEST_SLEEP: Duration = Duration::from_secs(10);
-/// The longest pause between two attempts.
-const LONGEST_BACKOFF: Duration = Duration::from_secs(600);
-/// The longest pause that an upstream can ask for.
-const LONGEST_ASKED: Duration = Duration::from_secs(3600);
-/// How often what nobody needs any more is looked for.
-const SWEEP: Duration = Duration::from_secs(30);
+/// The delay after an error of the storage or the store.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
+/// The maximum sleep before the limiter is asked again, because limits may change.
+const MAX_SLEEP: Duration = Duration::from_secs(10);
+/// The maximum pause between two attempts.
+const MAX_BACKOFF: Duration = Duration::from_secs(600);
+/// The maximum `Retry-After` of an upstream that is respected.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
+/// The interval of removing old finished requests.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(30);
 
-/// What became of a request that was sent.
+/// The outcome of sending a request.
 #[derive(Debug)]
-pub(crate) enum Delivered {
+pub(crate) enum Delivery {
     Answered {
-        answer: Answer,
-        /// When the upstream wants it again.
+        response: StoredResponse,
+        /// The upstream's `Retry-After`.
         retry_after: Option<Duration>,
     },
-    /// Nothing of it was sent.
+    /// Nothing was sent.
     Unsent(String),
-    /// It may have arrived, and there was no answer.
+    /// The request may have arrived, but there was no response.
     Unanswered(String),
 }
 
-/// Who asks the limiter and sends requests.
-pub(crate) trait Courier: Send + Sync + 'static {
-    /// What a request was charged and may hold while it is on its way. Dropped, it never went.
-    type Leave: Send + 'static;
+/// A sender that asks the limiter and forwards requests to upstreams.
+pub(crate) trait RequestSender: Send + Sync + 'static {
+    /// The admission of an allowed request, which ends with its delivery.
+    ///
+    /// Dropping it ends the request as if its client had left: concurrency permits are released,
+    /// and the charge stays.
+    type Permit: Send + 'static;
 
-    /// Whether any rule defers.
+    /// Returns whether any rule defers.
     fn defers(&self) -> bool;
 
-    /// What the limiter would say; nothing is charged.
-    fn preview(&self, head: &Head) -> impl Future<Output = Option<Decision>> + Send;
+    /// Returns the decision without charging.
+    fn preview(&self, head: &StoredHead) -> impl Future<Output = Option<Decision>> + Send;
 
-    /// Asks the limiter. There is a leave if it allows the request.
-    fn ask(&self, head: &Head) -> impl Future<Output = Option<(Decision, Self::Leave)>> + Send;
+    /// Decides and charges a request; returns the permit with the decision.
+    fn decide(
+        &self,
+        head: &StoredHead,
+    ) -> impl Future<Output = Option<(Decision, Self::Permit)>> + Send;
 
     /// Sends a request.
     fn deliver(
         &self,
         name: String,
-        begun: Begun,
-        leave: Self::Leave,
-    ) -> impl Future<Output = Delivered> + Send;
+        started: StartedAttempt,
+        permit: Self::Permit,
+    ) -> impl Future<Output = Delivery> + Send;
 }
 
-/// Sends what is deferred until the server closes. What was sent shortly before the last process
-/// ended is charged first, where that process has taken its counters along.
-pub(crate) async fn replay<C: Courier>(
+/// Sends deferred requests until the server closes.
+///
+/// If counters do not survive a restart, the recent attempts of the last process are charged first.
+pub(crate) async fn replay<C: RequestSender>(
     deferred: &Arc<Deferred>,
-    courier: Arc<C>,
+    sender: Arc<C>,
     drain: &Drain,
     counters_survive: bool,
 ) {
-    let Some(Handover { begun, found }) = deferred.handover.lock().take() else { return };
+    let Some(ReplayInput { new_queues, recovered }) = deferred.replay_input.lock().take() else {
+        return;
+    };
     if !counters_survive {
-        charge_again(&*courier, found.attempts).await;
+        charge_again(&*sender, recovered.attempts).await;
     }
     let (deferred, drain) = (deferred.clone(), drain.clone());
-    if let Queue::Shared(shared) = &deferred.queue {
+    if let DeferredQueue::Shared(shared) = &deferred.queue {
         let (shared, deferred, drain) = (shared.clone(), deferred.clone(), drain.clone());
-        let courier = courier.clone();
+        let sender = sender.clone();
         tokio::spawn(async move {
-            shared.share(&deferred.lines, &drain, || courier.defers()).await;
+            shared.share(&deferred.index, &drain, || sender.defers()).await;
         });
     }
     tokio::spawn(async move {
-        let mut begun = begun;
-        let mut sweep = tokio::time::interval(SWEEP);
+        let mut new_queues = new_queues;
+        let mut sweep = tokio::time::interval(SWEEP_INTERVAL);
         loop {
             tokio::select! {
-                line = begun.recv() => {
-                    let Some(line) = line else { return };
-                    let line = OneLine { line, deferred: deferred.clone(), courier: courier.clone() };
+                queue_key = new_queues.recv() => {
+                    let Some(queue_key) = queue_key else { return };
+                    let worker = ReplayWorker { queue_key, deferred: deferred.clone(), sender: sender.clone() };
                     let drain = drain.clone();
                     tokio::spawn(async move {
                         tokio::select! {
-                            () = line.serve() => {}
+                            () = worker.serve() => {}
                             () = drain.closing() => {}
                         }
                     });
                 }
                 _ = sweep.tick() => {
                     if let Err(error) = deferred.queue.sweep(clock::unix_ms()).await {
-                        tracing::debug!(%error, "deferred requests that are over were not swept");
+                        tracing::debug!(%error, "cannot remove old deferred requests; trying again later");
                     }
                 }
                 () = drain.closing() => return,
@@ -114,217 +124,238 @@ pub(crate) async fn replay<C: Courier>(
     });
 }
 
-/// Counters in memory do not know what was sent before a crash, so a crash loop would multiply the
-/// rate. Whoever was sent within the time it takes a limit to forget asks again; what is refused
-/// then would have been over the limit before, so the limit ends up no fuller than it was.
-async fn charge_again<C: Courier>(courier: &C, attempts: Vec<(i64, Head)>) {
+/// Charges recent attempts again after a restart.
+///
+/// Counters in memory are lost in a crash, so that a crash loop would multiply the rate. Attempts
+/// within the memory of their limits are charged again. A refused charge would have been over the limit
+/// before, so that the limit ends up no fuller than it was.
+async fn charge_again<C: RequestSender>(sender: &C, attempts: Vec<(i64, StoredHead)>) {
     let now_ms = clock::unix_ms();
     for (at_ms, head) in attempts {
         let age = Duration::from_millis(u64::try_from(now_ms - at_ms).unwrap_or(0));
-        let Some(would) = courier.preview(&head).await else { continue };
-        // Times are cut to milliseconds: who is as old as that may be a little younger.
-        if age <= forgotten_after(&would) {
-            // The leave ends at once: nothing is on its way.
-            drop(courier.ask(&head).await);
+        let Some(preview) = sender.preview(&head).await else { continue };
+        // Times are rounded down to milliseconds, so that equality counts as younger.
+        if age <= longest_window(&preview) {
+            // The permit ends at once, because nothing is in flight.
+            drop(sender.decide(&head).await);
         }
     }
 }
 
-/// How long limits remember a request at most.
-fn forgotten_after(decision: &Decision) -> Duration {
-    let limits = crate::headers::Answer::of(decision).limits;
+/// Returns the longest window of the limits of a decision.
+fn longest_window(decision: &Decision) -> Duration {
+    let limits = crate::headers::DecisionSummary::new(decision).limits;
     let longest = limits.iter().filter_map(|limit| limit.window_s).max();
     Duration::from_secs(longest.unwrap_or(0))
 }
 
-/// A line and who serves it.
-struct OneLine<C> {
-    line: Arc<DeferLine>,
+/// A task that replays one queue.
+struct ReplayWorker<C> {
+    queue_key: Arc<DeferredQueueKey>,
     deferred: Arc<Deferred>,
-    courier: Arc<C>,
+    sender: Arc<C>,
 }
 
-/// What to do with who is next.
-enum Verdict {
+/// The action for the next request.
+enum ReplayVerdict {
     Go,
     Wait(Duration),
     Never(String),
 }
 
-impl<C: Courier> OneLine<C> {
-    /// Until the line is over.
+impl<C: RequestSender> ReplayWorker<C> {
+    /// Runs until the queue is empty.
     async fn serve(&self) {
         loop {
             let now_ms = clock::unix_ms();
-            match self.deferred.lines.next(&self.line, now_ms) {
-                Next::Now(waiting) => self.advance(waiting).await,
-                Next::At(due_ms, bell) => {
+            match self.deferred.index.next(&self.queue_key, now_ms) {
+                NextItem::Ready(item) => self.advance(item).await,
+                NextItem::At(due_ms, changed) => {
                     let pause = Duration::from_millis(u64::try_from(due_ms - now_ms).unwrap_or(1));
-                    let _ = timeout(pause, bell.notified()).await;
+                    let _ = timeout(pause, changed.notified()).await;
                 }
-                Next::Nobody => return,
+                NextItem::None => return,
             }
         }
     }
 
-    /// Has who is next sent, or waits a while for it.
-    async fn advance(&self, waiting: Waiting) {
-        let Deferred { queue, lines, .. } = &*self.deferred;
-        let head = match queue.head(waiting.id).await {
+    /// Sends the next request, or waits.
+    async fn advance(&self, item: QueuedItem) {
+        let Deferred { queue, index, .. } = &*self.deferred;
+        let head = match queue.head(item.id).await {
             Ok(Some(head)) => head,
-            Ok(None) => return lines.leave(waiting.id),
-            Err(error) => return self.trouble(&error).await,
+            Ok(None) => return index.remove(item.id),
+            Err(error) => return self.pause_after(&error).await,
         };
-        let would = self.courier.preview(&head).await;
-        match would.as_ref().map_or_else(unreadable, verdict) {
-            Verdict::Go => {}
-            Verdict::Wait(pause) => return sleep(pause).await,
-            Verdict::Never(why) => return self.bury(&waiting, why).await,
+        let preview = self.sender.preview(&head).await;
+        match preview.as_ref().map_or_else(undecodable, verdict) {
+            ReplayVerdict::Go => {}
+            ReplayVerdict::Wait(pause) => return sleep(pause).await,
+            ReplayVerdict::Never(reason) => return self.fail(&item, reason).await,
         }
-        // It is never closed. Whoever waits for a place has asked for nothing yet.
-        let Ok(place) = self.deferred.in_flight.clone().acquire_owned().await else { return };
-        let Some((decision, leave)) = self.courier.ask(&head).await else { return };
+        // The semaphore is never closed. Nothing is charged while waiting for it.
+        let Ok(slot) = self.deferred.in_flight.clone().acquire_owned().await else { return };
+        let Some((decision, permit)) = self.sender.decide(&head).await else { return };
         match verdict(&decision) {
-            Verdict::Go => {}
-            Verdict::Wait(pause) => {
-                drop(place);
+            ReplayVerdict::Go => {}
+            ReplayVerdict::Wait(pause) => {
+                drop(slot);
                 return sleep(pause).await;
             }
-            // The next look finds the same, and why.
-            Verdict::Never(_) => return,
+            // The next preview finds the reason again.
+            ReplayVerdict::Never(_) => return,
         }
         if !decision.wait.is_zero() {
             sleep(decision.wait).await;
         }
-        match queue.begin(waiting.id, clock::unix_ms()).await {
-            Ok(Some(begun)) => {
-                lines.leave(waiting.id);
-                self.send(waiting, begun, leave, place);
+        match queue.begin(item.id, clock::unix_ms()).await {
+            Ok(Some(started)) => {
+                index.remove(item.id);
+                self.send(item, started, permit, slot);
             }
-            // Somebody cancelled it just now.
-            Ok(None) => lines.leave(waiting.id),
+            // The request was cancelled meanwhile.
+            Ok(None) => index.remove(item.id),
             Err(error) => {
-                drop((place, leave));
-                self.trouble(&error).await;
+                drop((slot, permit));
+                self.pause_after(&error).await;
             }
         }
     }
 
-    /// Where requests are kept is in trouble: nothing is sent that cannot be written down.
-    async fn trouble(&self, error: &QueueError) {
-        tracing::warn!(%error, rule = self.line.rule, "deferred requests are not sent for now");
-        sleep(SOON).await;
+    /// Waits after an error of the storage, because no attempt may start unrecorded.
+    async fn pause_after(&self, error: &QueueError) {
+        tracing::warn!(%error, rule = self.queue_key.rule, "cannot use the deferred queue; its requests are sent later");
+        sleep(RETRY_DELAY).await;
     }
 
-    async fn bury(&self, waiting: &Waiting, why: String) {
-        let end = End { state: State::Failed, why: Some(why), answer: None };
-        match self.deferred.queue.end(waiting.id, end, clock::unix_ms()).await {
-            Ok(()) => self.deferred.lines.leave(waiting.id),
-            Err(error) => self.trouble(&error).await,
+    /// Makes a request a dead letter.
+    async fn fail(&self, item: &QueuedItem, reason: String) {
+        let completion =
+            Completion { state: ItemState::Failed, reason: Some(reason), response: None };
+        match self.deferred.queue.complete(item.id, completion, clock::unix_ms()).await {
+            Ok(()) => self.deferred.index.remove(item.id),
+            Err(error) => self.pause_after(&error).await,
         }
     }
 
-    fn send(&self, waiting: Waiting, begun: Begun, leave: C::Leave, place: OwnedSemaphorePermit) {
-        let (deferred, courier) = (self.deferred.clone(), self.courier.clone());
+    /// Sends a request in its own task and records the outcome.
+    fn send(
+        &self,
+        item: QueuedItem,
+        started: StartedAttempt,
+        permit: C::Permit,
+        slot: OwnedSemaphorePermit,
+    ) {
+        let (deferred, sender) = (self.deferred.clone(), self.sender.clone());
         tokio::spawn(async move {
-            let attempt = begun.attempt;
-            let delivered = courier.deliver(waiting.id.to_string(), begun, leave).await;
-            deferred.settle(waiting, attempt, delivered).await;
-            drop(place);
+            let attempt = started.attempt;
+            let delivery = sender.deliver(item.id.to_string(), started, permit).await;
+            deferred.record_delivery(item, attempt, delivery).await;
+            drop(slot);
         });
     }
 }
 
-fn unreadable() -> Verdict {
-    Verdict::Never("what was kept of it is no request".to_owned())
+fn undecodable() -> ReplayVerdict {
+    ReplayVerdict::Never("the stored request cannot be decoded".to_owned())
 }
 
-fn verdict(decision: &Decision) -> Verdict {
+fn verdict(decision: &Decision) -> ReplayVerdict {
     match (decision.allowed, decision.reason, decision.retry_after) {
-        (true, ..) => Verdict::Go,
+        (true, ..) => ReplayVerdict::Go,
         (false, Reason::OverLimit | Reason::Banned, Some(retry)) => {
-            Verdict::Wait(retry.clamp(Duration::from_millis(1), LONGEST_SLEEP))
+            ReplayVerdict::Wait(retry.clamp(Duration::from_millis(1), MAX_SLEEP))
         }
         (false, Reason::OverLimit | Reason::StoreFailed | Reason::Unmatched, None) => {
-            Verdict::Wait(SOON)
+            ReplayVerdict::Wait(RETRY_DELAY)
         }
-        _ => Verdict::Never(decision.to_string()),
+        _ => ReplayVerdict::Never(decision.to_string()),
     }
 }
 
 impl Deferred {
-    /// Writes down how an attempt went, however long that takes: to forget it is to send it twice.
-    async fn settle(&self, mut waiting: Waiting, attempt: u32, delivered: Delivered) {
-        let outcome = self.outcome(&waiting, attempt, delivered);
+    /// Records the outcome of an attempt.
+    ///
+    /// Retries until the record is durable; otherwise the request would be sent twice.
+    async fn record_delivery(&self, mut item: QueuedItem, attempt: u32, delivery: Delivery) {
+        let outcome = self.outcome(&item, attempt, delivery);
         loop {
             let now_ms = clock::unix_ms();
-            let written = match &outcome {
-                Settled::Over(end, _) => self.queue.end(waiting.id, end.clone(), now_ms).await,
-                Settled::Again(back, _) => self.queue.back(waiting.id, back.clone(), now_ms).await,
+            let recorded = match &outcome {
+                AttemptResult::Finished(completion, _) => {
+                    self.queue.complete(item.id, completion.clone(), now_ms).await
+                }
+                AttemptResult::Retry(requeue, _) => {
+                    self.queue.requeue(item.id, requeue.clone(), now_ms).await
+                }
             };
-            match written {
+            match recorded {
                 Ok(()) => break,
                 Err(error) => {
-                    tracing::warn!(%error, "what became of a deferred request is not written yet");
-                    sleep(SOON).await;
+                    tracing::warn!(%error, "cannot record the outcome of a deferred request; trying again");
+                    sleep(RETRY_DELAY).await;
                 }
             }
         }
         match outcome {
-            Settled::Over(_, attempt) => self.tally.count(attempt),
-            Settled::Again(back, attempt) => {
-                self.tally.count(attempt);
-                waiting.due_ms = back.due_ms;
-                waiting.failures += 1;
-                self.lines.join(waiting);
+            AttemptResult::Finished(_, attempt) => self.attempts.count(attempt),
+            AttemptResult::Retry(requeue, attempt) => {
+                self.attempts.count(attempt);
+                item.due_ms = requeue.due_ms;
+                item.failures += 1;
+                self.index.insert(item);
             }
         }
     }
 
-    fn outcome(&self, waiting: &Waiting, attempt: u32, delivered: Delivered) -> Settled {
-        let (why, answer, asked, is_unsent) = match delivered {
-            Delivered::Answered { answer, .. } if is_final(answer.status) => {
-                let end = End { state: State::Done, why: None, answer: Some(answer) };
-                return Settled::Over(end, Attempt::Done);
+    /// Returns what follows from a delivery: the end of the request, or its next attempt.
+    fn outcome(&self, item: &QueuedItem, attempt: u32, delivery: Delivery) -> AttemptResult {
+        let (reason, response, retry_after, is_unsent) = match delivery {
+            Delivery::Answered { response, .. } if is_final(response.status) => {
+                let completion =
+                    Completion { state: ItemState::Done, reason: None, response: Some(response) };
+                return AttemptResult::Finished(completion, AttemptOutcome::Done);
             }
-            Delivered::Answered { answer, retry_after } => {
-                let why = format!("the upstream answered {}", answer.status);
-                (why, Some(answer), retry_after, false)
+            Delivery::Answered { response, retry_after } => {
+                let reason = format!("the upstream answered {}", response.status);
+                (reason, Some(response), retry_after, false)
             }
-            Delivered::Unsent(why) => (why, None, None, true),
-            Delivered::Unanswered(why) => (why, None, None, false),
+            Delivery::Unsent(reason) => (reason, None, None, true),
+            Delivery::Unanswered(reason) => (reason, None, None, false),
         };
         let now_ms = clock::unix_ms();
-        let pause = backoff(self.options.backoff, waiting.failures, fastrand::f64())
-            .max(asked.unwrap_or_default().min(LONGEST_ASKED));
+        let pause = backoff(self.options.backoff, item.failures, fastrand::f64())
+            .max(retry_after.unwrap_or_default().min(MAX_RETRY_AFTER));
         let due_ms = now_ms.saturating_add(i64::try_from(pause.as_millis()).unwrap_or(i64::MAX));
         let give_up_ms = i64::try_from(self.options.give_up.as_millis()).unwrap_or(i64::MAX);
         let is_last = !is_unsent && attempt >= self.options.attempts;
-        if is_last || due_ms.saturating_sub(waiting.added_ms) > give_up_ms {
-            let end = End { state: State::Failed, why: Some(why), answer };
-            return Settled::Over(end, Attempt::Failed);
+        if is_last || due_ms.saturating_sub(item.added_ms) > give_up_ms {
+            let completion =
+                Completion { state: ItemState::Failed, reason: Some(reason), response };
+            return AttemptResult::Finished(completion, AttemptOutcome::Failed);
         }
-        let how = if is_unsent { Attempt::Unreachable } else { Attempt::Retry };
-        Settled::Again(Back { due_ms, why, is_unsent }, how)
+        let outcome = if is_unsent { AttemptOutcome::Unreachable } else { AttemptOutcome::Retry };
+        AttemptResult::Retry(Requeue { due_ms, reason, is_unsent }, outcome)
     }
 }
 
-/// What becomes of a request after an attempt.
-enum Settled {
-    Over(End, Attempt),
-    Again(Back, Attempt),
+/// The result of an attempt.
+enum AttemptResult {
+    Finished(Completion, AttemptOutcome),
+    Retry(Requeue, AttemptOutcome),
 }
 
-/// Whether an answer is the last word.
+/// Returns whether a status is final, not to be retried.
 fn is_final(status: u16) -> bool {
     status < 500 && ![408, 425, 429].contains(&status)
 }
 
-/// Twice as long each time, up to a bound, and a random share of that: so that those who failed
-/// together do not come back together.
+/// Returns a random share of a pause that doubles with each failure, up to a maximum.
+///
+/// The random share keeps requests that failed together from returning together.
 fn backoff(first: Duration, failures: u32, share: f64) -> Duration {
     let longest = first.saturating_mul(1_u32.checked_shl(failures).unwrap_or(u32::MAX));
-    longest.min(LONGEST_BACKOFF.max(first)).mul_f64(share.clamp(0.0, 1.0))
+    longest.min(MAX_BACKOFF.max(first)).mul_f64(share.clamp(0.0, 1.0))
 }
 
 #[cfg(test)]
@@ -336,12 +367,12 @@ mod tests {
         let second = Duration::from_secs(1);
         assert_eq!(backoff(second, 0, 1.0), second);
         assert_eq!(backoff(second, 3, 0.5), 4 * second);
-        assert_eq!(backoff(second, 40, 1.0), LONGEST_BACKOFF);
+        assert_eq!(backoff(second, 40, 1.0), MAX_BACKOFF);
         assert_eq!(backoff(second, 5, 0.0), Duration::ZERO);
     }
 
     #[test]
-    fn some_answers_are_not_the_last_word() {
+    fn some_statuses_are_retried() {
         assert!([200, 204, 302, 400, 404, 409, 422].into_iter().all(is_final));
         assert!(![408, 425, 429, 500, 502, 503, 504].into_iter().any(is_final));
     }

@@ -1,5 +1,5 @@
-//! The ways in. A door is parsing and rendering only: what it parses goes to the
-//! [`Engine`](crate::engine::Engine), what it renders comes from there.
+//! The doors of the server. A door only parses and renders: its requests go to the
+//! [`DecisionService`](crate::decisions::DecisionService), which makes the decisions that it renders.
 
 pub(crate) mod auth;
 pub(crate) mod gateway;

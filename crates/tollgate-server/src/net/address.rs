@@ -1,11 +1,11 @@
-//! Where a door is: an address and a port, or a socket in the file system.
+//! Addresses of doors: an IP address and a port, or a Unix socket.
 
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Where a door is.
+/// The address of a door: an IP address and a port, or a Unix socket.
 ///
 /// ```
 /// use tollgate_server::net::Address;
@@ -16,19 +16,19 @@ use std::str::FromStr;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
-    /// An address and a port; port 0 takes any that is free.
+    /// An IP address and a port; port 0 takes any free port.
     Tcp(SocketAddr),
-    /// A socket in the file system, written `unix:PATH`.
+    /// The path of a Unix socket, written `unix:PATH`.
     Unix(PathBuf),
 }
 
-/// A text that is no address.
+/// The error of parsing an [`Address`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no address; write 127.0.0.1:8080, [::1]:8080 or unix:/path/to/socket")]
 pub struct AddressError(String);
 
 impl Address {
-    /// Whether only this machine can reach it.
+    /// Returns whether only this machine can reach the address.
     pub fn is_local(&self) -> bool {
         match self {
             Address::Tcp(address) => address.ip().is_loopback(),

@@ -1,8 +1,8 @@
-//! Who is connected, so that nobody can keep others out by being silent.
+//! The cap on open connections: when it is reached, an idle connection is closed.
 //!
-//! Places are bounded. When they run out, a few are looked at and who has been silent longest is
-//! asked to leave: fifty thousand idle connections cost an honest one nothing. Looking at all of
-//! them would be exact, and would let whoever holds many make every arrival dear.
+//! At the cap a few connections are sampled, and the one of them that has been idle longest is asked
+//! to close. So fifty thousand idle connections cannot keep an active client out. Comparing all
+//! connections would be exact, but then a client that holds many could make every accept expensive.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,109 +13,113 @@ use tokio::sync::Notify;
 
 use crate::clock;
 
-/// How many are looked at to find one that has been silent for long.
-const LOOKED_AT: usize = 32;
-/// Who was asked to leave needs a moment: so many more than the bound are let in meanwhile.
+/// The number of connections that are compared to find one that has been idle for long.
+const EVICTION_SAMPLE: usize = 32;
+/// The number of connections above the cap that are admitted while evicted ones still close.
 const SLACK: usize = 64;
 
-/// All connections of a server.
+/// All open connections of a server, up to a cap.
 #[derive(Debug)]
 pub(crate) struct Connections {
-    most: usize,
-    places: Mutex<Slab<Arc<Place>>>,
-    left: Notify,
+    max: usize,
+    slots: Mutex<Slab<Arc<SlotState>>>,
+    closed: Notify,
 }
 
+/// The state of one connection that an eviction reads and signals.
 #[derive(Debug)]
-struct Place {
-    /// When it was last heard of, in milliseconds of the monotonic clock.
-    heard: AtomicU64,
-    wanted: Notify,
+struct SlotState {
+    /// When bytes last came, in milliseconds of the monotonic clock.
+    last_active_ms: AtomicU64,
+    evict: Notify,
 }
 
-/// A connection's place; free again when dropped.
+/// The slot that one connection occupies; dropping it frees the slot.
 #[derive(Debug)]
-pub(crate) struct Seat {
+pub(crate) struct ConnectionSlot {
     connections: Arc<Connections>,
-    place: Arc<Place>,
-    number: usize,
+    state: Arc<SlotState>,
+    index: usize,
 }
 
 impl Connections {
-    pub(crate) fn new(most: usize) -> Arc<Connections> {
-        Arc::new(Connections { most: most.max(1), places: Mutex::default(), left: Notify::new() })
+    pub(crate) fn new(max: usize) -> Arc<Connections> {
+        Arc::new(Connections { max: max.max(1), slots: Mutex::default(), closed: Notify::new() })
     }
 
-    /// A place for a newcomer. If there is none, somebody is asked to leave.
-    pub(crate) fn admit(self: &Arc<Connections>) -> Option<Seat> {
-        let heard = AtomicU64::new(clock::monotonic_ms());
-        let place = Arc::new(Place { heard, wanted: Notify::new() });
-        let mut places = self.places.lock();
-        if places.len() >= self.most {
-            dismiss_one(&places);
-            if places.len() >= self.most + SLACK {
+    /// Returns a slot for a new connection, evicting an idle one at the cap.
+    ///
+    /// Returns `None` when evicted connections have not closed yet and the slack is used up.
+    pub(crate) fn admit(self: &Arc<Connections>) -> Option<ConnectionSlot> {
+        let last_active_ms = AtomicU64::new(clock::monotonic_ms());
+        let state = Arc::new(SlotState { last_active_ms, evict: Notify::new() });
+        let mut slots = self.slots.lock();
+        if slots.len() >= self.max {
+            evict_idle(&slots);
+            if slots.len() >= self.max + SLACK {
                 return None;
             }
         }
-        let number = places.insert(place.clone());
-        Some(Seat { connections: self.clone(), place, number })
+        let index = slots.insert(state.clone());
+        Some(ConnectionSlot { connections: self.clone(), state, index })
     }
 
-    /// Somebody leaves, for example because the system has no more files to give.
-    pub(crate) fn make_room(&self) {
-        dismiss_one(&self.places.lock());
+    /// Asks an idle connection to close, for example because no file descriptor is left.
+    pub(crate) fn evict_one(&self) {
+        evict_idle(&self.slots.lock());
     }
 
-    /// How many there are.
+    /// Returns the number of open connections.
     pub(crate) fn count(&self) -> usize {
-        self.places.lock().len()
+        self.slots.lock().len()
     }
 
-    /// Done once nobody is left.
-    pub(crate) async fn empty(&self) {
+    /// Waits until no connection is open.
+    pub(crate) async fn wait_until_empty(&self) {
         loop {
-            let left = self.left.notified();
+            let closed = self.closed.notified();
             if self.count() == 0 {
                 return;
             }
-            left.await;
+            closed.await;
         }
     }
 }
 
-/// Asks one to leave: of a few, who has been silent longest.
-fn dismiss_one(places: &Slab<Arc<Place>>) {
-    let slots = places.capacity().max(1);
-    let start = fastrand::usize(..slots);
-    let some = (0..slots).filter_map(|step| places.get((start + step) % slots)).take(LOOKED_AT);
-    if let Some(place) = some.min_by_key(|place| place.heard.load(Ordering::Relaxed)) {
-        // Not chosen twice while it is on its way out.
-        place.heard.store(u64::MAX, Ordering::Relaxed);
-        place.wanted.notify_one();
+/// Asks the connection that has been idle longest among a random sample to close.
+fn evict_idle(slots: &Slab<Arc<SlotState>>) {
+    let capacity = slots.capacity().max(1);
+    let start = fastrand::usize(..capacity);
+    let sample =
+        (0..capacity).filter_map(|step| slots.get((start + step) % capacity)).take(EVICTION_SAMPLE);
+    if let Some(slot) = sample.min_by_key(|slot| slot.last_active_ms.load(Ordering::Relaxed)) {
+        // A connection that is already closing must not be chosen again.
+        slot.last_active_ms.store(u64::MAX, Ordering::Relaxed);
+        slot.evict.notify_one();
     }
 }
 
-impl Seat {
-    /// The connection said something.
-    pub(crate) fn heard(&self) {
-        self.place.heard.store(clock::monotonic_ms(), Ordering::Relaxed);
+impl ConnectionSlot {
+    /// Records that bytes came on the connection.
+    pub(crate) fn touch(&self) {
+        self.state.last_active_ms.store(clock::monotonic_ms(), Ordering::Relaxed);
     }
 
-    /// How long it has been silent, in milliseconds.
-    pub(crate) fn silent_ms(&self) -> u64 {
-        clock::monotonic_ms().saturating_sub(self.place.heard.load(Ordering::Relaxed))
+    /// Returns the time since bytes last came, in milliseconds.
+    pub(crate) fn idle_ms(&self) -> u64 {
+        clock::monotonic_ms().saturating_sub(self.state.last_active_ms.load(Ordering::Relaxed))
     }
 
-    /// Done once the place is needed by somebody else.
-    pub(crate) async fn wanted(&self) {
-        self.place.wanted.notified().await;
+    /// Waits until the connection must close because a new one needs its slot.
+    pub(crate) async fn evicted(&self) {
+        self.state.evict.notified().await;
     }
 }
 
-impl Drop for Seat {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        self.connections.places.lock().remove(self.number);
-        self.connections.left.notify_waiters();
+        self.connections.slots.lock().remove(self.index);
+        self.connections.closed.notify_waiters();
     }
 }
 
@@ -124,24 +128,24 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_silent_give_way_to_newcomers() {
+    async fn at_the_cap_the_connection_that_is_idle_longest_is_evicted() {
         let connections = Connections::new(2);
-        let silent = connections.admit().unwrap();
-        silent.place.heard.store(0, Ordering::Relaxed);
-        let talking = connections.admit().unwrap();
-        talking.place.heard.store(1, Ordering::Relaxed);
-        let newcomer = connections.admit().unwrap();
-        silent.wanted().await;
+        let idle = connections.admit().unwrap();
+        idle.state.last_active_ms.store(0, Ordering::Relaxed);
+        let active = connections.admit().unwrap();
+        active.state.last_active_ms.store(1, Ordering::Relaxed);
+        let new = connections.admit().unwrap();
+        idle.evicted().await;
         assert_eq!(connections.count(), 3);
-        drop(silent);
-        drop((talking, newcomer));
-        connections.empty().await;
+        drop(idle);
+        drop((active, new));
+        connections.wait_until_empty().await;
     }
 
     #[test]
-    fn who_does_not_leave_keeps_newcomers_out_in_the_end() {
+    fn connections_that_do_not_close_exhaust_the_slack() {
         let connections = Connections::new(1);
-        let seats: Vec<_> = std::iter::from_fn(|| connections.admit()).take(1_000).collect();
-        assert_eq!(seats.len(), 1 + SLACK);
+        let slots: Vec<_> = std::iter::from_fn(|| connections.admit()).take(1_000).collect();
+        assert_eq!(slots.len(), 1 + SLACK);
     }
 }

@@ -1,67 +1,69 @@
-//! Going down in good order: first nobody new is sent here, then everybody is let go.
+//! Draining: the server first reports that it is not ready, then closes its connections.
 
 use tokio::sync::watch;
 
-/// How far the server is on its way down.
+/// A stage of the shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Phase {
+enum DrainPhase {
     Serving,
-    /// It says that it is not ready, and answers all the same.
+    /// The server reports that it is not ready, and still answers requests.
     Leaving,
-    /// It accepts nobody and finishes what is under way.
+    /// The server accepts no connection and finishes the requests under way.
     Closing,
 }
 
-/// Tells everybody how far it is.
+/// The side of the shutdown that advances it.
 #[derive(Debug)]
-pub(crate) struct Drainer(watch::Sender<Phase>);
+pub(crate) struct Drainer(watch::Sender<DrainPhase>);
 
-/// Is told how far it is.
+/// The side of the shutdown that observes it.
 #[derive(Clone, Debug)]
-pub(crate) struct Drain(watch::Receiver<Phase>);
+pub(crate) struct Drain(watch::Receiver<DrainPhase>);
 
 impl Drainer {
     pub(crate) fn new() -> (Drainer, Drain) {
-        let (sender, receiver) = watch::channel(Phase::Serving);
+        let (sender, receiver) = watch::channel(DrainPhase::Serving);
         (Drainer(sender), Drain(receiver))
     }
 
+    /// Makes the server report that it is not ready.
     pub(crate) fn leave(&self) {
         self.0.send_if_modified(|phase| {
-            *phase < Phase::Leaving && {
-                *phase = Phase::Leaving;
+            *phase < DrainPhase::Leaving && {
+                *phase = DrainPhase::Leaving;
                 true
             }
         });
     }
 
+    /// Makes all doors stop accepting and close their connections.
     pub(crate) fn close(&self) {
-        self.0.send_replace(Phase::Closing);
+        self.0.send_replace(DrainPhase::Closing);
     }
 }
 
 impl Drain {
-    /// Whether nobody new should be sent here.
+    /// Returns whether load balancers should send no new clients.
     pub(crate) fn is_leaving(&self) -> bool {
-        *self.0.borrow() >= Phase::Leaving
+        *self.0.borrow() >= DrainPhase::Leaving
     }
 
-    /// Whether connections are to end once what is under way is answered.
+    /// Returns whether connections must close once the requests under way are answered.
     pub(crate) fn is_closing(&self) -> bool {
-        *self.0.borrow() >= Phase::Closing
+        *self.0.borrow() >= DrainPhase::Closing
     }
 
-    /// Done once nobody new should be sent here.
+    /// Waits until load balancers should send no new clients.
     pub(crate) async fn leaving(&self) {
         let mut phase = self.0.clone();
-        // A server that is gone without a word is leaving too.
-        let _ = phase.wait_for(|phase| *phase >= Phase::Leaving).await;
+        // A sender that was dropped counts as leaving, so an error is ignored.
+        let _ = phase.wait_for(|phase| *phase >= DrainPhase::Leaving).await;
     }
 
-    /// Done once connections are to end.
+    /// Waits until connections must close.
     pub(crate) async fn closing(&self) {
         let mut phase = self.0.clone();
-        // A server that is gone without a word is closing too.
-        let _ = phase.wait_for(|phase| *phase >= Phase::Closing).await;
+        // A sender that was dropped counts as closing, so an error is ignored.
+        let _ = phase.wait_for(|phase| *phase >= DrainPhase::Closing).await;
     }
 }

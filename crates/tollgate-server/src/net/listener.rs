@@ -1,4 +1,4 @@
-//! Listening: on a port or on a socket in the file system, with or without TLS.
+//! Listeners: on a TCP port or a Unix socket, with or without TLS.
 
 use std::io;
 use std::net::SocketAddr;
@@ -9,38 +9,38 @@ use tokio::net::{TcpListener, UnixListener};
 
 use super::{Address, Stream, Tls, TlsError, TlsOptions};
 
-/// Connections that may wait to be accepted.
+/// The number of connections that may wait to be accepted.
 const BACKLOG: i32 = 4096;
 
-/// Where a door listens.
+/// The address that a door listens on, and its TLS options.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bind {
     /// The address.
     pub address: Address,
-    /// TLS, if it is spoken there.
+    /// The TLS options; `None` for plain connections.
     pub tls: Option<TlsOptions>,
 }
 
 impl Bind {
-    /// An address without TLS.
+    /// Creates options for plain connections.
     pub fn plain(address: Address) -> Bind {
         Bind { address, tls: None }
     }
 }
 
-/// Why a door cannot be opened.
+/// The error of opening a door.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BindError {
-    /// The system does not let us.
+    /// The operating system refused to listen.
     #[error("cannot listen on {address}: {error}{hint}", hint = hint(error))]
     Listen {
-        /// Where.
+        /// The address of the door.
         address: Address,
-        /// Why.
+        /// The error of the operating system.
         error: io::Error,
     },
-    /// The certificate or the key is wrong.
+    /// The certificate or the key cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
 }
@@ -53,20 +53,20 @@ fn hint(error: &io::Error) -> &'static str {
     }
 }
 
-/// A door's ear.
+/// An open listening socket of a door.
 #[derive(Debug)]
 pub(crate) struct Listener {
-    socket: Socket,
+    socket: ListenerSocket,
     tls: Option<Arc<Tls>>,
 }
 
 #[derive(Debug)]
-enum Socket {
+enum ListenerSocket {
     Tcp(TcpListener),
     Unix(UnixListener, SocketFile),
 }
 
-/// The file of a socket, removed when nobody listens any more.
+/// The file of a Unix socket, removed when the listener is dropped.
 #[derive(Debug)]
 struct SocketFile(PathBuf);
 
@@ -77,43 +77,45 @@ impl Drop for SocketFile {
 }
 
 impl Listener {
-    /// Listens. `protocols` are what TLS offers to clients that ask.
+    /// Opens a listening socket; TLS offers `protocols` in ALPN.
     pub(crate) fn bind(bind: &Bind, protocols: &[&str]) -> Result<Listener, BindError> {
         let tls = bind.tls.as_ref().map(|options| Tls::load(options, protocols)).transpose()?;
         let socket = match &bind.address {
-            Address::Tcp(address) => listen(*address).map(Socket::Tcp),
+            Address::Tcp(address) => listen(*address).map(ListenerSocket::Tcp),
             Address::Unix(path) => listen_at(path),
         };
         let failed = |error| BindError::Listen { address: bind.address.clone(), error };
         Ok(Listener { socket: socket.map_err(failed)?, tls })
     }
 
-    /// A port that somebody else listens on already.
+    /// Wraps a socket that is already listening.
     pub(crate) fn plain(listener: TcpListener) -> Listener {
-        Listener { socket: Socket::Tcp(listener), tls: None }
+        Listener { socket: ListenerSocket::Tcp(listener), tls: None }
     }
 
-    /// Where it listens in fact.
+    /// Returns the address in use, with the port that the system chose.
     pub(crate) fn address(&self) -> io::Result<Address> {
         match &self.socket {
-            Socket::Tcp(listener) => listener.local_addr().map(Address::Tcp),
-            Socket::Unix(_, file) => Ok(Address::Unix(file.0.clone())),
+            ListenerSocket::Tcp(listener) => listener.local_addr().map(Address::Tcp),
+            ListenerSocket::Unix(_, file) => Ok(Address::Unix(file.0.clone())),
         }
     }
 
+    /// Returns the TLS state, unless connections are plain.
     pub(crate) fn tls(&self) -> Option<&Arc<Tls>> {
         self.tls.as_ref()
     }
 
+    /// Accepts the next connection; a Unix socket has no peer address.
     pub(crate) async fn accept(&self) -> io::Result<(Stream, Option<SocketAddr>)> {
         match &self.socket {
-            Socket::Tcp(listener) => {
+            ListenerSocket::Tcp(listener) => {
                 let (stream, peer) = listener.accept().await?;
-                // Answers are small and wanted at once.
+                // Responses are small and must leave at once.
                 let _ = stream.set_nodelay(true);
                 Ok((Stream::Tcp(stream), Some(peer)))
             }
-            Socket::Unix(listener, _) => {
+            ListenerSocket::Unix(listener, _) => {
                 let (stream, _) = listener.accept().await?;
                 Ok((Stream::Unix(stream), None))
             }
@@ -131,14 +133,15 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::from_std(socket.into())
 }
 
-fn listen_at(path: &Path) -> io::Result<Socket> {
-    // What a process that was killed left behind would be in the way; a living one is not.
+fn listen_at(path: &Path) -> io::Result<ListenerSocket> {
+    // The socket file of a process that was killed must be removed before binding. A process that
+    // still accepts keeps its file, and binding fails.
     if std::os::unix::net::UnixStream::connect(path).is_err()
         && path.symlink_metadata().is_ok_and(|file| is_socket(&file))
     {
         std::fs::remove_file(path)?;
     }
-    Ok(Socket::Unix(UnixListener::bind(path)?, SocketFile(path.to_owned())))
+    Ok(ListenerSocket::Unix(UnixListener::bind(path)?, SocketFile(path.to_owned())))
 }
 
 fn is_socket(file: &std::fs::Metadata) -> bool {

@@ -1,9 +1,9 @@
-//! Connections: where the server listens, who may stay, and how it lets go of them.
+//! Listeners and connections: accepting, the cap on connections, TLS and draining.
 //!
-//! Every door is served the same way. `serve` accepts, finds a place for the newcomer (when all
-//! are taken, who has been silent longest leaves), shakes hands where there is TLS, and hands the
-//! connection to the `Door`. Nothing a connection does before it has said something sensible
-//! costs more than its place.
+//! Every door is served in the same way. `serve` accepts a connection, takes a slot for it (at the
+//! cap the connection that has been idle longest is evicted), performs the TLS handshake where it is
+//! configured, and hands the connection to the `Door`. Until a client has sent a valid request, it
+//! costs no more than its slot.
 
 mod address;
 mod connections;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use address::{Address, AddressError};
-pub(crate) use connections::{Connections, Seat};
+pub(crate) use connections::{ConnectionSlot, Connections};
 pub(crate) use drain::{Drain, Drainer};
 pub(crate) use listener::Listener;
 pub use listener::{Bind, BindError};
@@ -27,25 +27,27 @@ pub(crate) use stream::Stream;
 pub(crate) use tls::{Tls, certificates};
 pub use tls::{TlsError, TlsOptions};
 
-/// How long a TLS handshake may take.
-const HANDSHAKE: Duration = Duration::from_secs(10);
-/// After the system refused a connection, most often because too many files are open.
-const BREATHER: Duration = Duration::from_millis(20);
+/// The maximum time of a TLS handshake.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// The pause after a failed accept, most often caused by too many open files.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 
-/// One way in: speaks a protocol on a connection until it ends.
+/// A way into the server: serves one protocol on its connections.
 pub(crate) trait Door: Clone + Send + Sync + 'static {
-    /// Serves a connection to its end. Ends it in good order once the server drains, and at once
-    /// when its [`Seat`] is needed by somebody else.
+    /// Serves a connection until it closes.
+    ///
+    /// A door closes it gracefully once the server drains, and at once when its [`ConnectionSlot`]
+    /// is evicted.
     fn serve(&self, connection: Connection) -> impl Future<Output = ()> + Send;
 }
 
-/// A connection, ready to be spoken on.
+/// An accepted connection after its TLS handshake.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) stream: Stream,
-    /// Who is at the other end; nobody in particular on a unix socket.
+    /// The address of the client; `None` on a Unix socket.
     pub(crate) peer: Option<SocketAddr>,
-    pub(crate) seat: Seat,
+    pub(crate) slot: ConnectionSlot,
     pub(crate) drain: Drain,
 }
 
@@ -64,34 +66,34 @@ pub(crate) async fn serve(
         let (stream, peer) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                tracing::warn!(%error, "a connection could not be accepted");
-                connections.make_room();
-                tokio::time::sleep(BREATHER).await;
+                tracing::warn!(%error, "cannot accept a connection");
+                connections.evict_one();
+                tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }
         };
-        // No place even after somebody was asked to leave: the newcomer goes.
-        let Some(seat) = connections.admit() else { continue };
+        // Evicted connections have not closed yet, so the new connection is dropped.
+        let Some(slot) = connections.admit() else { continue };
         let (tls, door, drain) = (listener.tls().cloned(), door.clone(), drain.clone());
         tokio::spawn(async move {
             let stream = match tls {
                 None => stream,
                 Some(tls) => {
-                    let shaken = tokio::time::timeout(HANDSHAKE, tls.accept(stream));
+                    let handshake = tokio::time::timeout(HANDSHAKE_TIMEOUT, tls.accept(stream));
                     tokio::select! {
-                        shaken = shaken => match shaken {
+                        result = handshake => match result {
                             Ok(Ok(stream)) => stream,
                             Ok(Err(error)) => {
-                                tracing::debug!(%error, "a TLS handshake failed");
+                                tracing::debug!(%error, "TLS handshake failed");
                                 return;
                             }
                             Err(_) => return,
                         },
-                        () = seat.wanted() => return,
+                        () = slot.evicted() => return,
                     }
                 }
             };
-            door.serve(Connection { stream, peer, seat, drain }).await;
+            door.serve(Connection { stream, peer, slot, drain }).await;
         });
     }
 }

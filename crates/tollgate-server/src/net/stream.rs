@@ -1,4 +1,4 @@
-//! The bytes of a connection, whatever it runs over.
+//! The byte stream of a connection: TCP, a Unix socket, or TLS over either.
 
 use std::io;
 use std::pin::Pin;
@@ -9,12 +9,12 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsStream;
 
-/// How long the other side has to notice that we are done.
+/// The time that the peer has to close its side after we have closed ours.
 const LINGER: Duration = Duration::from_secs(1);
-/// What it may go on sending meanwhile, in bytes: more than was on its way means no good.
-const STRAGGLING: usize = 4 << 20;
+/// The maximum number of bytes that are read and dropped meanwhile.
+const MAX_DISCARDED: usize = 4 << 20;
 
-/// The bytes of a connection.
+/// The byte stream of a connection.
 #[derive(Debug)]
 pub(crate) enum Stream {
     Tcp(TcpStream),
@@ -23,34 +23,35 @@ pub(crate) enum Stream {
 }
 
 impl Stream {
-    /// Whether others can read what is said.
-    pub(crate) fn is_secret(&self) -> bool {
+    /// Returns whether the stream is encrypted.
+    pub(crate) fn is_encrypted(&self) -> bool {
         matches!(self, Stream::Tls(_))
     }
 
-    /// Ends the connection without a reset: says that nothing more comes, and reads on until the
-    /// other side has understood. A close with unread bytes would make the system reset it, and the
-    /// last answer could be lost with that.
+    /// Closes the connection without a reset, so that the peer receives the last response.
+    ///
+    /// Shuts down the write side and reads until the peer closes. A close with unread bytes would
+    /// make the system send a reset, and the peer could lose what it has not read yet.
     pub(crate) async fn close(mut self) {
-        // Not in the future itself: every connection would hold it from its beginning.
+        // On the heap: a buffer inside the future would cost every connection its size.
         let mut rest = vec![0; 4096];
-        let goodbye = async {
+        let shutdown = async {
             self.shutdown().await?;
-            let mut straggling = 0;
-            while straggling < STRAGGLING {
+            let mut discarded = 0;
+            while discarded < MAX_DISCARDED {
                 match self.read(&mut rest).await? {
                     0 => break,
-                    length => straggling += length,
+                    length => discarded += length,
                 }
             }
             io::Result::Ok(())
         };
-        let _ = tokio::time::timeout(LINGER, goodbye).await;
+        let _ = tokio::time::timeout(LINGER, shutdown).await;
     }
 }
 
-/// Runs the same method of whichever stream it is.
-macro_rules! each {
+/// Delegates a poll method to the stream inside.
+macro_rules! delegate {
     ($self:ident, $stream:ident => $call:expr) => {
         match $self.get_mut() {
             Stream::Tcp(tcp) => {
@@ -75,7 +76,7 @@ impl AsyncRead for Stream {
         context: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        each!(self, stream => stream.poll_read(context, into))
+        delegate!(self, stream => stream.poll_read(context, into))
     }
 }
 
@@ -85,7 +86,7 @@ impl AsyncWrite for Stream {
         context: &mut Context<'_>,
         from: &[u8],
     ) -> Poll<io::Result<usize>> {
-        each!(self, stream => stream.poll_write(context, from))
+        delegate!(self, stream => stream.poll_write(context, from))
     }
 
     fn poll_write_vectored(
@@ -93,7 +94,7 @@ impl AsyncWrite for Stream {
         context: &mut Context<'_>,
         from: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        each!(self, stream => stream.poll_write_vectored(context, from))
+        delegate!(self, stream => stream.poll_write_vectored(context, from))
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -105,10 +106,10 @@ impl AsyncWrite for Stream {
     }
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        each!(self, stream => stream.poll_flush(context))
+        delegate!(self, stream => stream.poll_flush(context))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        each!(self, stream => stream.poll_shutdown(context))
+        delegate!(self, stream => stream.poll_shutdown(context))
     }
 }

@@ -1,4 +1,4 @@
-//! TLS: certificates from files, read again when they are renewed.
+//! Server-side TLS: certificates from PEM files, which can be reloaded.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,18 +13,18 @@ use tokio_rustls::TlsAcceptor;
 
 use super::Stream;
 
-/// Files in PEM.
+/// The PEM files that a door needs for TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsOptions {
-    /// The certificate, and those that vouch for it.
+    /// The certificate chain of the server.
     pub certificate: PathBuf,
-    /// Its private key.
+    /// The private key of the certificate.
     pub key: PathBuf,
-    /// Who must vouch for clients. If given, a client without a certificate is turned away.
+    /// The CA certificates that verify clients. If set, a client certificate is required.
     pub client_ca: Option<PathBuf>,
 }
 
-/// Why TLS cannot be used.
+/// The error of reading a certificate or a key.
 #[derive(Debug, thiserror::Error)]
 #[error("{path}: {why}", path = path.display())]
 pub struct TlsError {
@@ -32,7 +32,7 @@ pub struct TlsError {
     why: String,
 }
 
-/// The server's side of TLS.
+/// The TLS configuration of a door, replaced when its files are reloaded.
 #[derive(Debug)]
 pub(crate) struct Tls {
     options: TlsOptions,
@@ -41,20 +41,20 @@ pub(crate) struct Tls {
 }
 
 impl Tls {
-    /// Reads the files. `protocols` are offered to clients that ask (ALPN).
+    /// Reads the files; `protocols` are offered in ALPN.
     pub(crate) fn load(options: &TlsOptions, protocols: &[&str]) -> Result<Arc<Tls>, TlsError> {
         let protocols: Vec<Vec<u8>> = protocols.iter().map(|name| name.as_bytes().into()).collect();
         let current = ArcSwap::from_pointee(read(options, &protocols)?);
         Ok(Arc::new(Tls { options: options.clone(), protocols, current }))
     }
 
-    /// Reads the files again. If they are wrong, what was read before goes on.
+    /// Reads the files again; on an error the previous configuration stays in use.
     pub(crate) fn reload(&self) -> Result<(), TlsError> {
         self.current.store(Arc::new(read(&self.options, &self.protocols)?));
         Ok(())
     }
 
-    /// Shakes hands.
+    /// Performs the TLS handshake.
     pub(crate) async fn accept(&self, stream: Stream) -> io::Result<Stream> {
         let acceptor = TlsAcceptor::from(self.current.load_full());
         Ok(Stream::Tls(Box::new(acceptor.accept(stream).await?.into())))
@@ -65,7 +65,7 @@ fn read(options: &TlsOptions, protocols: &[Vec<u8>]) -> Result<ServerConfig, Tls
     let wrong = |path: &Path, why: String| TlsError { path: path.to_owned(), why };
     let chain = certificates(&options.certificate)?;
     let key = PrivateKeyDer::from_pem_file(&options.key)
-        .map_err(|error| wrong(&options.key, format!("no private key can be read: {error}")))?;
+        .map_err(|error| wrong(&options.key, format!("cannot read a private key: {error}")))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ServerConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
@@ -85,15 +85,19 @@ fn read(options: &TlsOptions, protocols: &[Vec<u8>]) -> Result<ServerConfig, Tls
         }
     };
     let mut config = builder.with_single_cert(chain, key).map_err(|error| {
-        wrong(&options.certificate, format!("the certificate and the key do not fit: {error}"))
+        wrong(
+            &options.certificate,
+            format!("the certificate and the private key do not match: {error}"),
+        )
     })?;
     config.alpn_protocols = protocols.to_vec();
     Ok(config)
 }
 
+/// Reads all certificates of a PEM file.
 pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let wrong = |why: String| TlsError { path: path.to_owned(), why };
     let read = CertificateDer::pem_file_iter(path).map_err(|error| wrong(error.to_string()))?;
     let all = read.collect::<Result<Vec<_>, _>>().map_err(|error| wrong(error.to_string()))?;
-    if all.is_empty() { Err(wrong("there is no certificate in it".into())) } else { Ok(all) }
+    if all.is_empty() { Err(wrong("the file contains no certificate".into())) } else { Ok(all) }
 }

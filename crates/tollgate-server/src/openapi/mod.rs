@@ -1,27 +1,31 @@
-//! The description of every call, as OpenAPI: written by hand, kept true by tests.
+//! The OpenAPI description of all HTTP APIs, written by hand and verified by tests.
 
 use std::sync::LazyLock;
 
 use bytes::Bytes;
 use serde_json::Value;
+use tollgate_rules::Source;
+use tollgate_rules::yaml::YamlFile;
 
-/// Its parts: each describes some calls, and they share their schemas.
-const PARTS: [&str; 2] = [include_str!("decisions.yaml"), include_str!("admin.yaml")];
+/// The source files of the description; they share their schemas.
+const SOURCES: [&str; 2] = [include_str!("decisions.yaml"), include_str!("admin.yaml")];
 
-/// The description, in JSON.
+/// Returns the description as JSON.
 pub(crate) fn document() -> Bytes {
-    static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| whole().to_string().into());
+    static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| merged().to_string().into());
     DOCUMENT.clone()
 }
 
-/// All parts as one.
-pub(crate) fn whole() -> Value {
-    let mut whole = Value::Null;
-    for part in PARTS {
-        let part = serde_saphyr::from_str(part).expect("what is compiled in is tested");
-        merge(&mut whole, part);
+/// Returns the source files merged into one description.
+pub(crate) fn merged() -> Value {
+    let mut merged = Value::Null;
+    for source in SOURCES {
+        let source = Source::new("openapi", source);
+        let file = YamlFile::read(&source).expect("the tests parse every source");
+        let part = serde_json::to_value(&file.documents()[0]).expect("every node has a JSON form");
+        merge(&mut merged, part);
     }
-    whole
+    merged
 }
 
 fn merge(into: &mut Value, from: Value) {

@@ -1,4 +1,4 @@
-//! A change: one transaction that is checked as a whole, or nothing.
+//! Changes of rules and data: one transaction that is validated as a whole.
 
 mod data;
 mod files;
@@ -12,19 +12,19 @@ pub(super) use files::{FileChange, import, put, remove, rollback};
 use rusqlite::{Transaction, TransactionBehavior};
 use serde_json::Value;
 
-use super::db::{self, Keeper, audit};
-use super::problem::{Result, findings};
+use super::db::{self, DbState, audit};
+use crate::problem::{Result, findings};
 
-/// On whose behalf a change is made, and by which request.
+/// The user who makes a change, and the id of the request.
 #[derive(Clone, Debug)]
 pub(crate) struct Author {
     pub(crate) who: String,
     pub(crate) request_id: String,
 }
 
-/// What a change is in the audit.
+/// The audit record of a change.
 #[derive(Clone, Debug)]
-pub(super) struct Entry {
+pub(super) struct AuditRecord {
     pub(super) action: &'static str,
     pub(super) subject: String,
     pub(super) from: Option<u64>,
@@ -32,55 +32,55 @@ pub(super) struct Entry {
     pub(super) detail: String,
 }
 
-/// How a change is made.
+/// The parameters of a change.
 #[derive(Clone, Debug)]
-pub(super) struct Request {
+pub(super) struct ChangeRequest {
     pub(super) author: Author,
-    /// Whether everything is undone at the end.
+    /// Whether the transaction is rolled back.
     pub(super) dry_run: bool,
 }
 
-/// What was done inside a transaction; without entries, nothing was.
-struct Applied<T> {
-    entries: Vec<Entry>,
+/// The effect of a change inside its transaction; without records, nothing changed.
+struct AppliedChange<T> {
+    entries: Vec<AuditRecord>,
     value: T,
 }
 
-/// A change that was checked, and made unless it was a dry run.
+/// The result of a validated change or dry run.
 #[derive(Clone, Debug)]
-pub(super) struct Settled<T> {
+pub(super) struct ChangeResult<T> {
     pub(super) value: T,
-    /// The revision it made; the one there was if nothing changed.
+    /// The new revision, or the current one if nothing changed.
     pub(super) revision: u64,
     pub(super) changed: bool,
     pub(super) dry_run: bool,
     pub(super) warnings: Vec<Value>,
 }
 
-/// Applies a change, reads the outcome as a limiter would, and keeps it if it is right.
-fn settle<T>(
-    keeper: &mut Keeper,
-    request: &Request,
-    apply: impl FnOnce(&Transaction<'_>, u64) -> Result<Applied<T>>,
-) -> Result<Settled<T>> {
-    let Keeper { connection, checker, publisher, .. } = keeper;
+/// Applies a change, validates the outcome as a limiter would, and commits it if it is valid.
+fn commit_change<T>(
+    state: &mut DbState,
+    request: &ChangeRequest,
+    apply: impl FnOnce(&Transaction<'_>, u64) -> Result<AppliedChange<T>>,
+) -> Result<ChangeResult<T>> {
+    let DbState { connection, checker, publisher, .. } = state;
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let before = db::revision(&transaction)?;
     let revision = before + 1;
-    let Applied { entries, value } = apply(&transaction, revision)?;
+    let AppliedChange { entries, value } = apply(&transaction, revision)?;
     let dry_run = request.dry_run;
     if entries.is_empty() {
         let (revision, warnings) = (before, Vec::new());
-        return Ok(Settled { value, revision, changed: false, dry_run, warnings });
+        return Ok(ChangeResult { value, revision, changed: false, dry_run, warnings });
     }
     for entry in &entries {
         audit::add(&transaction, entry, &request.author, revision)?;
     }
     db::set_revision(&transaction, revision)?;
-    let bundle = db::load(&transaction, checker.outside())?;
+    let bundle = db::load(&transaction, checker.external())?;
     let rules = checker.check(&bundle)?;
     let published = db::publishable(&bundle, Ok(rules.clone()))?;
-    // They are about files: who changed data is not told again.
+    // Warnings concern files, so that a change of data does not repeat them.
     let about_files = entries.iter().any(|entry| entry.action.starts_with("rules."));
     let warnings = if about_files { findings(rules.warnings()) } else { Vec::new() };
     if dry_run {
@@ -89,10 +89,17 @@ fn settle<T>(
         transaction.commit()?;
         checker.commit();
         publisher.publish(published);
-        for Entry { action, subject, .. } in &entries {
+        for AuditRecord { action, subject, .. } in &entries {
             let Author { who, request_id } = &request.author;
-            tracing::info!(action, subject, who, request_id, revision, "changed");
+            tracing::info!(
+                action,
+                subject,
+                who,
+                request_id,
+                revision,
+                "changed the rules or their data"
+            );
         }
     }
-    Ok(Settled { value, revision, changed: true, dry_run, warnings })
+    Ok(ChangeResult { value, revision, changed: true, dry_run, warnings })
 }

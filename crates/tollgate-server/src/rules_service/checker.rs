@@ -1,61 +1,61 @@
-//! Reads bundles as a limiter would, before anything is committed.
+//! Validation of bundles before a change is committed.
 
-use tollgate::rules::{DataError, Rules};
+use tollgate_rules::{DataError, Rules};
 
-use super::problem::Result;
 use crate::bundle::{Bundle, BundleError};
+use crate::problem::Result;
 
-/// Reads bundles as a limiter would.
+/// A validator that compiles bundles as a limiter would.
 #[derive(Default)]
-pub(super) struct Checker {
-    /// The files as they were last read: data changes more often than they do.
+pub(super) struct BundleChecker {
+    /// The files compiled last, with their digest. Data changes more often than files.
     files: Option<(String, Rules)>,
-    outside: Option<Outside>,
+    external: Option<ExternalFiles>,
 }
 
-/// Files that come from elsewhere, and change without asking whether the data still fits them.
-struct Outside {
+/// Rules files of an external origin, which may change so that the data no longer matches.
+struct ExternalFiles {
     rules: Rules,
-    /// What does not.
+    /// The data that does not match.
     left_out: Vec<DataError>,
-    /// What would not after the change that was checked last.
+    /// The data that would not match after the change that was checked last.
     next: Vec<DataError>,
 }
 
-impl Checker {
-    /// The rules whose files come from elsewhere, if they do.
-    pub(super) fn outside(&self) -> Option<&Rules> {
-        self.outside.as_ref().map(|outside| &outside.rules)
+impl BundleChecker {
+    /// Returns the rules of the external origin, if there is one.
+    pub(super) fn external(&self) -> Option<&Rules> {
+        self.external.as_ref().map(|external| &external.rules)
     }
 
-    /// Why some of the data is left out.
+    /// Returns the reasons why data is left out.
     pub(super) fn left_out(&self) -> impl Iterator<Item = String> {
-        self.outside.iter().flat_map(|outside| &outside.left_out).map(ToString::to_string)
+        self.external.iter().flat_map(|external| &external.left_out).map(ToString::to_string)
     }
 
-    /// Takes files from elsewhere from now on. Data that does not fit them is left out, and said.
-    pub(super) fn move_outside(&mut self, rules: Rules, bundle: &Bundle) -> Rules {
+    /// Uses external files from now on. Data that does not match them is left out and logged.
+    pub(super) fn set_external_files(&mut self, rules: Rules, bundle: &Bundle) -> Rules {
         let (fitting, left_out) = rules.with_fitting_data(&bundle.data);
         for error in &left_out {
-            tracing::error!(%error, "left out: it does not fit the rules");
+            tracing::error!(%error, "ignoring data that does not match the rules; fix or remove it");
         }
-        self.outside = Some(Outside { rules, left_out, next: Vec::new() });
+        self.external = Some(ExternalFiles { rules, left_out, next: Vec::new() });
         fitting
     }
 
-    /// The change that was checked last was made.
+    /// Records that the change checked last was committed.
     pub(super) fn commit(&mut self) {
-        if let Some(outside) = &mut self.outside {
-            outside.left_out = std::mem::take(&mut outside.next);
+        if let Some(external) = &mut self.external {
+            external.left_out = std::mem::take(&mut external.next);
         }
     }
 
-    /// Reads a bundle; the files only if they changed.
+    /// Compiles a bundle; files that have not changed are not parsed again.
     pub(super) fn check(&mut self, bundle: &Bundle) -> Result<Rules> {
-        if let Some(outside) = &mut self.outside {
-            return outside.check(bundle);
+        if let Some(external) = &mut self.external {
+            return external.check(bundle);
         }
-        let digest = bundle.digest_of_files();
+        let digest = bundle.files_digest();
         let files = match &self.files {
             Some((known, files)) if *known == digest => files.clone(),
             _ => bundle.read_files().map_err(BundleError::from)?,
@@ -66,9 +66,11 @@ impl Checker {
     }
 }
 
-impl Outside {
-    /// What was left out before is no reason to refuse a change: it may be the first of several
-    /// that put it right.
+impl ExternalFiles {
+    /// Compiles a bundle with the external files.
+    ///
+    /// Data that was left out before does not make a change invalid, because the change may be the
+    /// first of several that repair it.
     fn check(&mut self, bundle: &Bundle) -> Result<Rules> {
         let (rules, left_out) = self.rules.with_fitting_data(&bundle.data);
         let is_new =

@@ -1,65 +1,69 @@
-//! What a change of a rules file changes: line by line for people, rule by rule for both.
+//! Differences between two texts of a rules file: by line, and by rule.
 
 use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 use similar::TextDiff;
+use tollgate_rules::Source;
+use tollgate_rules::yaml::YamlFile;
 
-/// Names in a line of the audit.
-const SUMMARY_WORDS: usize = 20;
-/// A diff that takes longer becomes coarser instead.
+/// The maximum number of names in a summary.
+const SUMMARY_NAMES: usize = 20;
+/// The time after which a diff is finished with less precision.
 const DIFF_TIME: Duration = Duration::from_millis(500);
 
-/// What differs between two texts of a file.
+/// The rules and sections that differ between two texts of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub(super) struct Changes {
-    /// Names of rules.
+pub(super) struct RuleChanges {
+    /// The names of added rules.
     pub(super) added: Vec<String>,
+    /// The names of removed rules.
     pub(super) removed: Vec<String>,
+    /// The names of rules whose definitions differ.
     pub(super) changed: Vec<String>,
-    /// Other parts of the file that differ: `plans`, `defaults`.
+    /// The names of differing sections besides `rules`, such as `plans` and `defaults`.
     pub(super) sections: Vec<String>,
 }
 
-impl Changes {
-    /// In one line, for the audit: `+search -api ~edge plans`.
+impl RuleChanges {
+    /// Returns a one-line summary for the audit log: `+search -api ~edge plans`.
     pub(super) fn summary(&self) -> String {
         let marked = [("+", &self.added), ("-", &self.removed), ("~", &self.changed)];
-        let names = marked
+        let rules = marked
             .iter()
             .flat_map(|(mark, names)| names.iter().map(move |name| format!("{mark}{name}")));
-        let mut words: Vec<String> = names.chain(self.sections.iter().cloned()).collect();
-        let left_out = words.len().saturating_sub(SUMMARY_WORDS);
+        let mut names: Vec<String> = rules.chain(self.sections.iter().cloned()).collect();
+        let left_out = names.len().saturating_sub(SUMMARY_NAMES);
         if left_out > 0 {
-            words.truncate(SUMMARY_WORDS);
-            words.push(format!("and {left_out} more"));
+            names.truncate(SUMMARY_NAMES);
+            names.push(format!("and {left_out} more"));
         }
-        words.join(" ")
+        names.join(" ")
     }
 }
 
-/// A unified diff, empty if nothing differs.
+/// Returns a unified diff, which is empty if the texts are equal.
 pub(super) fn unified(name: &str, old: &str, new: &str) -> String {
     let diff = TextDiff::configure().timeout(DIFF_TIME).diff_lines(old, new);
     let (before, after) = (format!("a/{name}"), format!("b/{name}"));
     diff.unified_diff().context_radius(3).header(&before, &after).to_string()
 }
 
-/// Which rules differ, whatever the layout of the text.
-pub(super) fn changes(old: &str, new: &str) -> Changes {
+/// Compares two texts by rule, independent of their layout.
+pub(super) fn changes(old: &str, new: &str) -> RuleChanges {
     let (old, new) = (sections(old), sections(new));
-    let mut changes = Changes::default();
+    let mut changes = RuleChanges::default();
     let (old_rules, new_rules) = (rules(&old), rules(&new));
     for (name, rule) in &new_rules {
-        match old_rules.iter().find(|(known, _)| known == name) {
+        match old_rules.iter().find(|(other, _)| other == name) {
             None => changes.added.push(name.clone()),
             Some((_, before)) if before != rule => changes.changed.push(name.clone()),
             Some(_) => {}
         }
     }
     for (name, _) in &old_rules {
-        if !new_rules.iter().any(|(known, _)| known == name) {
+        if !new_rules.iter().any(|(other, _)| other == name) {
             changes.removed.push(name.clone());
         }
     }
@@ -71,15 +75,20 @@ pub(super) fn changes(old: &str, new: &str) -> Changes {
     changes
 }
 
-/// The parts of a file. A text that is no mapping has none: it is only ever one that is absent,
-/// because both texts were checked.
+/// Returns the sections of a file; none for a text that is absent.
+///
+/// Both texts were validated before, so that only an absent text is not a mapping.
 fn sections(text: &str) -> Map<String, Value> {
-    match serde_saphyr::from_str(text) {
-        Ok(Value::Object(sections)) => sections,
+    let source = Source::new("rules", text);
+    let file = YamlFile::read(&source).ok();
+    let root = file.as_ref().and_then(|file| file.documents().first());
+    match root.map(serde_json::to_value) {
+        Some(Ok(Value::Object(sections))) => sections,
         _ => Map::new(),
     }
 }
 
+/// Returns the rules of a file with their names; a rule without a name is left out.
 fn rules(sections: &Map<String, Value>) -> Vec<(String, &Value)> {
     let rules = sections.get("rules").and_then(Value::as_array);
     let named = |rule| {
@@ -121,7 +130,7 @@ rules:
         assert_eq!(found.changed, ["edge"]);
         assert_eq!(found.sections, ["plans"]);
         assert_eq!(found.summary(), "+search -api ~edge plans");
-        assert_eq!(changes(OLD, OLD), Changes::default());
+        assert_eq!(changes(OLD, OLD), RuleChanges::default());
     }
 
     #[test]

@@ -1,19 +1,18 @@
-//! The rules service: rules, overrides, lists, bans and modes in an embedded database, behind
+//! The rules service: rules, overrides, lists, bans and modes in an embedded database, served under
 //! `/v1/rules`.
 //!
-//! Every change is one transaction: a precondition is checked, the change is made, the whole set
-//! is read as a limiter would read it, and only what is right is committed, with a row in the
-//! audit. A dry run is the same transaction, rolled back. What limiters fetch is one bundle, kept
-//! in memory, so that they ask the database nothing.
+//! Every change is one transaction: the service checks the precondition, makes the change, compiles
+//! the whole rule set as a limiter would, and commits only a valid set, with an entry in the audit
+//! log. A dry run rolls the transaction back. Limiters fetch one bundle, which is cached in memory,
+//! so that they cause no database queries.
 //!
-//! Rejected: to let limiters query single rules. They would see a mix of two revisions.
+//! Rejected: single-rule queries by limiters, because they would mix two revisions.
 
 mod change;
 mod checker;
 mod db;
 mod diff;
-pub(crate) mod problem;
-pub(crate) mod reading;
+pub(crate) mod extract;
 pub(crate) mod routes;
 mod server;
 
@@ -25,50 +24,50 @@ use std::time::Duration;
 use axum::Router;
 use tokio::sync::watch;
 use tollgate::Clock;
-use tollgate::rules::{Rules, Source};
+use tollgate_rules::{Rules, Source};
 
 pub use crate::access::{Role, Tokens, TokensError};
-use db::{Db, Keeper};
-use routes::{Context, Elsewhere, Guard};
+use db::{DbState, RulesDb};
+use routes::{ExternalOrigin, RoutesContext, TokenGuard};
 
 use crate::disk;
 use crate::sources::SourceError;
 use crate::store::AnyLimiter;
 
-/// What a request may have in its body.
+/// The maximum size of a request body.
 pub(crate) const MAX_BODY: usize = 4 << 20;
-/// What all files and data may have together: what a limiter accepts.
+/// The maximum size of a bundle, which is also the maximum that a limiter accepts.
 const MAX_BUNDLE: usize = 32 << 20;
 
-/// What a rules file is called here: its name without folder and ending.
+/// Returns the name of a rules file without folder and extension.
 fn short_name(source: &Source) -> String {
     let stem = Path::new(&source.name).file_stem().unwrap_or_default();
     stem.to_string_lossy().into_owned()
 }
 
-/// How to run a rules service.
+/// The options of a rules service.
 #[derive(Clone, Debug)]
-pub struct Options {
-    /// The folder of the database and the tokens; made if need be.
+pub struct RulesServiceOptions {
+    /// The folder of the database and the tokens; created if it does not exist.
     pub data: PathBuf,
-    /// Who may do what; made and kept in the folder if not given.
+    /// The access tokens. Without them, the service creates a token file in the folder.
     pub tokens: Option<Tokens>,
-    /// How many connections may be open at once.
+    /// The maximum number of open connections.
     pub connections: usize,
-    /// How long a connection may take to say what it wants.
+    /// The maximum time to receive the head of a request.
     pub header_timeout: Duration,
-    /// How long a request may take.
+    /// The maximum duration of a request.
     pub request_timeout: Duration,
-    /// How large the database may become, in bytes.
+    /// The maximum size of the database, in bytes.
     pub max_size: u64,
-    /// Tells when bans end.
+    /// The clock that determines when bans end.
     pub clock: Clock,
 }
 
-impl Options {
-    /// What is usual, for a folder.
-    pub fn new(data: impl Into<PathBuf>) -> Options {
-        Options {
+impl RulesServiceOptions {
+    /// Returns the default options for a folder.
+    pub fn new(data: impl Into<PathBuf>) -> RulesServiceOptions {
+        RulesServiceOptions {
             data: data.into(),
             tokens: None,
             connections: 4096,
@@ -80,75 +79,75 @@ impl Options {
     }
 }
 
-/// Why a rules service cannot start.
+/// The reason why a rules service cannot start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServiceError {
     /// The folder cannot be used.
     #[error("{path}: {error}", path = path.display())]
     Folder {
-        /// Which one.
+        /// The path of the folder.
         path: PathBuf,
-        /// Why.
+        /// The I/O error.
         error: io::Error,
     },
     /// Another process uses the folder.
-    #[error("{path} is in use by another tollgate", path = .0.display())]
+    #[error("{path} is in use by another tollgate; stop it or choose another folder", path = .0.display())]
     InUse(PathBuf),
     /// The database cannot be used.
-    #[error("{path}: {why}", path = path.display())]
+    #[error("{path}: {reason}", path = path.display())]
     Database {
-        /// Its file.
+        /// The path of the database file.
         path: PathBuf,
-        /// Why.
-        why: String,
+        /// The cause.
+        reason: String,
     },
     /// The tokens cannot be used.
     #[error(transparent)]
     Tokens(#[from] TokensError),
-    /// What was to be imported cannot be read.
+    /// The rules to import cannot be read.
     #[error(transparent)]
     Source(#[from] SourceError),
-    /// What was to be imported is not right.
+    /// The rules to import are invalid.
     #[error("{0}")]
     Refused(String),
 }
 
-/// A rules service that is ready to answer.
+/// A rules service with an open database.
 ///
 /// ```
-/// use tollgate_server::rules_service::{Options, RulesService};
+/// use tollgate_server::rules_service::{RulesServiceOptions, RulesService};
 /// # let folder = tempfile::tempdir()?;
-/// let service = RulesService::open(Options::new(folder.path()))?;
+/// let service = RulesService::open(RulesServiceOptions::new(folder.path()))?;
 /// assert_eq!(service.revision(), 0);
-/// assert!(service.made_tokens().is_some(), "the first start makes tokens");
+/// assert!(service.created_tokens().is_some(), "the first start creates tokens");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
 pub struct RulesService {
-    db: Db,
+    db: RulesDb,
     tokens: Arc<Tokens>,
-    made_tokens: Option<PathBuf>,
-    options: Options,
+    created_tokens: Option<PathBuf>,
+    options: RulesServiceOptions,
 }
 
 impl RulesService {
-    /// Opens the database and reads the tokens; makes both at the first start.
-    pub fn open(options: Options) -> Result<RulesService, ServiceError> {
+    /// Opens the database and the token file; creates both at the first start.
+    pub fn open(options: RulesServiceOptions) -> Result<RulesService, ServiceError> {
         let folder = |error| ServiceError::Folder { path: options.data.clone(), error };
-        disk::private_folder(&options.data).map_err(folder)?;
-        let (tokens, made_tokens) = match &options.tokens {
+        disk::create_private_folder(&options.data).map_err(folder)?;
+        let (tokens, created_tokens) = match &options.tokens {
             Some(tokens) => (tokens.clone(), None),
-            None => Tokens::of_folder(&options.data)?,
+            None => Tokens::open_or_create(&options.data)?,
         };
-        let db = Db::open(Some(&options.data), options.max_size)?;
-        if let Some(error) = &db.published().borrow().wrong {
-            tracing::error!(%error, "the stored rules are wrong for this version of tollgate");
+        let db = RulesDb::open(Some(&options.data), options.max_size)?;
+        if let Some(error) = &db.published().borrow().invalid {
+            tracing::error!(%error, "this version of tollgate rejects the stored rules; fix them");
         }
-        Ok(RulesService { db, tokens: Arc::new(tokens), made_tokens, options })
+        Ok(RulesService { db, tokens: Arc::new(tokens), created_tokens, options })
     }
 
-    /// A service whose database is in memory. Without tokens one is made, for this process alone.
+    /// Creates a service with a database in memory. Without tokens, it creates a temporary one.
     pub(crate) fn temporary(
         tokens: Option<Tokens>,
         clock: Clock,
@@ -157,108 +156,108 @@ impl RulesService {
             Some(tokens) => tokens,
             None => Tokens::random()?,
         };
-        let options = Options { clock, ..Options::new("") };
-        let db = Db::open(None, options.max_size)?;
-        Ok(RulesService { db, tokens: Arc::new(tokens), made_tokens: None, options })
+        let options = RulesServiceOptions { clock, ..RulesServiceOptions::new("") };
+        let db = RulesDb::open(None, options.max_size)?;
+        Ok(RulesService { db, tokens: Arc::new(tokens), created_tokens: None, options })
     }
 
-    fn context(&self, stopping: watch::Receiver<bool>) -> Context {
-        Context {
+    fn context(&self, stopping: watch::Receiver<bool>) -> RoutesContext {
+        RoutesContext {
             db: self.db.clone(),
             clock: self.options.clock.clone(),
             limiter: None,
-            elsewhere: None,
+            external: None,
             stopping,
             probing: Arc::default(),
         }
     }
 
-    /// Who is let through to it.
-    pub(crate) fn guard(&self) -> Guard {
+    /// Returns the guard that authenticates callers.
+    pub(crate) fn guard(&self) -> TokenGuard {
         let request_timeout = self.options.request_timeout;
-        Guard { tokens: self.tokens.clone(), request_timeout }
+        TokenGuard { tokens: self.tokens.clone(), request_timeout }
     }
 
-    /// What it answers to those who have a token, to be put behind a guard.
+    /// Returns the routes, which the caller must protect with the guard.
     pub(crate) fn routes(
         &self,
         stopping: watch::Receiver<bool>,
-        elsewhere: Option<Elsewhere>,
+        external: Option<ExternalOrigin>,
         limiter: AnyLimiter,
     ) -> Router {
         let context = self.context(stopping);
-        routes::routes(Context { elsewhere, limiter: Some(limiter), ..context })
+        routes::routes(RoutesContext { external, limiter: Some(limiter), ..context })
     }
 
-    /// The rules there are now, and what they are called; otherwise what is wrong with them.
+    /// Returns the current rules, or the reason why they are invalid, and their version.
     pub(crate) fn current(&self) -> (Result<Rules, String>, String) {
         let published = self.db.published().borrow().clone();
-        let wrong = published.wrong.clone().unwrap_or_default();
-        (published.rules.clone().ok_or(wrong), published.etag.trim_matches('"').to_owned())
+        let invalid = published.invalid.clone().unwrap_or_default();
+        (published.rules.clone().ok_or(invalid), published.etag.trim_matches('"').to_owned())
     }
 
-    /// From now on every change is in force, by means of `install`, before it is answered.
-    pub(crate) fn install_by(&self, install: impl Fn(Rules) + Send + 'static) {
-        let set = self.db.call_now(move |keeper| {
-            keeper.publisher.install = Some(Box::new(install));
+    /// Sets the function that activates each change before it is confirmed.
+    pub(crate) fn on_change(&self, activate: impl Fn(Rules) + Send + 'static) {
+        let set = self.db.blocking_call(move |state| {
+            state.publisher.activate = Some(Box::new(activate));
             Ok(())
         });
         if let Err(error) = set {
-            tracing::error!(%error, "changes of rules will not be in force");
+            tracing::error!(%error, "changes of rules will not become active; restart the server");
         }
     }
 
-    /// From now on rules come from elsewhere; only the data beside them is from here. They are
-    /// installed with that data.
-    pub(crate) fn take_files(&self, rules: Rules) {
-        let taken = self.db.call_now(move |keeper: &mut Keeper| {
-            let bundle = db::load(&keeper.connection, Some(&rules))?;
-            let fitting = keeper.checker.move_outside(rules, &bundle);
-            keeper.publisher.publish(db::publishable(&bundle, Ok(fitting))?);
+    /// Uses rules files of an external origin from now on, together with this service's data.
+    pub(crate) fn set_external_files(&self, rules: Rules) {
+        let set = self.db.blocking_call(move |state: &mut DbState| {
+            let bundle = db::load(&state.connection, Some(&rules))?;
+            let fitting = state.checker.set_external_files(rules, &bundle);
+            state.publisher.publish(db::publishable(&bundle, Ok(fitting))?);
             Ok(())
         });
-        if let Err(error) = taken {
-            tracing::error!(%error, "the old rules go on");
+        if let Err(error) = set {
+            tracing::error!(%error, "cannot activate the new rules; the previous rules stay active");
         }
     }
 
-    /// Data that does not fit the rules from elsewhere.
+    /// Returns the data that does not match the rules of the external origin.
     pub(crate) async fn left_out(&self) -> Vec<String> {
-        let left_out = self.db.call(|keeper| Ok(keeper.checker.left_out().collect()));
+        let left_out = self.db.call(|state| Ok(state.checker.left_out().collect()));
         left_out.await.unwrap_or_default()
     }
 
-    /// Lets go of the database: what is under way is finished, more is refused.
+    /// Finishes the queued requests and closes the database. Later requests are refused.
     pub(crate) fn close(&self) {
         self.db.close();
     }
 
-    /// The file of the tokens that were made because there were none.
-    pub fn made_tokens(&self) -> Option<&Path> {
-        self.made_tokens.as_deref()
+    /// Returns the path of the token file, if this start created it.
+    pub fn created_tokens(&self) -> Option<&Path> {
+        self.created_tokens.as_deref()
     }
 
-    /// Who may do what.
+    /// Returns the access tokens.
     pub fn tokens(&self) -> &Tokens {
         &self.tokens
     }
 
-    /// How many changes there have been.
+    /// Returns the number of changes so far.
     pub fn revision(&self) -> u64 {
         self.db.published().borrow().revision
     }
 
-    /// Takes over a file, or every rules file of a folder, as one change. A file is known by its
-    /// name without the ending. Says how many were new or different.
+    /// Imports a file, or every rules file of a folder, as one change.
+    ///
+    /// The extension is not part of the name. Returns the number of new or different files.
     pub fn import(&self, path: &Path) -> Result<usize, ServiceError> {
         let sources = crate::sources::read_path(path)?;
         let name = |source: Source| (short_name(&source), source.text);
         self.import_files(sources.into_iter().map(name).collect())
     }
 
-    /// The same with texts by their names.
+    /// Imports texts by name, as one change.
     pub(crate) fn import_files(&self, files: Vec<(String, String)>) -> Result<usize, ServiceError> {
-        let imported = self.db.call_now(move |keeper| change::import(keeper, &files));
+        let imported = self.db.blocking_call(move |state| change::import(state, &files));
         imported.map_err(|problem| ServiceError::Refused(problem.to_string()))
     }
 }

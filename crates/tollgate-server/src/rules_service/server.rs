@@ -1,9 +1,10 @@
-//! The listener of a rules service that runs alone.
+//! The listener of a stand-alone rules service.
 
 use std::future::Future;
 use std::io;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -13,22 +14,38 @@ use crate::config::Bounds;
 use crate::net::http::RouterDoor;
 use crate::net::{self, Connections, Drainer, Listener};
 
-/// How long requests that are being answered may take once the service stops.
+/// The maximum time for requests in flight to finish once the service stops.
 const DRAIN: Duration = Duration::from_secs(5);
 
 impl RulesService {
-    /// Answers requests until `stop` is done, then finishes those that are under way.
-    pub async fn serve(
+    /// Serves requests until `stop` completes, then finishes the requests in flight.
+    pub fn serve(
         self,
         listener: TcpListener,
-        stop: impl Future<Output = ()>,
+        stop: impl Future<Output = ()> + Send + 'static,
+    ) -> BoxFuture<'static, io::Result<()>> {
+        self.serve_boxed(listener, Box::pin(stop))
+    }
+
+    /// Not generic and boxed, so that the listener is compiled in this crate.
+    fn serve_boxed(
+        self,
+        listener: TcpListener,
+        stop: BoxFuture<'static, ()>,
+    ) -> BoxFuture<'static, io::Result<()>> {
+        Box::pin(self.serve_until(listener, stop))
+    }
+
+    async fn serve_until(
+        self,
+        listener: TcpListener,
+        stop: BoxFuture<'static, ()>,
     ) -> io::Result<()> {
         let (stopping, seen) = watch::channel(false);
         let routes = router(self.context(seen), self.guard());
-        // Who fetches rules has something to ask at once.
-        let patience = self.options.header_timeout;
-        let bounds =
-            Bounds { header_timeout: patience, idle_timeout: patience, ..Bounds::default() };
+        // A limiter sends its request at once, so that the idle timeout can be as short.
+        let timeout = self.options.header_timeout;
+        let bounds = Bounds { header_timeout: timeout, idle_timeout: timeout, ..Bounds::default() };
         let connections = Connections::new(self.options.connections);
         let (drainer, drain) = Drainer::new();
         let door = RouterDoor::new(bounds, routes);
@@ -39,7 +56,7 @@ impl RulesService {
         }
         stopping.send_replace(true);
         drainer.close();
-        let _ = tokio::time::timeout(DRAIN, connections.empty()).await;
+        let _ = tokio::time::timeout(DRAIN, connections.wait_until_empty()).await;
         Ok(())
     }
 }

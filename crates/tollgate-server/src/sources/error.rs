@@ -1,4 +1,4 @@
-//! Why rules could not be had from where they come from.
+//! Errors of rule sources.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,64 +8,64 @@ use hyper::StatusCode;
 use crate::bundle::BundleError;
 use crate::client::ClientError;
 
-/// Why rules could not be had.
+/// The reason why a source did not deliver valid rules.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SourceError {
-    /// They are wrong: every finding, with its place.
+    /// The rules are invalid; the error lists every finding with its position.
     #[error("{0}")]
     Invalid(BundleError),
     /// A file or a folder could not be read.
     #[error("{path}: {error}", path = path.display())]
     Unreadable {
-        /// Which one.
+        /// The path of the file or folder.
         path: PathBuf,
-        /// Why.
+        /// The I/O error.
         error: io::Error,
     },
-    /// More than can be rules.
+    /// The files are too large.
     #[error("{path}: more than {max} bytes", path = path.display())]
     TooLarge {
-        /// The file, or the folder.
+        /// The path of the file or folder.
         path: PathBuf,
-        /// What is allowed.
+        /// The maximum size.
         max: usize,
     },
-    /// It changed while it was read, again and again.
+    /// The folder changed during every attempt to read it.
     #[error("{path}: changes faster than it can be read", path = .0.display())]
-    Restless(PathBuf),
-    /// No answer from a URL.
+    Unstable(PathBuf),
+    /// The URL sent no response.
     #[error("{origin}: {error}")]
     Unreachable {
         /// The URL.
         origin: String,
-        /// Why.
+        /// The error of the HTTP client.
         error: ClientError,
     },
-    /// A URL answered something else than rules.
+    /// The URL answered with an unexpected status.
     #[error("{origin}: {status}{detail}")]
     Refused {
         /// The URL.
         origin: String,
-        /// What it answered.
+        /// The status of the response.
         status: StatusCode,
-        /// What to make of it.
+        /// Advice for the user.
         detail: String,
     },
-    /// A URL answered with something that cannot be read.
-    #[error("{origin}: {why}")]
-    Garbled {
+    /// The response of the URL is malformed.
+    #[error("{origin}: {reason}")]
+    Malformed {
         /// The URL.
         origin: String,
-        /// What is wrong with it.
-        why: String,
+        /// The mistake.
+        reason: String,
     },
-    /// The thread that follows could not be started.
+    /// The thread that follows the origin cannot be started.
     #[error("cannot follow {origin}: {error}")]
     Thread {
-        /// What was to be followed.
+        /// The path or the URL.
         origin: String,
-        /// Why it cannot be.
+        /// The I/O error.
         error: io::Error,
     },
 }

@@ -1,33 +1,33 @@
-//! Rules files on a disk, read so that a half-written state is not taken for a whole one.
+//! Rules files on disk, read so that a half-written folder is not taken for a complete one.
 
 use std::path::Path;
 
-use tollgate::rules::{LoadError, Source};
+use tollgate_rules::{LoadError, Source};
 
 use super::SourceError;
 
-/// What all files of a source may have together.
+/// The maximum total size of the files of a source.
 const MAX_BYTES: usize = 32 << 20;
-/// How often files may change while they are read.
-const TRIES: usize = 8;
+/// The maximum number of attempts to read a folder that changes meanwhile.
+const MAX_TRIES: usize = 8;
 
 /// Reads a file, or every rules file of a folder in the order of their names.
 ///
-/// A folder may be exchanged between two of its files: what is returned was read twice and was the
-/// same both times.
+/// A folder may be replaced between two of its files. Therefore it is read until two reads in a row
+/// are equal.
 pub(crate) fn read(path: &Path) -> Result<Vec<Source>, SourceError> {
     let mut last = read_once(path)?;
     if !path.is_dir() {
         return Ok(last);
     }
-    for _ in 0..TRIES {
+    for _ in 0..MAX_TRIES {
         let again = read_once(path)?;
         if again == last {
             return Ok(last);
         }
         last = again;
     }
-    Err(SourceError::Restless(path.to_owned()))
+    Err(SourceError::Unstable(path.to_owned()))
 }
 
 fn read_once(path: &Path) -> Result<Vec<Source>, SourceError> {
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_is_its_visible_yaml_files_in_order() {
+    fn a_folder_yields_its_visible_yaml_files_in_order() {
         let folder = tempfile::tempdir().unwrap();
         for name in ["b.yml", "a.yaml", ".hidden.yaml", "notes.txt", "c.yaml~"] {
             fs::write(folder.path().join(name), name).unwrap();
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_there_is_an_error() {
+    fn a_missing_file_and_an_empty_folder_are_errors() {
         let folder = tempfile::tempdir().unwrap();
         for path in [folder.path().to_owned(), folder.path().join("missing.yaml")] {
             assert!(matches!(read(&path), Err(SourceError::Unreadable { .. })));

@@ -1,59 +1,59 @@
-//! The handle of a thread that follows a source.
+//! The handle of the thread that follows a source of rules.
 
 use std::fmt;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::status::{Shared, Status};
+use super::status::{SharedStatus, SourceStatus};
 
-/// Follows a source of rules until it is dropped.
+/// A handle that follows a source of rules until it is dropped.
 pub struct Follower {
-    shared: Shared,
-    wake: Box<dyn Fn(Wake) + Send + Sync>,
+    status: SharedStatus,
+    wake: Box<dyn Fn(WakeReason) + Send + Sync>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the thread is told.
+/// The reason why the thread is woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wake {
-    Look,
+pub(super) enum WakeReason {
+    Refresh,
     Stop,
 }
 
 impl Follower {
-    /// Starts the thread. One that cannot be started is reported like a source that fails.
+    /// Starts the thread. A failure to start is recorded like a failing source.
     pub(super) fn start(
-        shared: Shared,
-        wake: impl Fn(Wake) + Send + Sync + 'static,
+        status: SharedStatus,
+        wake: impl Fn(WakeReason) + Send + Sync + 'static,
         body: impl FnOnce() + Send + 'static,
     ) -> Follower {
         let thread = match thread::Builder::new().name("tollgate-rules".into()).spawn(body) {
             Ok(thread) => Some(thread),
             Err(error) => {
-                let origin = shared.get().origin;
-                shared.record(&Err(super::SourceError::Thread { origin, error }));
+                let origin = status.get().origin;
+                status.record(&Err(super::SourceError::Thread { origin, error }));
                 None
             }
         };
-        Follower { shared, wake: Box::new(wake), thread }
+        Follower { status, wake: Box::new(wake), thread }
     }
 
-    /// How it goes.
-    pub fn status(&self) -> Status {
-        self.shared.get()
+    /// Returns the current status.
+    pub fn status(&self) -> SourceStatus {
+        self.status.get()
     }
 
-    /// Looks at the source now instead of at the next turn.
+    /// Reads the source now instead of after the interval.
     pub fn refresh(&self) {
-        (self.wake)(Wake::Look);
+        (self.wake)(WakeReason::Refresh);
     }
 
-    /// Waits until something is true of the status; `false` if it is not in time.
-    pub fn wait_until(&self, timeout: Duration, holds: impl Fn(&Status) -> bool) -> bool {
-        self.shared.wait_until(timeout, holds)
+    /// Waits until a condition holds for the status; returns `false` at the timeout.
+    pub fn wait_until(&self, timeout: Duration, holds: impl Fn(&SourceStatus) -> bool) -> bool {
+        self.status.wait_until(timeout, holds)
     }
 
-    /// Waits until a version is in force; `false` if it is not in time.
+    /// Waits until a version is active; returns `false` at the timeout.
     pub fn wait_for(&self, version: &str, timeout: Duration) -> bool {
         self.wait_until(timeout, |status| status.version == version)
     }
@@ -61,8 +61,8 @@ impl Follower {
 
 impl Drop for Follower {
     fn drop(&mut self) {
-        (self.wake)(Wake::Stop);
-        // A target that owns its own follower would wait for itself.
+        (self.wake)(WakeReason::Stop);
+        // A target that owns its follower drops it on this thread, which cannot join itself.
         if let Some(thread) = self.thread.take()
             && thread.thread().id() != thread::current().id()
         {

@@ -1,46 +1,46 @@
-//! Where rules come from, kept up to date: a file, a folder, or a URL.
+//! Sources of rules that are followed for changes: a file, a folder, or a URL.
 //!
-//! An [`Origin`] is opened first: rules that are wrong at start are an error with every finding.
-//! What was opened is then followed by one thread, which hands each new set of rules to a
-//! [`Target`], whole. A new set that is wrong is reported and counted, and the old one goes on.
+//! Opening an [`Origin`] reads the rules; invalid rules are an error with every finding. A thread
+//! then follows the origin and passes each new rule set to a [`Target`]. An invalid set is reported
+//! and counted, and the previous rules stay active.
 //!
-//! Rejected: handing out texts or single rules as they change. A set is valid as a whole or not at
-//! all, so it travels as a whole.
+//! Rejected: passing single texts or rules as they change, because only a complete set can be
+//! validated.
 
 mod error;
 mod files;
 mod follower;
-mod kept;
 mod origin;
 mod path;
+mod path_watcher;
+mod saved_copy;
 mod set;
 mod status;
 mod url;
-mod watch;
 
 pub use error::SourceError;
 pub use follower::Follower;
-pub use origin::{Opened, Origin};
-pub use status::Status;
+pub use origin::{OpenedOrigin, Origin};
+pub use status::SourceStatus;
 
 pub(crate) use files::read as read_path;
 
-use tollgate::rules::{RuleLimiter, Rules};
+use tollgate_rules::{RuleLimiter, Rules};
 
-/// Who is given new rules. Must install them at once and whole.
+/// A receiver of new rules, which must activate a complete set at once.
 pub trait Target: Send + 'static {
-    /// Uses these rules from now on.
-    fn install(&self, rules: Rules);
+    /// Activates the rules.
+    fn activate(&self, rules: Rules);
 }
 
 impl<F: Fn(Rules) + Send + 'static> Target for F {
-    fn install(&self, rules: Rules) {
+    fn activate(&self, rules: Rules) {
         self(rules);
     }
 }
 
 impl<S: Send + Sync + 'static> Target for RuleLimiter<S> {
-    fn install(&self, rules: Rules) {
+    fn activate(&self, rules: Rules) {
         self.replace(rules);
     }
 }

@@ -1,205 +1,208 @@
-//! Naming a source of rules, and opening it.
+//! The origin of rules, and opening it.
 
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use hyper::Uri;
-use tollgate::rules::Rules;
+use tollgate_rules::Rules;
 
 use super::path::PathSource;
 use super::set::CurrentSet;
-use super::status::{Shared, Status};
-use super::url::{Remote, UrlSource};
+use super::status::{SharedStatus, SourceStatus};
+use super::url::{RemoteSource, UrlSource};
 use super::{Follower, SourceError, Target};
-use crate::client::{ClientError, address};
+use crate::client::{ClientError, parse_url};
 use crate::clock;
 use crate::secret::Secret;
 
-/// How often files are read even if nobody said that they changed.
-const FILES_EVERY: Duration = Duration::from_secs(30);
-/// How often a URL is asked.
-const URL_EVERY: Duration = Duration::from_secs(10);
+/// The default interval of reading files that report no change.
+const FILE_INTERVAL: Duration = Duration::from_secs(30);
+/// The default interval of requests to a URL.
+const URL_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Where rules come from.
+/// The origin of rules: a file, a folder, or a URL.
 ///
 /// ```
 /// use tollgate_server::sources::Origin;
 ///
 /// let file = Origin::parse("rules/shop.yaml")?;
-/// let service = Origin::parse("http://127.0.0.1:8082/v1/rules/bundle")?.keep_in("/var/lib/tollgate");
+/// let service = Origin::parse("http://127.0.0.1:8082/v1/rules/bundle")?.copy_folder("/var/lib/tollgate");
 /// assert_eq!(service.to_string(), "http://127.0.0.1:8082/v1/rules/bundle");
 /// # Ok::<(), tollgate_server::client::ClientError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Origin {
-    place: Place,
+    location: OriginLocation,
     every: Option<Duration>,
     token: Option<Secret>,
-    keep_in: Option<PathBuf>,
+    copy_folder: Option<PathBuf>,
     timeout: Duration,
     watch: bool,
 }
 
 #[derive(Clone, Debug)]
-enum Place {
+enum OriginLocation {
     Path(PathBuf),
     Url(Uri),
 }
 
 impl Origin {
-    /// A URL if it looks like one, a path otherwise.
+    /// Parses a URL if the text contains `://`, otherwise a path.
     pub fn parse(text: &str) -> Result<Origin, ClientError> {
         if text.contains("://") { Origin::url(text) } else { Ok(Origin::path(text)) }
     }
 
-    /// A file, or a folder whose `.yaml` and `.yml` files are all read.
+    /// Creates an origin from a file, or from a folder with `.yaml` and `.yml` files.
     pub fn path(path: impl Into<PathBuf>) -> Origin {
-        Origin::new(Place::Path(path.into()))
+        Origin::new(OriginLocation::Path(path.into()))
     }
 
-    /// A rules service's `/v1/rules/bundle`, or any URL that serves a rules file.
+    /// Creates an origin from the `/v1/rules/bundle` of a rules service, or the URL of a rules file.
     pub fn url(url: &str) -> Result<Origin, ClientError> {
-        Ok(Origin::new(Place::Url(address(url)?)))
+        Ok(Origin::new(OriginLocation::Url(parse_url(url)?)))
     }
 
-    fn new(place: Place) -> Origin {
+    fn new(location: OriginLocation) -> Origin {
         let timeout = Duration::from_secs(10);
-        Origin { place, every: None, token: None, keep_in: None, timeout, watch: true }
+        Origin { location, every: None, token: None, copy_folder: None, timeout, watch: true }
     }
 
-    /// How often to look: 10 s at a URL, give or take a fifth; 30 s at files, which are watched
-    /// besides.
+    /// Sets the interval of reads.
+    ///
+    /// The default is 10 s for a URL, varied by a fifth, and 30 s for files, which are also watched.
     pub fn every(self, interval: Duration) -> Origin {
         Origin { every: Some(interval), ..self }
     }
 
-    /// The token to present at a URL.
+    /// Sets the token for a URL.
     pub fn token(self, token: Option<Secret>) -> Origin {
         Origin { token, ..self }
     }
 
-    /// The folder in which the last good copy of what a URL served is kept.
-    pub fn keep_in(self, folder: impl Into<PathBuf>) -> Origin {
-        Origin { keep_in: Some(folder.into()), ..self }
+    /// Sets the folder for the saved copy of the last valid response of a URL.
+    pub fn copy_folder(self, folder: impl Into<PathBuf>) -> Origin {
+        Origin { copy_folder: Some(folder.into()), ..self }
     }
 
-    /// The same, unless a folder was given.
-    pub(crate) fn keep_in_unless_told(self, folder: Option<&PathBuf>) -> Origin {
-        Origin { keep_in: self.keep_in.or_else(|| folder.cloned()), ..self }
+    /// Sets the folder for the saved copy, unless one is set.
+    pub(crate) fn default_copy_folder(self, folder: Option<&PathBuf>) -> Origin {
+        Origin { copy_folder: self.copy_folder.or_else(|| folder.cloned()), ..self }
     }
 
     pub(crate) fn is_url(&self) -> bool {
-        matches!(self.place, Place::Url(_))
+        matches!(self.location, OriginLocation::Url(_))
     }
 
-    /// How long an answer of a URL may take: 10 s.
+    /// Sets the maximum time for the response of a URL. The default is 10 s.
     pub fn timeout(self, timeout: Duration) -> Origin {
         Origin { timeout, ..self }
     }
 
-    /// Whether the operating system is asked to report changes of files. Network file systems
-    /// report none; there the interval alone finds them.
+    /// Sets whether the operating system reports changes of files. The default is on.
+    ///
+    /// Network file systems report no changes; there only the interval finds them.
     pub fn watch(self, watch: bool) -> Origin {
         Origin { watch, ..self }
     }
 
     /// Reads the rules for the first time. Blocks the thread.
     ///
-    /// Where a URL has no right answer, the last good copy is used instead.
-    pub fn open(self) -> Result<Opened, SourceError> {
+    /// If a URL sends no valid response, the saved copy is used instead.
+    pub fn open(self) -> Result<OpenedOrigin, SourceError> {
         let origin = self.to_string();
-        let source = match self.place {
-            Place::Path(path) => {
-                let every = self.every.unwrap_or(FILES_EVERY);
+        let source = match self.location {
+            OriginLocation::Path(path) => {
+                let every = self.every.unwrap_or(FILE_INTERVAL);
                 let (source, first) = PathSource::open(path, every, self.watch)?;
-                return Ok(Opened::new(origin, Kind::Path(source), first));
+                return Ok(OpenedOrigin::new(origin, SourceKind::Path(source), first));
             }
-            Place::Url(uri) => UrlSource {
+            OriginLocation::Url(uri) => UrlSource {
                 uri,
                 token: self.token,
-                every: self.every.unwrap_or(URL_EVERY),
+                every: self.every.unwrap_or(URL_INTERVAL),
                 timeout: self.timeout,
-                keep_in: self.keep_in,
+                copy_folder: self.copy_folder,
             },
         };
         let (remote, first) = source.open()?;
-        Ok(Opened::new(origin, Kind::Url(Box::new(remote)), first))
+        Ok(OpenedOrigin::new(origin, SourceKind::Url(Box::new(remote)), first))
     }
 }
 
-/// Without the query of a URL, which may hold a secret.
+/// Omits the query of a URL, which may contain a secret.
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.place {
-            Place::Path(path) => write!(f, "{}", path.display()),
-            Place::Url(uri) => f.write_str(&super::url::display(uri)),
+        match &self.location {
+            OriginLocation::Path(path) => write!(f, "{}", path.display()),
+            OriginLocation::Url(uri) => f.write_str(&super::url::display(uri)),
         }
     }
 }
 
-/// What opening a source yields.
+/// The rules read when a source is opened.
 #[derive(Debug)]
-pub(super) struct First {
+pub(super) struct InitialRules {
     pub(super) set: CurrentSet,
     pub(super) rules: Rules,
-    /// Why it is a copy from the disk, if it is.
-    pub(super) instead_of: Option<SourceError>,
+    /// The error because of which the rules come from the saved copy, if they do.
+    pub(super) copy_reason: Option<SourceError>,
     pub(super) copy_error: Option<String>,
 }
 
-/// A source whose rules were read and are right.
+/// An origin whose rules were read and are valid.
 #[derive(Debug)]
-pub struct Opened {
-    kind: Kind,
+pub struct OpenedOrigin {
+    kind: SourceKind,
     set: CurrentSet,
     rules: Rules,
-    status: Status,
+    status: SourceStatus,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum SourceKind {
     Path(PathSource),
-    Url(Box<Remote>),
+    Url(Box<RemoteSource>),
 }
 
-impl Opened {
-    fn new(origin: String, kind: Kind, first: First) -> Opened {
-        let last_error = first.instead_of.map(|error| error.to_string());
+impl OpenedOrigin {
+    fn new(origin: String, kind: SourceKind, first: InitialRules) -> OpenedOrigin {
+        let last_error = first.copy_reason.map(|error| error.to_string());
         if let Some(error) = &last_error {
-            tracing::error!(origin, error, "starting with the last good copy of the rules");
+            tracing::error!(origin, error, "cannot read the rules; starting with the saved copy");
         }
-        let status = Status {
+        let status = SourceStatus {
             origin,
             version: first.set.version.clone(),
             from_copy: last_error.is_some(),
             reloads: 0,
-            looks: 1,
+            reads: 1,
             failures: last_error.is_some().into(),
             last_success: last_error.is_none().then(clock::now),
             last_error,
             copy_error: first.copy_error,
         };
-        Opened { kind, set: first.set, rules: first.rules, status }
+        OpenedOrigin { kind, set: first.set, rules: first.rules, status }
     }
 
-    /// The rules.
+    /// Returns the rules.
     pub fn rules(&self) -> &Rules {
         &self.rules
     }
 
-    /// How it went.
-    pub fn status(&self) -> &Status {
+    /// Returns the status of the first read.
+    pub fn status(&self) -> &SourceStatus {
         &self.status
     }
 
-    /// Hands every new set of rules to a target, until the follower is dropped. The rules it was
-    /// opened with are not handed over again.
+    /// Passes every new rule set to a target until the follower is dropped.
+    ///
+    /// The rules of the first read are not passed again.
     pub fn follow(self, target: impl Target) -> Follower {
-        let shared = Shared::new(self.status);
+        let status = SharedStatus::new(self.status);
         match self.kind {
-            Kind::Path(source) => source.follow(self.set, shared, target),
-            Kind::Url(remote) => remote.follow(self.set, shared, target),
+            SourceKind::Path(source) => source.follow(self.set, status, target),
+            SourceKind::Url(remote) => remote.follow(self.set, status, target),
         }
     }
 }

@@ -1,5 +1,4 @@
-//! Following a file or a folder: changes are reported by the operating system, and looked for at
-//! intervals in case they are not.
+//! Follows a file or a folder, by change reports of the operating system and by polling.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,19 +6,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::time::Duration;
 
-use super::follower::Wake;
-use super::origin::First;
-use super::set::{CurrentSet, Update};
-use super::status::Shared;
-use super::watch::Watch;
+use super::follower::WakeReason;
+use super::origin::InitialRules;
+use super::path_watcher::PathWatcher;
+use super::set::{CurrentSet, RulesUpdate};
+use super::status::SharedStatus;
 use super::{Follower, SourceError, Target, files};
 use crate::bundle::Bundle;
 use crate::digest;
 
-/// Editors and deployments change files in several steps: look once they have been quiet so long.
-const QUIET: Duration = Duration::from_millis(30);
-/// But not later than after so many steps.
-const STEPS: usize = 30;
+/// The time without changes after which files are read, because editors write in several steps.
+const QUIET_PERIOD: Duration = Duration::from_millis(30);
+/// The maximum number of quiet periods to wait.
+const MAX_QUIET_PERIODS: usize = 30;
 
 #[derive(Debug)]
 pub(super) struct PathSource {
@@ -33,88 +32,92 @@ impl PathSource {
         path: PathBuf,
         every: Duration,
         watched: bool,
-    ) -> Result<(PathSource, First), SourceError> {
+    ) -> Result<(PathSource, InitialRules), SourceError> {
         let source = PathSource { path, every, watched };
         let (bundle, version) = source.read()?;
         let (set, rules) = CurrentSet::first(&bundle, version)?;
-        Ok((source, First { set, rules, instead_of: None, copy_error: None }))
+        Ok((source, InitialRules { set, rules, copy_reason: None, copy_error: None }))
     }
 
     fn read(&self) -> Result<(Bundle, String), SourceError> {
-        let bundle = Bundle::of_sources(files::read(&self.path)?);
-        let version = digest::short(&bundle.digest_of_files()).to_owned();
+        let bundle = Bundle::from_sources(files::read(&self.path)?);
+        let version = digest::short(&bundle.files_digest()).to_owned();
         Ok((bundle, version))
     }
 
-    pub(super) fn follow(self, set: CurrentSet, shared: Shared, target: impl Target) -> Follower {
-        // One place is enough: a wake-up that finds another one waiting has nothing to add.
+    pub(super) fn follow(
+        self,
+        set: CurrentSet,
+        status: SharedStatus,
+        target: impl Target,
+    ) -> Follower {
+        // A capacity of one is enough, because a second wake-up adds nothing.
         let (sender, wakes) = mpsc::sync_channel(1);
         let stop = Arc::new(AtomicBool::new(false));
         let wake = {
             let (sender, stop) = (sender.clone(), stop.clone());
             move |wake| {
-                if wake == Wake::Stop {
+                if wake == WakeReason::Stop {
                     stop.store(true, Ordering::Release);
                 }
                 let _ = sender.try_send(());
             }
         };
         let body = {
-            let shared = shared.clone();
-            move || Following { source: self, set, shared, target }.run(sender, &wakes, &stop)
+            let status = status.clone();
+            move || PathFollower { source: self, set, status, target }.run(sender, &wakes, &stop)
         };
-        Follower::start(shared, wake, body)
+        Follower::start(status, wake, body)
     }
 }
 
-struct Following<T> {
+struct PathFollower<T> {
     source: PathSource,
     set: CurrentSet,
-    shared: Shared,
+    status: SharedStatus,
     target: T,
 }
 
-impl<T: Target> Following<T> {
+impl<T: Target> PathFollower<T> {
     fn run(mut self, sender: SyncSender<()>, wakes: &Receiver<()>, stop: &AtomicBool) {
         let watched = self.source.watched;
-        let mut watch = watched.then(|| Watch::new(self.source.path.clone(), sender));
-        // What changed since it was opened was not watched yet: look at once.
+        let mut watcher = watched.then(|| PathWatcher::new(self.source.path.clone(), sender));
+        // Changes since the first read were not watched, so that the loop begins with a read.
         loop {
             if stop.load(Ordering::Acquire) {
                 return;
             }
-            if let Some(watch) = &mut watch {
-                watch.renew();
+            if let Some(watcher) = &mut watcher {
+                watcher.renew();
             }
-            self.look();
+            self.reload();
             match wakes.recv_timeout(self.source.every) {
-                Ok(()) => quieten(wakes, stop),
+                Ok(()) => wait_until_quiet(wakes, stop),
                 Err(RecvTimeoutError::Timeout) => {}
-                // The watch holds a sender, unless there is none: then this thread does nothing
-                // but wait.
+                // Without a watcher no sender is left once the follower is dropped.
                 Err(RecvTimeoutError::Disconnected) => return,
             }
         }
     }
 
-    fn look(&mut self) {
+    fn reload(&mut self) {
         let outcome = self.source.read().and_then(|(bundle, version)| {
             if version == self.set.version {
                 return Ok(None);
             }
             self.set.next(&bundle, version).map(Some)
         });
-        // Installed before it is recorded: who sees the version finds the rules in force.
-        if let Ok(Some(Update { rules, .. })) = &outcome {
-            self.target.install(rules.clone());
+        // The rules become active before the version is visible in the status.
+        if let Ok(Some(RulesUpdate { rules, .. })) = &outcome {
+            self.target.activate(rules.clone());
         }
-        self.shared.record(&outcome);
+        self.status.record(&outcome);
     }
 }
 
-fn quieten(wakes: &Receiver<()>, stop: &AtomicBool) {
-    for _ in 0..STEPS {
-        if stop.load(Ordering::Acquire) || wakes.recv_timeout(QUIET).is_err() {
+fn wait_until_quiet(wakes: &Receiver<()>, stop: &AtomicBool) {
+    for _ in 0..MAX_QUIET_PERIODS {
+        if stop.load(Ordering::Acquire) || wakes.recv_timeout(QUIET_PERIOD).is_err() {
             return;
         }
     }

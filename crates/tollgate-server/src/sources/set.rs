@@ -1,48 +1,52 @@
-//! The set of rules in force, and what it takes to replace it.
+//! The current rule set of a source, and its replacement.
 
-use tollgate::rules::Rules;
+use tollgate_rules::Rules;
 
 use super::SourceError;
 use crate::bundle::Bundle;
 
-/// The last bundle that was right.
+/// The last valid bundle.
 #[derive(Debug)]
 pub(super) struct CurrentSet {
     pub(super) version: String,
-    /// Tells whether the files are still the same.
+    /// A digest of the files, which detects changes.
     files_digest: String,
-    /// The files as they were read, without the data.
+    /// The compiled files, without the data.
     files: Rules,
 }
 
-/// New rules, ready to be installed.
+/// New rules with their version.
 #[derive(Debug)]
-pub(super) struct Update {
+pub(super) struct RulesUpdate {
     pub(super) rules: Rules,
     pub(super) version: String,
 }
 
 impl CurrentSet {
-    /// Reads a first bundle.
+    /// Compiles the first bundle.
     pub(super) fn first(
         bundle: &Bundle,
         version: String,
     ) -> Result<(CurrentSet, Rules), SourceError> {
         let files = bundle.read_files().map_err(|found| SourceError::Invalid(found.into()))?;
         let rules = bundle.with_data(&files)?;
-        let files_digest = bundle.digest_of_files();
+        let files_digest = bundle.files_digest();
         Ok((CurrentSet { version, files_digest, files }, rules))
     }
 
-    /// Reads the next one. Where only data changed, the files are not read again.
-    pub(super) fn next(&mut self, bundle: &Bundle, version: String) -> Result<Update, SourceError> {
-        if bundle.digest_of_files() == self.files_digest {
+    /// Compiles the next bundle. If only data changed, the files are not parsed again.
+    pub(super) fn next(
+        &mut self,
+        bundle: &Bundle,
+        version: String,
+    ) -> Result<RulesUpdate, SourceError> {
+        if bundle.files_digest() == self.files_digest {
             let rules = bundle.with_data(&self.files)?;
             self.version.clone_from(&version);
-            return Ok(Update { rules, version });
+            return Ok(RulesUpdate { rules, version });
         }
         let (next, rules) = CurrentSet::first(bundle, version.clone())?;
         *self = next;
-        Ok(Update { rules, version })
+        Ok(RulesUpdate { rules, version })
     }
 }

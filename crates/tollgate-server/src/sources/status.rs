@@ -1,63 +1,67 @@
-//! How the following of a source goes, for people and metrics.
+//! The status of a followed source.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use parking_lot::{Condvar, Mutex};
 
-use super::{SourceError, set::Update};
+use super::{SourceError, set::RulesUpdate};
 use crate::clock;
 
-/// How the following of a source goes.
+/// The status of a followed source.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Status {
+pub struct SourceStatus {
     /// The path or the URL.
     pub origin: String,
-    /// What is in force.
+    /// The version of the active rules.
     pub version: String,
-    /// Whether that is a copy from the disk, because the source has not answered yet.
+    /// Whether the rules come from the saved copy, because the source has not answered yet.
     pub from_copy: bool,
-    /// How many times new rules were installed.
+    /// The number of times new rules became active.
     pub reloads: u64,
-    /// How many times the source was looked at.
-    pub looks: u64,
-    /// How many of those failed.
+    /// The number of reads of the source.
+    pub reads: u64,
+    /// The number of failed reads.
     pub failures: u64,
-    /// Why the last one failed, if it did.
+    /// The error of the last read, if it failed.
     pub last_error: Option<String>,
-    /// When the source was last known to agree with what is in force.
+    /// The time of the last successful read.
     pub last_success: Option<SystemTime>,
-    /// Why the copy on the disk could not be written or was put aside, if so.
+    /// The error of reading or writing the saved copy, if any.
     pub copy_error: Option<String>,
 }
 
-/// A status that several threads look at.
+/// A status shared between threads.
 #[derive(Clone, Debug)]
-pub(super) struct Shared {
-    inner: Arc<(Mutex<Status>, Condvar)>,
+pub(super) struct SharedStatus {
+    inner: Arc<(Mutex<SourceStatus>, Condvar)>,
 }
 
-impl Shared {
-    pub(super) fn new(status: Status) -> Shared {
-        Shared { inner: Arc::new((Mutex::new(status), Condvar::new())) }
+impl SharedStatus {
+    pub(super) fn new(status: SourceStatus) -> SharedStatus {
+        SharedStatus { inner: Arc::new((Mutex::new(status), Condvar::new())) }
     }
 
-    pub(super) fn get(&self) -> Status {
+    pub(super) fn get(&self) -> SourceStatus {
         self.inner.0.lock().clone()
     }
 
-    pub(super) fn wait_until(&self, timeout: Duration, held: impl Fn(&Status) -> bool) -> bool {
+    pub(super) fn wait_until(
+        &self,
+        timeout: Duration,
+        holds: impl Fn(&SourceStatus) -> bool,
+    ) -> bool {
         let (status, changed) = &*self.inner;
         let mut status = status.lock();
-        !changed.wait_while_for(&mut status, |status| !held(status), timeout).timed_out()
+        !changed.wait_while_for(&mut status, |status| !holds(status), timeout).timed_out()
     }
 
-    /// Writes down how a look at the source went; says so in the log where it matters.
-    pub(super) fn record(&self, outcome: &Result<Option<Update>, SourceError>) {
+    /// Records the outcome of a read and logs changes.
+    pub(super) fn record(&self, outcome: &Result<Option<RulesUpdate>, SourceError>) {
         let (status, changed) = &*self.inner;
         let mut status = status.lock();
-        status.looks += 1;
+        status.reads += 1;
         match outcome {
             Ok(update) => {
                 if let Some(update) = update {
@@ -65,9 +69,12 @@ impl Shared {
                     status.version = update.version.clone();
                     let warnings = update.rules.warnings().len();
                     let (origin, version) = (&*status.origin, &*status.version);
-                    tracing::info!(origin, version, warnings, "new rules are in force");
+                    tracing::info!(origin, version, warnings, "activated new rules");
                 } else if status.last_error.is_some() {
-                    tracing::info!(origin = &*status.origin, "the source of rules is well again");
+                    tracing::info!(
+                        origin = &*status.origin,
+                        "the origin of the rules has recovered"
+                    );
                 }
                 status.from_copy = false;
                 status.last_error = None;
@@ -76,10 +83,10 @@ impl Shared {
             Err(error) => {
                 status.failures += 1;
                 let error = error.to_string();
-                // The same trouble again is only counted, not repeated.
+                // A repeated error is counted but not logged again.
                 if status.last_error.as_ref() != Some(&error) {
                     let (origin, version) = (&*status.origin, &*status.version);
-                    tracing::error!(origin, version, %error, "the old rules go on");
+                    tracing::error!(origin, version, %error, "cannot load new rules; the previous rules stay active");
                 }
                 status.last_error = Some(error);
             }
@@ -91,7 +98,7 @@ impl Shared {
     pub(super) fn record_copy(&self, outcome: Result<(), String>) {
         let mut status = self.inner.0.lock();
         if let Err(error) = &outcome {
-            tracing::warn!(origin = &*status.origin, %error, "the copy of the rules is not kept");
+            tracing::warn!(origin = &*status.origin, %error, "cannot save a copy of the rules");
         }
         status.copy_error = outcome.err();
     }

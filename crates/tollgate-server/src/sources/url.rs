@@ -1,8 +1,7 @@
-//! Following a URL: asked at intervals whether anything changed, or, if it is a rules service,
-//! asked to answer as soon as something does.
+//! Follows a URL by polling, or a rules service by long polling.
 
 mod fetch;
 mod remote;
 
-pub(super) use fetch::{Content, display};
-pub(super) use remote::{Remote, UrlSource};
+pub(super) use fetch::{RemoteContent, display};
+pub(super) use remote::{RemoteSource, UrlSource};

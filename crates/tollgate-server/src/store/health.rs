@@ -1,37 +1,37 @@
-//! How the store is, for whoever asks.
+//! The health of the store, for `/readyz` and metrics.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use tollgate::rules::{OnError, Rules};
 use tollgate::{Store, Time};
-use tollgate_redis::ServerTrouble;
+use tollgate_redis::ServerOutage;
+use tollgate_rules::{OnError, Rules};
 
 use super::AnyStore;
 
-/// How the store is.
+/// The health of the store.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Health {
-    /// What is wrong, server by server.
-    pub(crate) troubles: Vec<ServerTrouble>,
-    /// How many servers of ours share it, this one included.
+pub(crate) struct StoreHealth {
+    /// The servers that are down.
+    pub(crate) outages: Vec<ServerOutage>,
+    /// The number of tollgate servers that share the store, including this one.
     pub(crate) nodes: u64,
-    /// How many more than a limit may pass at the moment.
+    /// The maximum number of requests that may currently pass beyond a limit.
     pub(crate) overshoot_bound: u64,
 }
 
 impl AnyStore {
-    pub(crate) fn health(&self) -> Health {
+    pub(crate) fn health(&self) -> StoreHealth {
         match self {
-            AnyStore::Memory(_) => Health { nodes: self.nodes(), ..Health::default() },
-            AnyStore::Redis(shared) => Health {
-                troubles: troubles(shared.store.health()),
+            AnyStore::Memory(_) => StoreHealth { nodes: self.nodes(), ..StoreHealth::default() },
+            AnyStore::Redis(shared) => StoreHealth {
+                outages: outages(shared.store.health()),
                 nodes: self.nodes(),
                 overshoot_bound: shared.store.overshoot_bound(),
             },
         }
     }
 
-    /// For `/readyz`, and for whoever shows it to people.
+    /// Describes the store in the response of `/readyz`.
     pub(crate) fn to_json(&self) -> Value {
         let shared = match self {
             AnyStore::Memory(store) => {
@@ -39,55 +39,55 @@ impl AnyStore {
             }
             AnyStore::Redis(shared) => shared,
         };
-        let Health { troubles, nodes, overshoot_bound } = self.health();
+        let StoreHealth { outages, nodes, overshoot_bound } = self.health();
         let mut body = json!({
             "kind": "redis",
-            "at": shared.at,
+            "at": shared.address,
             "state": "well",
             "nodes": nodes,
             "overshoot_bound": overshoot_bound,
         });
-        if let Some(first) = troubles.iter().min_by_key(|trouble| trouble.since) {
+        if let Some(first) = outages.iter().min_by_key(|outage| outage.since) {
             body["state"] = json!("resting");
             body["since"] = json!(text(first.since));
-            body["error"] = json!(first.why);
-            let server = |trouble: &ServerTrouble| {
+            body["error"] = json!(first.reason);
+            let server = |outage: &ServerOutage| {
                 json!({
-                    "server": trouble.server,
-                    "since": text(trouble.since),
-                    "error": trouble.why,
+                    "server": outage.server,
+                    "since": text(outage.since),
+                    "error": outage.reason,
                 })
             };
-            body["servers"] = troubles.iter().map(server).collect();
+            body["servers"] = outages.iter().map(server).collect();
         }
         body
     }
 }
 
-/// Every server in trouble, whichever group it is in.
-pub(super) fn troubles(health: tollgate_redis::Health) -> Vec<ServerTrouble> {
-    health.groups.into_iter().flat_map(|group| group.troubles).collect()
+/// Returns the servers of all groups that are down.
+pub(super) fn outages(health: tollgate_redis::Health) -> Vec<ServerOutage> {
+    health.groups.into_iter().flat_map(|group| group.outages).collect()
 }
 
-impl Health {
-    pub(crate) fn is_well(&self) -> bool {
-        self.troubles.is_empty()
+impl StoreHealth {
+    pub(crate) fn is_healthy(&self) -> bool {
+        self.outages.is_empty()
     }
 }
 
-/// What rules with limits do without their store.
+/// The number of rules with limits by their failure mode (`on_error`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Modes {
+pub(crate) struct FailureModes {
     pub(crate) allow: usize,
     pub(crate) deny: usize,
     pub(crate) local: usize,
-    /// Domains in Envoy's format: who asks gets an error and decides for itself.
+    /// The number of domains in Envoy's format: callers get an error and decide themselves.
     pub(crate) envoy: usize,
 }
 
-impl Modes {
-    pub(crate) fn of(rules: &Rules) -> Modes {
-        let mut modes = Modes::default();
+impl FailureModes {
+    pub(crate) fn from_rules(rules: &Rules) -> FailureModes {
+        let mut modes = FailureModes::default();
         let mut domains = rules.domain_names().count();
         let mut last = None;
         for rule in rules.iter() {
@@ -108,15 +108,15 @@ impl Modes {
         modes
     }
 
-    /// Whether nothing that is limited passes without the store.
+    /// Returns whether every limited request is refused without the store.
     pub(crate) fn all_deny(&self) -> bool {
-        self.deny > 0 && *self == Modes { deny: self.deny, ..Modes::default() }
+        self.deny > 0 && *self == FailureModes { deny: self.deny, ..FailureModes::default() }
     }
 }
 
-impl std::fmt::Display for Modes {
+impl std::fmt::Display for FailureModes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut said = Vec::new();
+        let mut parts = Vec::new();
         for (count, does, what) in [
             (self.allow, "let", "requests through (on_error: allow)"),
             (self.deny, "refuse", "requests (on_error: deny)"),
@@ -124,15 +124,15 @@ impl std::fmt::Display for Modes {
         ] {
             match count {
                 0 => {}
-                1 => said.push(format!("1 rule {does}s {what}")),
-                many => said.push(format!("{many} rules {does} {what}")),
+                1 => parts.push(format!("1 rule {does}s {what}")),
+                many => parts.push(format!("{many} rules {does} {what}")),
             }
         }
         if self.envoy > 0 {
-            said.push("domains in Envoy's format answer with an error".into());
+            parts.push("domains in Envoy's format answer with an error".into());
         }
-        f.write_str(if said.is_empty() { "no rule needs it" } else { "" })?;
-        f.write_str(&said.join(", "))
+        f.write_str(if parts.is_empty() { "no rule needs it" } else { "" })?;
+        f.write_str(&parts.join(", "))
     }
 }
 
@@ -145,12 +145,12 @@ fn text(time: Time) -> String {
 mod tests {
     use super::*;
 
-    fn modes(text: &str) -> Modes {
-        Modes::of(&text.parse().unwrap())
+    fn modes(text: &str) -> FailureModes {
+        FailureModes::from_rules(&text.parse().unwrap())
     }
 
     #[test]
-    fn only_where_nothing_passes_is_somebody_else_better() {
+    fn all_deny_requires_that_every_limited_rule_denies() {
         let rule =
             |on_error: &str| format!("{{ name: {on_error}, limit: 1/s, on_error: {on_error} }}");
         let rules = |all: &[&str]| {

@@ -1,49 +1,52 @@
-//! Where counters are kept: in this process, or in a Redis that many servers share.
+//! The store of the counters: the memory of this process, or a shared Redis.
 
 mod health;
-mod watch;
+mod health_log;
 
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use tollgate::rules::RuleLimiter;
-use tollgate::{Action, Call, Check, Clock, MemoryStore, Note, Notes, Span, Store, StoreError};
+use tollgate::{
+    Action, Check, Clock, MemoryStore, SharedText, SharedTexts, Span, Store, StoreCall, StoreError,
+};
 use tollgate::{Verdict, Verdicts};
 use tollgate_redis::RedisStore;
+use tollgate_rules::RuleLimiter;
 
-pub(crate) use health::Modes;
-pub(crate) use watch::watch;
+pub(crate) use health::FailureModes;
+pub(crate) use health_log::log_health_changes;
 
 use crate::config::{Config, StoreChoice};
 use crate::server::StartError;
 use crate::telemetry::Telemetry;
 
-/// The limiter of a server.
+/// The limiter of a server, over any store.
 pub(crate) type AnyLimiter = RuleLimiter<AnyStore>;
 
-/// Where counters are kept.
+/// The store of a server.
 #[expect(clippy::large_enum_variant, reason = "there is one, and memory is read in place")]
 #[derive(Debug)]
 pub(crate) enum AnyStore {
-    /// In this process: decides without waiting.
+    /// The memory of this process, which decides without waiting.
     Memory(MemoryStore),
-    /// In Redis or Valkey.
-    Redis(Box<Shared>),
+    /// Redis or Valkey.
+    Redis(Box<SharedStore>),
 }
 
-/// A store that others share. Every call is timed, and counted if it fails.
+/// A Redis store that several servers share. Telemetry records its durations and errors.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct SharedStore {
     store: RedisStore,
-    /// Where it is, without passwords.
-    at: String,
+    /// The addresses of the store, without passwords.
+    address: String,
     clock: Clock,
     telemetry: Arc<Telemetry>,
 }
 
 impl AnyStore {
-    /// The store that was chosen. One that cannot be reached is no error: the rules say what happens
-    /// until it can.
+    /// Opens the configured store.
+    ///
+    /// An unreachable store is not an error: the rules define what happens until it is reachable.
     pub(crate) async fn open(
         config: &Config,
         clock: &Clock,
@@ -58,23 +61,23 @@ impl AnyStore {
                 Ok(AnyStore::Memory(store))
             }
             StoreChoice::Redis(options) => {
-                let at = options.to_string();
+                let address = options.to_string();
                 let store = RedisStore::connect(options.clone()).await;
                 let store = store.map_err(|error| StartError::Store(error.to_string()))?;
                 let (clock, telemetry) = (clock.clone(), telemetry.clone());
-                Ok(AnyStore::Redis(Box::new(Shared { store, at, clock, telemetry })))
+                Ok(AnyStore::Redis(Box::new(SharedStore { store, address, clock, telemetry })))
             }
         }
     }
 
-    /// Hands back what this server holds of shared limits, and tells what it spent of them.
+    /// Returns unspent leases to the store and reports the spent amounts.
     pub(crate) async fn flush(&self) {
         if let AnyStore::Redis(shared) = self {
             shared.store.flush().await;
         }
     }
 
-    /// The store, if it is in this process.
+    /// Returns the memory store, if the counters are in this process.
     #[inline]
     pub(crate) fn memory(&self) -> Option<&MemoryStore> {
         match self {
@@ -85,17 +88,17 @@ impl AnyStore {
 }
 
 impl Store for AnyStore {
-    async fn run(&self, call: Call<'_>) -> Result<Verdicts, StoreError> {
+    async fn run(&self, call: StoreCall<'_>) -> Result<Verdicts, StoreError> {
         match self {
             AnyStore::Memory(store) => store.run(call).await,
-            // In a box: what waits for an answer must not weigh on who need not wait.
+            // The future is boxed so that it does not enlarge the futures of the memory store.
             AnyStore::Redis(shared) => Box::pin(shared.timed(shared.store.run(call))).await,
         }
     }
 
     async fn run_while(
         &self,
-        call: Call<'_>,
+        call: StoreCall<'_>,
         current: impl Fn() -> bool + Send,
     ) -> Result<Option<Verdicts>, StoreError> {
         match self {
@@ -106,10 +109,10 @@ impl Store for AnyStore {
         }
     }
 
-    async fn note(&self, note: Note<'_>) -> Result<Option<Notes>, StoreError> {
+    async fn share_text(&self, text: SharedText<'_>) -> Result<Option<SharedTexts>, StoreError> {
         match self {
-            AnyStore::Memory(store) => store.note(note).await,
-            AnyStore::Redis(shared) => Box::pin(shared.timed(shared.store.note(note))).await,
+            AnyStore::Memory(store) => store.share_text(text).await,
+            AnyStore::Redis(shared) => Box::pin(shared.timed(shared.store.share_text(text))).await,
         }
     }
 
@@ -125,20 +128,20 @@ impl Store for AnyStore {
     }
 }
 
-impl Shared {
-    /// Where the gateway keeps the deferred requests of a domain.
-    pub(crate) fn desk(&self, domain: &str) -> tollgate_redis::Desk {
-        self.store.desk(domain)
+impl SharedStore {
+    /// Returns the Redis client, for functions other than counters.
+    pub(crate) fn client(&self) -> &tollgate_redis::RedisClient {
+        self.store.client()
     }
 
-    /// Decides independent requests at the same time; answers in order.
+    /// Decides independent checks concurrently and returns the verdicts in order.
     pub(crate) async fn decide_each(
         &self,
         checks: &[Check<'_>],
     ) -> Vec<Result<Verdict, StoreError>> {
         let action = Action::Take { max_wait: Span::ZERO };
         let decide = async |check| {
-            let call = Call { action, checks: std::slice::from_ref(check) };
+            let call = StoreCall { action, checks: std::slice::from_ref(check) };
             self.timed(self.store.run(call)).await.map(|verdicts| verdicts[0])
         };
         join_all(checks.iter().map(decide)).await
@@ -146,11 +149,11 @@ impl Shared {
 
     async fn timed<T>(
         &self,
-        answer: impl Future<Output = Result<T, StoreError>>,
+        call: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
         let before = self.clock.now();
-        let answer = answer.await;
-        self.telemetry.store_took(1, self.clock.now().since(before));
-        answer.inspect_err(|error| self.telemetry.store_failed(error))
+        let result = call.await;
+        self.telemetry.record_store_duration(1, self.clock.now().since(before));
+        result.inspect_err(|error| self.telemetry.record_store_error(error))
     }
 }

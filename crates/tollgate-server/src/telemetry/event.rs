@@ -1,47 +1,48 @@
-//! One decision, as it is told to people.
+//! Decision events: one decision as it appears in the live tail, logs and traces.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tollgate::Verdict;
-use tollgate::rules::Decision;
+use tollgate_rules::Decision;
 
-use super::subject::{self, Parts, Subject};
-use super::{DoorName, Outcome};
+use super::event_key::{self, EventKey, EventKeyParts};
+use super::{DecisionOutcome, DoorName};
 use crate::clock;
 use crate::headers::millis_up;
 
-/// One decision.
+/// A decision with the time, the door and the key it was made for.
 #[derive(Clone, Debug)]
-pub(super) struct Event {
+pub(super) struct DecisionEvent {
     at_ms: i64,
     pub(super) door: DoorName,
-    pub(super) subject: Subject,
-    pub(super) outcome: Outcome,
+    pub(super) key: EventKey,
+    pub(super) outcome: DecisionOutcome,
     pub(super) reason: &'static str,
     pub(super) cost: u64,
     retry_after: Option<Duration>,
-    left: Option<(u64, u64)>,
+    /// The remaining budget and the limit of the tightest limit.
+    budget: Option<(u64, u64)>,
 }
 
-/// What a limit that was brought along is called where rules have names.
-pub(super) const BROUGHT: &str = "brought";
+/// The label that replaces the rule's name for inline limits.
+pub(super) const INLINE_LIMIT: &str = "brought";
 
-impl Event {
-    pub(super) fn of_decision(
+impl DecisionEvent {
+    pub(super) fn from_decision(
         door: DoorName,
         decision: &Decision,
-        outcome: Outcome,
+        outcome: DecisionOutcome,
         cost: u64,
-    ) -> Event {
+    ) -> DecisionEvent {
         let (domain, rule) = (decision.domain(), decision.rule());
-        // Of those who share a counter, whoever it was.
+        // Tenants can share a counter; the event names the tenant, not the counter.
         let key = decision.tenant().or(decision.key()).unwrap_or_default();
         let tightest = decision.tightest().map(|limit| limit.verdict);
-        Event {
+        DecisionEvent {
             at_ms: clock::unix_ms(),
             door,
-            subject: Subject::new(
+            key: EventKey::new(
                 domain.unwrap_or_default(),
                 rule.unwrap_or_default(),
                 key.as_bytes(),
@@ -50,61 +51,66 @@ impl Event {
             reason: decision.reason.as_str(),
             cost,
             retry_after: decision.retry_after,
-            left: tightest.map(|verdict| (verdict.remaining, verdict.limit)),
+            budget: tightest.map(|verdict| (verdict.remaining, verdict.limit)),
         }
     }
 
-    pub(super) fn of_verdict(door: DoorName, key: &[u8], verdict: &Verdict, cost: u64) -> Event {
+    pub(super) fn from_verdict(
+        door: DoorName,
+        key: &[u8],
+        verdict: &Verdict,
+        cost: u64,
+    ) -> DecisionEvent {
         let (outcome, reason) = match verdict.allowed {
-            true => (Outcome::Allowed, "within_limits"),
-            false => (Outcome::Denied, "over_limit"),
+            true => (DecisionOutcome::Allowed, "within_limits"),
+            false => (DecisionOutcome::Denied, "over_limit"),
         };
-        Event {
+        DecisionEvent {
             at_ms: clock::unix_ms(),
             door,
-            subject: Subject::new("", BROUGHT, key),
+            key: EventKey::new("", INLINE_LIMIT, key),
             outcome,
             reason,
             cost,
             retry_after: verdict.retry_after().map(Duration::from),
-            left: Some((verdict.remaining, verdict.limit)),
+            budget: Some((verdict.remaining, verdict.limit)),
         }
     }
 
-    pub(super) fn of_envoy(
+    pub(super) fn from_envoy(
         door: DoorName,
         (domain, rule, key): (&str, &str, &[u8]),
-        outcome: Outcome,
+        outcome: DecisionOutcome,
         cost: u64,
         retry_after: Option<Duration>,
-    ) -> Event {
-        Event {
+    ) -> DecisionEvent {
+        DecisionEvent {
             at_ms: clock::unix_ms(),
             door,
-            subject: Subject::new(domain, rule, key),
+            key: EventKey::new(domain, rule, key),
             outcome,
             reason: if outcome.is_refusal() { "over_limit" } else { "within_limits" },
             cost,
             retry_after,
-            left: None,
+            budget: None,
         }
     }
 
-    pub(super) fn parts(&self) -> Parts {
-        subject::parts(self.subject.as_bytes())
+    pub(super) fn parts(&self) -> EventKeyParts {
+        event_key::decode(self.key.as_bytes())
     }
 
     pub(super) fn at_ms(&self) -> i64 {
         self.at_ms
     }
 
-    /// When to come back, in milliseconds, rounded up.
+    /// Returns the time until a retry can succeed, in milliseconds, rounded up.
     pub(super) fn retry_after_ms(&self) -> Option<u64> {
         self.retry_after.map(millis_up)
     }
 
     pub(super) fn to_json(&self) -> Value {
-        let Parts { domain, rule, key, cut } = self.parts();
+        let EventKeyParts { domain, rule, key, cut } = self.parts();
         let mut body = json!({
             "at_ms": self.at_ms,
             "door": self.door.as_str(),
@@ -117,7 +123,7 @@ impl Event {
             "cost": self.cost,
             "retry_after_ms": self.retry_after_ms(),
         });
-        if let Some((remaining, limit)) = self.left {
+        if let Some((remaining, limit)) = self.budget {
             body["remaining"] = json!(remaining);
             body["limit"] = json!(limit);
         }

@@ -1,20 +1,21 @@
-//! Metrics as text, in the format of Prometheus. The crate `prometheus-client` writes OpenMetrics,
-//! in which counters are named otherwise than our interface names them, and keeps its own counters,
-//! which threads share.
+//! The text format of Prometheus.
+//!
+//! The crate `prometheus-client` is not used: it writes OpenMetrics, which names counters
+//! differently, and it has counters that all threads share.
 
 use std::fmt::{Display, Write};
 
-use super::stripe::{Times, bound};
+use super::stripe::{HistogramTotals, bound};
 
-/// Text that grows.
+/// A writer of metrics in the text format.
 #[derive(Debug, Default)]
 pub(crate) struct Exposition(String);
 
-/// Labels and their values.
+/// Label names with their values.
 type Labels<'l> = &'l [(&'l str, &'l str)];
 
 impl Exposition {
-    /// What follows is about this metric.
+    /// Begins a metric: writes its HELP and TYPE lines.
     pub(crate) fn metric(&mut self, name: &str, kind: &str, help: &str) {
         self.line(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}"));
     }
@@ -25,13 +26,13 @@ impl Exposition {
         self.line(format_args!(" {value}"));
     }
 
-    /// A metric that is one number.
+    /// Writes a metric with a single sample without labels.
     pub(crate) fn single(&mut self, name: &str, kind: &str, help: &str, value: impl Display) {
         self.metric(name, kind, help);
         self.sample(name, &[], value);
     }
 
-    pub(super) fn times(&mut self, name: &str, labels: Labels<'_>, times: &Times) {
+    pub(super) fn histogram(&mut self, name: &str, labels: Labels<'_>, times: &HistogramTotals) {
         let mut total = 0;
         for (bucket, count) in times.counts.iter().enumerate() {
             total += count;
@@ -81,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_cannot_break_out() {
+    fn label_values_are_escaped() {
         let mut text = Exposition::default();
         text.sample("m", &[("rule", "a\"} 1\nm{x=\"\\")], 7);
         assert_eq!(text.into_text(), "m{rule=\"a\\\"} 1\\nm{x=\\\"\\\\\"} 7\n");

@@ -1,24 +1,24 @@
-//! What is told about decisions: metrics, who is noisy, the live tail, sampled logs and traces.
+//! Telemetry of decisions: metrics, heavy hitters, the live tail, sampled logs and traces.
 //!
-//! Every door reports each decision here once, after it is made. It must cost next to nothing: no
-//! lock that all share, no allocation, no label that a client chose. So every thread counts in a
-//! [stripe](stripe) of its own, and only a sample of the decisions, once there are many, is looked
-//! at more closely: of the first [`ALL`](sample::ALL) of a thread in a second all, of the rest one in
-//! [`ONE_IN`](sample::ONE_IN), which then counts for as many.
+//! Every door records each decision here once, after it is made. Recording must be cheap: no shared
+//! lock, no allocation, no label that a client chose. Therefore every thread counts in its own
+//! [stripe](stripe). Only sampled decisions become events: in each second the first
+//! [`ALWAYS`](sample::ALWAYS) of a thread, and then one in [`RATE`](sample::RATE), which counts for
+//! `RATE` decisions.
 
-mod doors;
+mod counting_door;
+mod decision_log;
 mod event;
+mod event_key;
 mod exposition;
-mod log;
-mod noisy;
-mod passed;
-mod report;
+mod gateway;
+mod heavy_hitters;
+mod metrics;
 mod sample;
 mod series;
-mod settled;
+mod settlements;
 mod shed;
 mod stripe;
-mod subject;
 mod tail;
 mod top;
 mod traces;
@@ -28,40 +28,40 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tollgate::rules::envoy::{Code, RateLimitAnswer, RateLimitRequest};
-use tollgate::rules::{Decision, Reason};
 use tollgate::{Span, StoreError, StoreErrorKind, Verdict};
+use tollgate_rules::envoy::{Code, RateLimitRequest, RateLimitResponse};
+use tollgate_rules::{Decision, Reason};
 
-pub(crate) use doors::Counted;
+pub(crate) use counting_door::CountingDoor;
 pub(crate) use exposition::Exposition;
-pub(crate) use stripe::Outcome;
-pub(crate) use tail::{Seen, Wanted, Watch};
-pub(crate) use top::{By, Noise};
+pub(crate) use stripe::DecisionOutcome;
+pub(crate) use tail::{EventFilter, TailEvent, TailSubscription};
+pub(crate) use top::{TopKey, TopOrder};
 
 use crate::clock;
 use crate::config::TelemetryOptions;
 use crate::server::StartError;
-use event::Event;
-use log::DecisionLog;
+use decision_log::DecisionLog;
+use event::DecisionEvent;
 use series::Series;
-use settled::SettledCounts;
-use shed::Sheds;
+use settlements::SettlementCounts;
+use shed::ShedCounts;
 use stripe::Stripe;
-use tail::Watchers;
-use traces::Traces;
+use tail::TailSubscribers;
+use traces::TraceExporter;
 
-/// A way in, as metrics name it.
+/// The name of a door in metrics and logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum DoorName {
-    /// Decisions asked for by HTTP.
+    /// Decisions over HTTP.
     Http,
-    /// Forward-auth.
+    /// Forward-auth of other proxies.
     Auth,
-    /// Envoy's rate limit service, by gRPC or `POST /json`.
+    /// Envoy's rate limit service, over gRPC or `POST /json`.
     Grpc,
     /// The Redis protocol.
     Resp,
-    /// The reverse proxy.
+    /// The gateway.
     Gateway,
 }
 
@@ -69,7 +69,7 @@ impl DoorName {
     const ALL: [DoorName; 5] =
         [DoorName::Http, DoorName::Auth, DoorName::Grpc, DoorName::Resp, DoorName::Gateway];
 
-    /// Its name in metrics and logs.
+    /// Returns the label of the door.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             DoorName::Http => "http",
@@ -81,37 +81,37 @@ impl DoorName {
     }
 }
 
-/// What becomes of every decision beside its answer.
+/// The telemetry of a server.
 #[derive(Debug)]
 pub(crate) struct Telemetry {
     stripes: Box<[Stripe]>,
     series: Series,
-    sheds: Sheds,
-    settled: SettledCounts,
-    watchers: Arc<Watchers>,
+    sheds: ShedCounts,
+    settled: SettlementCounts,
+    subscribers: Arc<TailSubscribers>,
     log: Option<DecisionLog>,
-    traces: Option<Traces>,
-    /// Seconds of this process, moved on by a task.
+    traces: Option<TraceExporter>,
+    /// Seconds since the start of the process, updated by a task.
     second: AtomicU64,
-    /// Decisions without the store, by what the rules do then.
+    /// Decisions made without the store, by failure mode.
     without_store: [AtomicU64; 3],
     store_errors: [AtomicU64; StoreErrorKind::ALL.len()],
     connections: Mutex<Vec<(&'static str, Arc<AtomicU64>)>>,
-    /// Upstreams of the gateway, and whether they are well.
+    /// The upstreams of the gateway, and whether they are healthy.
     upstreams: Mutex<Vec<(Box<str>, Arc<AtomicBool>)>>,
 }
 
 impl Telemetry {
-    /// Must be called within a runtime, which does what is done every second.
+    /// Creates the telemetry and spawns its one-second tick on the current runtime.
     pub(crate) fn new(options: &TelemetryOptions) -> Result<Arc<Telemetry>, StartError> {
         let telemetry = Arc::new(Telemetry {
             stripes: stripe::stripes(options.top_keys),
             series: Series::new(),
-            sheds: Sheds::new(),
-            settled: SettledCounts::default(),
-            watchers: Arc::default(),
+            sheds: ShedCounts::new(),
+            settled: SettlementCounts::default(),
+            subscribers: Arc::default(),
             log: DecisionLog::new(options),
-            traces: Traces::new(options)?,
+            traces: TraceExporter::new(options)?,
             second: AtomicU64::new(now_s()),
             without_store: Default::default(),
             store_errors: Default::default(),
@@ -139,15 +139,21 @@ impl Telemetry {
 
     #[inline]
     fn stripe(&self) -> &Stripe {
-        &self.stripes[stripe::this_thread() & (self.stripes.len() - 1)]
+        &self.stripes[stripe::thread_number() & (self.stripes.len() - 1)]
     }
 
-    /// Rules decided, and took this long.
+    /// Records a decision by rules and its duration.
     #[inline]
-    pub(crate) fn decided(&self, door: DoorName, decision: &Decision, cost: u64, took: Span) {
+    pub(crate) fn record_decision(
+        &self,
+        door: DoorName,
+        decision: &Decision,
+        cost: u64,
+        took: Span,
+    ) {
         let outcome = outcome(decision);
         let stripe = self.stripe();
-        let series = self.series.of(decision);
+        let series = self.series.for_decision(decision);
         stripe.count(series, outcome);
         self.count_shed(series, decision);
         stripe.took[door as usize].record(1, took);
@@ -157,42 +163,58 @@ impl Telemetry {
         if let Some(mode) = decision.without_store() {
             self.without_store[mode as usize].fetch_add(1, Ordering::Relaxed);
         }
-        let event = || Event::of_decision(door, decision, outcome, cost);
-        self.look(stripe, outcome, took, event);
+        let event = || DecisionEvent::from_decision(door, decision, outcome, cost);
+        self.observe(stripe, outcome, took, event);
     }
 
-    /// What became of a decision that was not told at once.
-    pub(crate) fn turned_out(&self, outcome: Outcome, door: DoorName, decision: &Decision) {
+    /// Records the outcome of a decision whose response was delayed.
+    pub(crate) fn record_outcome(
+        &self,
+        outcome: DecisionOutcome,
+        door: DoorName,
+        decision: &Decision,
+    ) {
         let stripe = self.stripe();
-        stripe.count(self.series.of(decision), outcome);
-        let event = || Event::of_decision(door, decision, outcome, 1);
-        self.look(stripe, outcome, Span::ZERO, event);
+        stripe.count(self.series.for_decision(decision), outcome);
+        let event = || DecisionEvent::from_decision(door, decision, outcome, 1);
+        self.observe(stripe, outcome, Span::ZERO, event);
     }
 
-    /// A request went into a line of a rule without a decision, because others wait there.
-    pub(crate) fn stood_in_line(&self, domain: &str, rule: &str, outcome: Outcome) {
-        self.stripe().count(self.series.named(domain, rule), outcome);
+    /// Records a request that was deferred without a decision, behind others of its rule and key.
+    pub(crate) fn record_queued(&self, domain: &str, rule: &str, outcome: DecisionOutcome) {
+        self.stripe().count(self.series.by_name(domain, rule), outcome);
     }
 
-    /// A limit that the caller brought along decided about `key`.
+    /// Records a decision by an inline limit about `key`.
     #[inline]
-    pub(crate) fn limited(&self, door: DoorName, key: &[u8], verdict: &Verdict, cost: u64) {
-        let outcome = if verdict.allowed { Outcome::Allowed } else { Outcome::Denied };
+    pub(crate) fn record_inline_limit(
+        &self,
+        door: DoorName,
+        key: &[u8],
+        verdict: &Verdict,
+        cost: u64,
+    ) {
+        let outcome =
+            if verdict.allowed { DecisionOutcome::Allowed } else { DecisionOutcome::Denied };
         let stripe = self.stripe();
-        stripe.count(series::BROUGHT, outcome);
-        self.look(stripe, outcome, Span::ZERO, || Event::of_verdict(door, key, verdict, cost));
+        stripe.count(series::INLINE_LIMIT, outcome);
+        self.observe(stripe, outcome, Span::ZERO, || {
+            DecisionEvent::from_verdict(door, key, verdict, cost)
+        });
     }
 
-    /// Envoy was answered. The domain and the entries are the client's: only where a status has a
-    /// limit are they known to the rules.
-    pub(crate) fn enveloped(
+    /// Records a response of Envoy's rate limit service.
+    ///
+    /// Domain and entries come from the client, so that they become labels only where a status has a
+    /// limit: then the rules contain them.
+    pub(crate) fn record_envoy_response(
         &self,
         door: DoorName,
         request: &RateLimitRequest<'_>,
-        answer: &RateLimitAnswer,
+        answer: &RateLimitResponse,
     ) {
         let refused = answer.overall == Code::OverLimit;
-        let outcome = if refused { Outcome::Denied } else { Outcome::Allowed };
+        let outcome = if refused { DecisionOutcome::Denied } else { DecisionOutcome::Allowed };
         let stripe = self.stripe();
         let limited = |code| {
             let statuses = answer.statuses.iter().enumerate();
@@ -204,8 +226,8 @@ impl Telemetry {
         };
         let named = status.current_limit.as_ref().and_then(|limit| limit.name.as_deref());
         let (domain, rule) = (request.domain, named.unwrap_or(request.domain));
-        stripe.count(self.series.named(domain, rule), outcome);
-        self.look(stripe, outcome, Span::ZERO, || {
+        stripe.count(self.series.by_name(domain, rule), outcome);
+        self.observe(stripe, outcome, Span::ZERO, || {
             let descriptor = request.descriptors.get(index);
             let entries = descriptor.map_or(&[][..], |descriptor| descriptor.entries);
             let pairs: Vec<String> =
@@ -213,25 +235,31 @@ impl Telemetry {
             let cost = descriptor.and_then(|descriptor| descriptor.hits);
             let cost = cost.unwrap_or(request.hits_addend.max(1).into());
             let key = pairs.join("|");
-            let subject = (domain, rule, key.as_bytes());
-            Event::of_envoy(door, subject, outcome, cost, status.retry_after)
+            let key = (domain, rule, key.as_bytes());
+            DecisionEvent::from_envoy(door, key, outcome, cost, status.retry_after)
         });
     }
 
-    /// Looks at a decision more closely, if it is in the sample or somebody wants to see it.
+    /// Creates an event of a decision, if the decision is sampled, logged, traced or tailed.
     #[inline]
-    fn look(&self, stripe: &Stripe, outcome: Outcome, took: Span, event: impl FnOnce() -> Event) {
+    fn observe(
+        &self,
+        stripe: &Stripe,
+        outcome: DecisionOutcome,
+        took: Span,
+        event: impl FnOnce() -> DecisionEvent,
+    ) {
         let second = self.second.load(Ordering::Relaxed);
         let weight = sample::weight(second);
-        let logged = self.log.as_ref().filter(|log| log.wants(outcome.is_refusal()));
-        let traced = self.traces.as_ref().filter(|traces| traces.wants());
-        let watched = self.watchers.are_there();
+        let logged = self.log.as_ref().filter(|log| log.is_sampled(outcome.is_refusal()));
+        let traced = self.traces.as_ref().filter(|traces| traces.is_sampled());
+        let watched = self.subscribers.has_any();
         if weight == 0 && logged.is_none() && traced.is_none() && !watched {
             return;
         }
         let event = event();
         if watched {
-            self.watchers.show(&event);
+            self.subscribers.publish(&event);
         }
         if let Some(log) = logged {
             log.write(&event);
@@ -239,53 +267,53 @@ impl Telemetry {
         if let Some(traces) = traced {
             traces.send(&event, took.into());
         }
-        // Who finds it taken, by somebody who reads, goes on: one in very many.
+        // While a reader has the lock, a decision is not recorded. This is rare.
         if weight > 0
-            && let Some(mut noisy) = stripe.noisy.try_lock()
+            && let Some(mut heavy_hitters) = stripe.heavy_hitters.try_lock()
         {
-            noisy.note(second / 60, weight, event);
+            heavy_hitters.record(second / 60, weight, event);
         }
     }
 
-    /// So many decisions were made at once and took this long together.
+    /// Records the total duration of a batch of decisions.
     #[inline]
-    pub(crate) fn took(&self, door: DoorName, decisions: u64, span: Span) {
+    pub(crate) fn record_duration(&self, door: DoorName, decisions: u64, span: Span) {
         self.stripe().took[door as usize].record(decisions, span);
     }
 
-    /// The same of the store alone.
+    /// Records the total duration of a batch of calls to the store.
     #[inline]
-    pub(crate) fn store_took(&self, calls: u64, span: Span) {
+    pub(crate) fn record_store_duration(&self, calls: u64, span: Span) {
         self.stripe().store.record(calls, span);
     }
 
-    /// The store did not answer. Logged by whoever watches it, once.
-    pub(crate) fn store_failed(&self, error: &StoreError) {
+    /// Counts a failed call to the store. The log of the store's health reports the failure once.
+    pub(crate) fn record_store_error(&self, error: &StoreError) {
         let mut kinds = StoreErrorKind::ALL.iter().zip(&self.store_errors);
         if let Some((_, count)) = kinds.find(|(kind, _)| **kind == error.kind()) {
             count.fetch_add(1, Ordering::Relaxed);
         }
-        tracing::debug!(%error, "the store");
+        tracing::debug!(%error, "a call to the store failed");
     }
 
-    /// How many decisions were made without the store.
+    /// Returns the number of decisions made without the store.
     pub(crate) fn without_store(&self) -> u64 {
         self.without_store.iter().map(|count| count.load(Ordering::Relaxed)).sum()
     }
 
-    /// The counter of the connections of a door.
-    pub(crate) fn connections_of(&self, door: &'static str) -> Arc<AtomicU64> {
+    /// Registers a door and returns the counter of its open connections.
+    pub(crate) fn register_door(&self, door: &'static str) -> Arc<AtomicU64> {
         let open = Arc::new(AtomicU64::new(0));
         self.connections.lock().push((door, open.clone()));
         open
     }
 
-    /// Begins to watch decisions; none if too many do already.
-    pub(crate) fn watch(&self, wanted: Wanted) -> Option<Watch> {
-        self.watchers.join(wanted)
+    /// Subscribes to the live tail; returns `None` at the maximum of subscribers.
+    pub(crate) fn subscribe(&self, filter: EventFilter) -> Option<TailSubscription> {
+        self.subscribers.subscribe(filter)
     }
 
-    /// Sends what is left. Blocks the thread, for a moment.
+    /// Sends the remaining traces. Blocks the thread for a short time.
     pub(crate) fn close(&self) {
         if let Some(traces) = &self.traces {
             traces.close();
@@ -294,18 +322,18 @@ impl Telemetry {
 }
 
 #[inline]
-fn outcome(decision: &Decision) -> Outcome {
+fn outcome(decision: &Decision) -> DecisionOutcome {
     match (decision.allowed, decision.reason) {
-        (false, Reason::Banned) => Outcome::Banned,
-        (false, _) if decision.shed().is_some() => Outcome::Shed,
-        (false, _) => Outcome::Denied,
-        (true, _) if decision.shadow_denied() => Outcome::ShadowDenied,
-        (true, _) if !decision.wait.is_zero() => Outcome::Delayed,
-        (true, _) => Outcome::Allowed,
+        (false, Reason::Banned) => DecisionOutcome::Banned,
+        (false, _) if decision.shed().is_some() => DecisionOutcome::Shed,
+        (false, _) => DecisionOutcome::Denied,
+        (true, _) if decision.shadow_denied() => DecisionOutcome::ShadowDenied,
+        (true, _) if !decision.wait.is_zero() => DecisionOutcome::Delayed,
+        (true, _) => DecisionOutcome::Allowed,
     }
 }
 
-/// Seconds of this process.
+/// Returns the seconds since the start of the process.
 fn now_s() -> u64 {
     clock::monotonic_ms() / 1000
 }

@@ -1,25 +1,25 @@
-//! Which decisions are looked at closely: all while there are few, some of them once there are many.
+//! Sampling of decisions: all of them at low rates, a random share at high rates.
 
 use std::cell::Cell;
 
-/// Of so many in a second every one, on each thread.
-pub(super) const ALL: u32 = 1000;
-/// Of the rest one in so many, chosen by chance.
-pub(super) const ONE_IN: u8 = 32;
+/// The number of decisions per second and thread that are always sampled.
+pub(super) const ALWAYS: u32 = 1000;
+/// The sampling rate beyond [`ALWAYS`]: one in `RATE`, by chance.
+pub(super) const RATE: u8 = 32;
 
-/// How many decisions this one stands for; 0 if it is not looked at.
+/// Returns how many decisions this one represents; 0 if it is not sampled.
 #[inline]
 pub(super) fn weight(second: u64) -> u64 {
     thread_local! {
-        static SEEN: Cell<(u64, u32)> = const { Cell::new((u64::MAX, 0)) };
+        static COUNT: Cell<(u64, u32)> = const { Cell::new((u64::MAX, 0)) };
     }
-    SEEN.with(|seen| {
-        let (when, count) = seen.get();
+    COUNT.with(|cell| {
+        let (when, count) = cell.get();
         let count = if when == second { count.saturating_add(1) } else { 1 };
-        seen.set((second, count));
-        match count <= ALL {
+        cell.set((second, count));
+        match count <= ALWAYS {
             true => 1,
-            false if fastrand::u8(..) < u8::MAX / ONE_IN + 1 => u64::from(ONE_IN),
+            false if fastrand::u8(..) < u8::MAX / RATE + 1 => u64::from(RATE),
             false => 0,
         }
     })
@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn weights_add_up_to_what_there_was() {
+    fn weights_add_up_to_the_number_of_decisions() {
         fastrand::seed(7);
         let few: u64 = (0..500).map(|_| weight(1)).sum();
         assert_eq!(few, 500);

@@ -1,34 +1,34 @@
-//! Requests that were shed, by their priority: a word of the rules, never of a client.
+//! Metrics of shed requests. The label `priority` comes from the rules, never from a client.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tollgate::rules::{Decision, Priority};
+use tollgate_rules::{Decision, Priority};
 
 use super::Telemetry;
 use super::exposition::Exposition;
-use super::series::MOST;
+use super::series::MAX_SERIES;
 
-/// How many were shed, by series and priority. Refusals alone come here, so threads share it.
+/// The number of shed requests by series and priority. Threads share it, because they are few.
 #[derive(Debug)]
-pub(super) struct Sheds(Box<[AtomicU64]>);
+pub(super) struct ShedCounts(Box<[AtomicU64]>);
 
-impl Sheds {
-    pub(super) fn new() -> Sheds {
-        Sheds((0..MOST * Priority::ALL.len()).map(|_| AtomicU64::new(0)).collect())
+impl ShedCounts {
+    pub(super) fn new() -> ShedCounts {
+        ShedCounts((0..MAX_SERIES * Priority::ALL.len()).map(|_| AtomicU64::new(0)).collect())
     }
 
     #[cold]
     pub(super) fn count(&self, series: u32, priority: Priority) {
-        self.of(series as usize, priority).fetch_add(1, Ordering::Relaxed);
+        self.counter(series as usize, priority).fetch_add(1, Ordering::Relaxed);
     }
 
-    fn of(&self, series: usize, priority: Priority) -> &AtomicU64 {
+    fn counter(&self, series: usize, priority: Priority) -> &AtomicU64 {
         &self.0[series * Priority::ALL.len() + priority as usize]
     }
 }
 
 impl Telemetry {
-    /// A decision of that series, if it dropped the request.
+    /// Counts a decision if it shed the request.
     #[inline]
     pub(super) fn count_shed(&self, series: u32, decision: &Decision) {
         if let Some(priority) = decision.shed() {
@@ -41,7 +41,7 @@ impl Telemetry {
         into.metric(name, "counter", "Requests that were shed, by rule and priority.");
         for (series, names) in self.series.names().iter().enumerate() {
             for priority in Priority::ALL {
-                let count = self.sheds.of(series, priority).load(Ordering::Relaxed);
+                let count = self.sheds.counter(series, priority).load(Ordering::Relaxed);
                 if count > 0 {
                     let labels = [
                         ("domain", &*names.domain),

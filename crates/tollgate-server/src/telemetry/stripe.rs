@@ -1,5 +1,4 @@
-//! Counters that threads do not share. Each thread counts in a stripe of its own, most often; who
-//! reads adds them up.
+//! Striped counters. Most threads have a stripe of their own; readers sum over all stripes.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -8,55 +7,61 @@ use parking_lot::Mutex;
 use tollgate::Span;
 
 use super::DoorName;
-use super::noisy::Noisy;
-use super::passed::Passed;
-use super::series::MOST;
+use super::gateway::GatewayCounters;
+use super::heavy_hitters::HeavyHitters;
+use super::series::MAX_SERIES;
 
-/// How a decision ended, as metrics name it.
+/// The outcome of a decision, as metrics name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum DecisionOutcome {
     Allowed,
     Denied,
-    /// Allowed, though a rule in shadow mode would have refused it.
+    /// Allowed, although a rule in shadow mode would have refused the request.
     ShadowDenied,
     Banned,
-    /// Allowed after a while.
+    /// Allowed after a wait.
     Delayed,
-    /// Refused by its priority.
+    /// Refused because of its priority.
     Shed,
-    /// Kept for later.
+    /// Stored in the deferred queue.
     Deferred,
 }
 
-impl Outcome {
-    pub(crate) const ALL: [Outcome; 7] = [
-        Outcome::Allowed,
-        Outcome::Denied,
-        Outcome::ShadowDenied,
-        Outcome::Banned,
-        Outcome::Delayed,
-        Outcome::Shed,
-        Outcome::Deferred,
+impl DecisionOutcome {
+    pub(crate) const ALL: [DecisionOutcome; 7] = [
+        DecisionOutcome::Allowed,
+        DecisionOutcome::Denied,
+        DecisionOutcome::ShadowDenied,
+        DecisionOutcome::Banned,
+        DecisionOutcome::Delayed,
+        DecisionOutcome::Shed,
+        DecisionOutcome::Deferred,
     ];
 
     pub(crate) fn as_str(self) -> &'static str {
         match self {
-            Outcome::Allowed => "allowed",
-            Outcome::Denied => "denied",
-            Outcome::ShadowDenied => "shadow_denied",
-            Outcome::Banned => "banned",
-            Outcome::Delayed => "delayed",
-            Outcome::Shed => "shed",
-            Outcome::Deferred => "deferred",
+            DecisionOutcome::Allowed => "allowed",
+            DecisionOutcome::Denied => "denied",
+            DecisionOutcome::ShadowDenied => "shadow_denied",
+            DecisionOutcome::Banned => "banned",
+            DecisionOutcome::Delayed => "delayed",
+            DecisionOutcome::Shed => "shed",
+            DecisionOutcome::Deferred => "deferred",
         }
     }
 
     pub(crate) fn is_refusal(self) -> bool {
-        matches!(self, Outcome::Denied | Outcome::Banned | Outcome::Shed | Outcome::Deferred)
+        matches!(
+            self,
+            DecisionOutcome::Denied
+                | DecisionOutcome::Banned
+                | DecisionOutcome::Shed
+                | DecisionOutcome::Deferred
+        )
     }
 }
 
-/// What some threads count in.
+/// The counters of one or a few threads.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(super) struct Stripe {
@@ -64,43 +69,44 @@ pub(super) struct Stripe {
     pub(super) took: [Histogram; DoorName::ALL.len()],
     pub(super) store: Histogram,
     pub(super) waits: Histogram,
-    pub(super) passed: Passed,
-    pub(super) noisy: Mutex<Noisy>,
+    pub(super) gateway: GatewayCounters,
+    pub(super) heavy_hitters: Mutex<HeavyHitters>,
 }
 
 impl Stripe {
     pub(super) fn new(top_keys: usize) -> Stripe {
-        let zeros = || (0..MOST * Outcome::ALL.len()).map(|_| AtomicU64::new(0)).collect();
+        let zeros =
+            || (0..MAX_SERIES * DecisionOutcome::ALL.len()).map(|_| AtomicU64::new(0)).collect();
         Stripe {
             decisions: zeros(),
             took: Default::default(),
             store: Histogram::default(),
             waits: Histogram::default(),
-            passed: Passed::default(),
-            noisy: Mutex::new(Noisy::new(top_keys)),
+            gateway: GatewayCounters::default(),
+            heavy_hitters: Mutex::new(HeavyHitters::new(top_keys)),
         }
     }
 
     #[inline]
-    pub(super) fn count(&self, series: u32, outcome: Outcome) {
+    pub(super) fn count(&self, series: u32, outcome: DecisionOutcome) {
         self.counter(series, outcome).fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn counter(&self, series: u32, outcome: Outcome) -> &AtomicU64 {
-        &self.decisions[series as usize * Outcome::ALL.len() + outcome as usize]
+    pub(super) fn counter(&self, series: u32, outcome: DecisionOutcome) -> &AtomicU64 {
+        &self.decisions[series as usize * DecisionOutcome::ALL.len() + outcome as usize]
     }
 }
 
-/// As many stripes as threads are likely to count at once.
+/// Creates about two stripes per CPU core.
 pub(super) fn stripes(top_keys: usize) -> Box<[Stripe]> {
     let threads = std::thread::available_parallelism().map_or(4, usize::from);
     let count = (2 * threads).next_power_of_two().min(32);
     (0..count).map(|_| Stripe::new(top_keys)).collect()
 }
 
-/// The number of this thread: neighbours in time get different stripes.
+/// Returns the number of this thread. Threads that start one after the other get different stripes.
 #[inline]
-pub(super) fn this_thread() -> usize {
+pub(super) fn thread_number() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
         static NUMBER: Cell<usize> = const { Cell::new(usize::MAX) };
@@ -113,27 +119,27 @@ pub(super) fn this_thread() -> usize {
     })
 }
 
-/// The smallest time that is told apart, as a power of two of nanoseconds.
+/// The exponent of the upper bound of the first bucket: 2^8 nanoseconds.
 const SMALLEST_BITS: u32 = 8;
-/// 256 ns, 512 ns, and so on up to half a minute; the last takes what is longer.
+/// The number of buckets: 256 ns, 512 ns, and so on to half a minute, and one without a bound.
 pub(super) const BUCKETS: usize = 28;
 
-/// How long things took.
+/// A histogram of durations.
 #[derive(Debug, Default)]
 pub(super) struct Histogram {
     counts: [AtomicU64; BUCKETS],
     sum_ns: AtomicU64,
 }
 
-/// Several histograms added up.
+/// The sum of several histograms.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Times {
+pub(super) struct HistogramTotals {
     pub(super) counts: [u64; BUCKETS],
     pub(super) sum_ns: u64,
 }
 
 impl Histogram {
-    /// So many things took this long together.
+    /// Records `times` operations that took `span` together.
     #[inline]
     pub(super) fn record(&self, times: u64, span: Span) {
         let ns = span.as_nanos();
@@ -141,7 +147,7 @@ impl Histogram {
         self.sum_ns.fetch_add(ns, Ordering::Relaxed);
     }
 
-    pub(super) fn add_to(&self, times: &mut Times) {
+    pub(super) fn add_to(&self, times: &mut HistogramTotals) {
         for (sum, count) in times.counts.iter_mut().zip(&self.counts) {
             *sum += count.load(Ordering::Relaxed);
         }
@@ -155,7 +161,7 @@ fn bucket(ns: u64) -> usize {
     (bits.saturating_sub(SMALLEST_BITS) as usize).min(BUCKETS - 1)
 }
 
-/// The longest time in a bucket, in seconds; none in the last.
+/// Returns the upper bound of a bucket in seconds; `None` for the last.
 pub(super) fn bound(bucket: usize) -> Option<f64> {
     (bucket + 1 < BUCKETS).then(|| (1_u64 << (SMALLEST_BITS as usize + bucket)) as f64 / 1e9)
 }
@@ -165,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_is_in_the_first_bucket_whose_bound_it_does_not_exceed() {
+    fn a_duration_is_in_the_first_bucket_whose_bound_it_does_not_exceed() {
         for ns in [0, 1, 255, 256, 257, 511, 512, 513, 1_000_000, u64::MAX] {
             let found = bucket(ns);
             assert!(bound(found).is_none_or(|bound| ns as f64 / 1e9 <= bound), "{ns}");

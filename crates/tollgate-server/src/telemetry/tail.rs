@@ -1,7 +1,7 @@
-//! The live tail: who watches decisions, and what each wants to see.
+//! The live tail: subscriptions to decisions as they are made.
 //!
-//! A decision never waits for who watches: each has a bounded buffer, and what does not fit is
-//! counted instead.
+//! A decision never waits for a subscriber. Each subscriber has a bounded buffer; decisions that do
+//! not fit are counted instead.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,27 +11,27 @@ use std::task::{Context, Poll};
 use arc_swap::ArcSwap;
 use tokio::sync::mpsc;
 
-use super::event::Event;
+use super::event::DecisionEvent;
 
-/// How many may watch at once.
-const MOST: usize = 16;
-/// What waits for each.
+/// The maximum number of subscribers.
+const MAX_SUBSCRIBERS: usize = 16;
+/// The maximum number of decisions that wait for one subscriber.
 const BUFFER: usize = 256;
 
-/// What a watcher wants to see.
+/// A filter of decision events.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Wanted {
+pub(crate) struct EventFilter {
     pub(crate) domain: Option<String>,
     pub(crate) rule: Option<String>,
-    /// Only refusals, or only what passes.
+    /// `true` selects refusals, `false` selects allowed requests.
     pub(crate) refused: Option<bool>,
-    /// Which share of it, from 0 to 1; all unless given.
+    /// The share of the matching events, from 0 to 1. The default is all.
     pub(crate) share: Option<f64>,
 }
 
-impl Wanted {
-    pub(super) fn covers(&self, event: &Event) -> bool {
-        let refused = |wanted| event.outcome.is_refusal() == wanted;
+impl EventFilter {
+    pub(super) fn matches(&self, event: &DecisionEvent) -> bool {
+        let refused = |filter| event.outcome.is_refusal() == filter;
         if !self.refused.is_none_or(refused) {
             return false;
         }
@@ -44,138 +44,147 @@ impl Wanted {
     }
 }
 
-/// Everybody who watches.
+/// The subscribers of the live tail.
 #[derive(Debug, Default)]
-pub(super) struct Watchers {
+pub(super) struct TailSubscribers {
     count: AtomicUsize,
-    all: ArcSwap<Vec<Arc<Watcher>>>,
+    all: ArcSwap<Vec<Arc<TailSubscriber>>>,
 }
 
 #[derive(Debug)]
-struct Watcher {
-    wanted: Wanted,
+struct TailSubscriber {
+    filter: EventFilter,
     sender: mpsc::Sender<Arc<str>>,
     dropped: AtomicU64,
 }
 
-/// What one watcher sees. Ends the watching when dropped.
+/// A subscription to the live tail. Dropping it unsubscribes.
 #[derive(Debug)]
-pub(crate) struct Watch {
-    watchers: Arc<Watchers>,
-    me: Arc<Watcher>,
+pub(crate) struct TailSubscription {
+    subscribers: Arc<TailSubscribers>,
+    subscriber: Arc<TailSubscriber>,
     receiver: mpsc::Receiver<Arc<str>>,
 }
 
-/// Something to tell a watcher.
+/// An item of the live tail.
 #[derive(Clone, Debug)]
-pub(crate) enum Seen {
-    /// A decision, as JSON in one line.
+pub(crate) enum TailEvent {
+    /// A decision as one line of JSON.
     Decision(Arc<str>),
-    /// So many decisions came faster than they were read.
+    /// The number of decisions that did not fit in the buffer.
     Dropped(u64),
 }
 
-impl Watchers {
+impl TailSubscribers {
     #[inline]
-    pub(super) fn are_there(&self) -> bool {
+    pub(super) fn has_any(&self) -> bool {
         self.count.load(Ordering::Relaxed) > 0
     }
 
-    /// Begins to watch; none if too many do already.
-    pub(super) fn join(self: &Arc<Watchers>, wanted: Wanted) -> Option<Watch> {
-        let join = |count: usize| (count < MOST).then_some(count + 1);
-        self.count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, join).ok()?;
+    /// Adds a subscriber; returns `None` at the maximum.
+    pub(super) fn subscribe(
+        self: &Arc<TailSubscribers>,
+        filter: EventFilter,
+    ) -> Option<TailSubscription> {
+        let add = |count: usize| (count < MAX_SUBSCRIBERS).then_some(count + 1);
+        self.count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).ok()?;
         let (sender, receiver) = mpsc::channel(BUFFER);
-        let me = Arc::new(Watcher { wanted, sender, dropped: AtomicU64::new(0) });
-        self.all.rcu(|all| all.iter().chain([&me]).cloned().collect::<Vec<_>>());
-        Some(Watch { watchers: self.clone(), me, receiver })
+        let subscriber = Arc::new(TailSubscriber { filter, sender, dropped: AtomicU64::new(0) });
+        self.all.rcu(|all| all.iter().chain([&subscriber]).cloned().collect::<Vec<_>>());
+        Some(TailSubscription { subscribers: self.clone(), subscriber, receiver })
     }
 
-    /// Shows a decision to everybody who wants to see it.
+    /// Sends a decision to the subscribers whose filter it matches.
     #[cold]
-    pub(super) fn show(&self, event: &Event) {
+    pub(super) fn publish(&self, event: &DecisionEvent) {
         let mut text: Option<Arc<str>> = None;
-        for watcher in self.all.load().iter() {
-            let chosen = watcher.wanted.share.is_none_or(|share| fastrand::f64() < share);
-            if !chosen || !watcher.wanted.covers(event) {
+        for subscriber in self.all.load().iter() {
+            let chosen = subscriber.filter.share.is_none_or(|share| fastrand::f64() < share);
+            if !chosen || !subscriber.filter.matches(event) {
                 continue;
             }
             let text = text.get_or_insert_with(|| event.to_json().to_string().into());
-            if watcher.sender.try_send(text.clone()).is_err() {
-                watcher.dropped.fetch_add(1, Ordering::Relaxed);
+            if subscriber.sender.try_send(text.clone()).is_err() {
+                subscriber.dropped.fetch_add(1, Ordering::Relaxed);
             }
         }
     }
 }
 
-impl Watch {
-    /// The next thing to tell.
-    pub(crate) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Seen>> {
-        // Those before were read: what was dropped came next.
+impl TailSubscription {
+    /// Polls for the next item.
+    pub(crate) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<TailEvent>> {
+        // The buffer is empty, so that the dropped decisions come next in order.
         if self.receiver.is_empty() {
-            let dropped = self.me.dropped.swap(0, Ordering::Relaxed);
+            let dropped = self.subscriber.dropped.swap(0, Ordering::Relaxed);
             if dropped > 0 {
-                return Poll::Ready(Some(Seen::Dropped(dropped)));
+                return Poll::Ready(Some(TailEvent::Dropped(dropped)));
             }
         }
-        Pin::new(&mut self.receiver).poll_recv(context).map(|text| text.map(Seen::Decision))
+        Pin::new(&mut self.receiver).poll_recv(context).map(|text| text.map(TailEvent::Decision))
     }
 }
 
-impl Drop for Watch {
+impl Drop for TailSubscription {
     fn drop(&mut self) {
-        let others = |all: &Arc<Vec<Arc<Watcher>>>| {
-            let others = all.iter().filter(|watcher| !Arc::ptr_eq(watcher, &self.me));
+        let others = |all: &Arc<Vec<Arc<TailSubscriber>>>| {
+            let others = all.iter().filter(|other| !Arc::ptr_eq(other, &self.subscriber));
             others.cloned().collect::<Vec<_>>()
         };
-        self.watchers.all.rcu(others);
-        self.watchers.count.fetch_sub(1, Ordering::Relaxed);
+        self.subscribers.all.rcu(others);
+        self.subscribers.count.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{DoorName, Outcome};
+    use super::super::{DecisionOutcome, DoorName};
     use super::*;
 
-    fn event(rule: &str, outcome: Outcome) -> Event {
-        Event::of_envoy(DoorName::Grpc, ("shop", rule, b"ann"), outcome, 1, None)
+    fn event(rule: &str, outcome: DecisionOutcome) -> DecisionEvent {
+        DecisionEvent::from_envoy(DoorName::Grpc, ("shop", rule, b"ann"), outcome, 1, None)
     }
 
-    fn next(watch: &mut Watch) -> Option<Seen> {
-        match watch.poll_next(&mut Context::from_waker(std::task::Waker::noop())) {
-            Poll::Ready(seen) => seen,
+    fn next(subscription: &mut TailSubscription) -> Option<TailEvent> {
+        match subscription.poll_next(&mut Context::from_waker(std::task::Waker::noop())) {
+            Poll::Ready(event) => event,
             Poll::Pending => None,
         }
     }
 
     #[test]
-    fn a_watcher_sees_what_it_wants_and_hears_of_the_rest() {
-        let watchers = Arc::new(Watchers::default());
-        let wanted =
-            Wanted { rule: Some("login".into()), refused: Some(true), ..Wanted::default() };
-        let mut watch = watchers.join(wanted).unwrap();
-        watchers.show(&event("login", Outcome::Allowed));
-        watchers.show(&event("other", Outcome::Denied));
+    fn a_subscriber_gets_matching_events_and_the_number_of_dropped_ones() {
+        let subscribers = Arc::new(TailSubscribers::default());
+        let filter = EventFilter {
+            rule: Some("login".into()),
+            refused: Some(true),
+            ..EventFilter::default()
+        };
+        let mut subscription = subscribers.subscribe(filter).unwrap();
+        subscribers.publish(&event("login", DecisionOutcome::Allowed));
+        subscribers.publish(&event("other", DecisionOutcome::Denied));
         for _ in 0..BUFFER + 7 {
-            watchers.show(&event("login", Outcome::Denied));
+            subscribers.publish(&event("login", DecisionOutcome::Denied));
         }
         for _ in 0..BUFFER {
-            let Some(Seen::Decision(text)) = next(&mut watch) else { panic!("too few") };
+            let Some(TailEvent::Decision(text)) = next(&mut subscription) else {
+                panic!("too few")
+            };
             assert!(text.contains("login") && text.contains(DoorName::Grpc.as_str()));
         }
-        assert!(matches!(next(&mut watch), Some(Seen::Dropped(7))));
-        assert!(next(&mut watch).is_none());
+        assert!(matches!(next(&mut subscription), Some(TailEvent::Dropped(7))));
+        assert!(next(&mut subscription).is_none());
     }
 
     #[test]
-    fn only_so_many_may_watch_and_who_leaves_makes_room() {
-        let watchers = Arc::new(Watchers::default());
-        let all: Vec<_> =
-            std::iter::from_fn(|| watchers.join(Wanted::default())).take(100).collect();
-        assert_eq!(all.len(), MOST);
+    fn the_number_of_subscribers_is_bounded_and_dropping_unsubscribes() {
+        let subscribers = Arc::new(TailSubscribers::default());
+        let all: Vec<_> = std::iter::from_fn(|| subscribers.subscribe(EventFilter::default()))
+            .take(100)
+            .collect();
+        assert_eq!(all.len(), MAX_SUBSCRIBERS);
         drop(all);
-        assert!(!watchers.are_there());
-        assert!(watchers.join(Wanted::default()).is_some());
+        assert!(!subscribers.has_any());
+        assert!(subscribers.subscribe(EventFilter::default()).is_some());
     }
 }

@@ -1,5 +1,6 @@
-//! Traces by OTLP: a span for a share of decisions, sent in batches by a thread of its own. A
-//! decision hands its span over and goes on; when too many wait, spans are lost, never time.
+//! Traces over OTLP: a span for a share of the decisions, sent in batches by a separate thread.
+//!
+//! A decision never waits for the exporter; when its queue is full, spans are dropped.
 
 use std::time::{Duration, SystemTime};
 
@@ -9,51 +10,51 @@ use opentelemetry_otlp::{SpanExporter, WithExportConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{Sampler, SdkTracer, SdkTracerProvider};
 
-use super::event::Event;
-use super::subject::Parts;
+use super::event::DecisionEvent;
+use super::event_key::EventKeyParts;
 use crate::config::TelemetryOptions;
 use crate::server::StartError;
 
-/// How long the collector may take to accept what is left when the server stops.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+/// The maximum time to send the remaining spans when the server stops.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Where spans go.
+/// An exporter of decision spans.
 #[derive(Debug)]
-pub(super) struct Traces {
+pub(super) struct TraceExporter {
     share: f64,
     tracer: SdkTracer,
     provider: SdkTracerProvider,
 }
 
-impl Traces {
-    /// None if no collector is named. Must be called within a runtime, which sends them.
-    pub(super) fn new(options: &TelemetryOptions) -> Result<Option<Traces>, StartError> {
-        let Some(to) = &options.otlp else { return Ok(None) };
-        let wrong = |why: String| StartError::Traces { to: to.clone(), why };
-        if !to.starts_with("http://") {
-            return Err(wrong("write it as http://HOST:4317".into()));
+impl TraceExporter {
+    /// Creates an exporter on the current runtime; `None` if no endpoint is configured.
+    pub(super) fn new(options: &TelemetryOptions) -> Result<Option<TraceExporter>, StartError> {
+        let Some(endpoint) = &options.otlp else { return Ok(None) };
+        let failed = |reason: String| StartError::Traces { endpoint: endpoint.clone(), reason };
+        if !endpoint.starts_with("http://") {
+            return Err(failed("write it as http://HOST:4317".into()));
         }
-        let exporter = SpanExporter::builder().with_tonic().with_endpoint(to).build();
-        let exporter = exporter.map_err(|error| wrong(error.to_string()))?;
+        let exporter = SpanExporter::builder().with_tonic().with_endpoint(endpoint).build();
+        let exporter = exporter.map_err(|error| failed(error.to_string()))?;
         let provider = SdkTracerProvider::builder()
             .with_batch_exporter(exporter)
-            // Which decisions have a span is decided before one is made.
+            // Decisions are sampled before a span is created.
             .with_sampler(Sampler::AlwaysOn)
             .with_resource(Resource::builder().with_service_name("tollgate").build())
             .build();
         let tracer = provider.tracer("tollgate");
-        Ok(Some(Traces { share: options.trace_share, tracer, provider }))
+        Ok(Some(TraceExporter { share: options.trace_share, tracer, provider }))
     }
 
-    pub(super) fn wants(&self) -> bool {
+    pub(super) fn is_sampled(&self) -> bool {
         self.share > 0.0 && fastrand::f64() < self.share
     }
 
-    /// Sends a span of a decision that ended now and took this long.
-    pub(super) fn send(&self, event: &Event, took: Duration) {
+    /// Queues the span of a decision that ended now and took `took`.
+    pub(super) fn send(&self, event: &DecisionEvent, took: Duration) {
         let at = Duration::from_millis(u64::try_from(event.at_ms()).unwrap_or_default());
         let end = SystemTime::UNIX_EPOCH + at;
-        let Parts { domain, rule, .. } = event.parts();
+        let EventKeyParts { domain, rule, .. } = event.parts();
         let mut span = self
             .tracer
             .span_builder("decision")
@@ -72,10 +73,10 @@ impl Traces {
         span.end_with_timestamp(end);
     }
 
-    /// Sends what is left. Blocks the thread, for a moment.
+    /// Sends the remaining spans. Blocks the thread for a short time.
     pub(super) fn close(&self) {
-        if let Err(error) = self.provider.shutdown_with_timeout(LAST_WORDS) {
-            tracing::warn!(%error, "the last traces were not sent");
+        if let Err(error) = self.provider.shutdown_with_timeout(SHUTDOWN_TIMEOUT) {
+            tracing::warn!(%error, "cannot send the last traces");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Every door, through real sockets, with the real programs that knock at it.
+//! Tests of all doors through real sockets, with real client programs.
 
 mod admin;
 mod auth;

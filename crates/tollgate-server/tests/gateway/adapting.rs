@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use tollgate::Clock;
-use tollgate_rig::{Next, Upstream, until};
+use tollgate_rig::{AfterResponse, Upstream, until};
 
 use crate::support::{Gateway, OPEN, start, start_with};
 
@@ -30,8 +30,8 @@ fn slow_upstream() -> Upstream {
         *free.lock().unwrap() += 1;
         freed.notify_one();
         match stream.write_all(OK) {
-            Ok(()) => Next::Keep,
-            Err(_) => Next::Close,
+            Ok(()) => AfterResponse::Keep,
+            Err(_) => AfterResponse::Close,
         }
     })
 }
@@ -88,7 +88,7 @@ fn held() -> (Upstream, std::sync::mpsc::Sender<()>) {
     let upstream = Upstream::answering(move |_, stream| {
         let _ = told.lock().unwrap().recv();
         let _ = stream.write_all(OK);
-        Next::Keep
+        AfterResponse::Keep
     });
     (upstream, tell)
 }
@@ -127,8 +127,8 @@ fn who_returns_warms_up() {
     let answer = |_: &tollgate_rig::Message, stream: &mut std::net::TcpStream| {
         std::thread::park_timeout(Duration::from_millis(5));
         match stream.write_all(OK) {
-            Ok(()) => Next::Keep,
-            Err(_) => Next::Close,
+            Ok(()) => AfterResponse::Keep,
+            Err(_) => AfterResponse::Close,
         }
     };
     let upstream = Upstream::answering(answer);
@@ -157,7 +157,7 @@ fn who_returns_warms_up() {
     until("it is missed", || {
         gateway.connect().get("/").status() == 503 && gateway.metric(&healthy) == 0
     });
-    let _upstream = Upstream::at(address, answer);
+    let _upstream = Upstream::answering_at(address, answer);
     until("it is back", || gateway.connect().get("/").status() == 200);
     assert_eq!(gateway.connect().get("/").status(), 200);
     assert_eq!((gateway.metric(&healthy), limit()), (1, 2), "it begins at its least");

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 use tollgate::Clock;
-use tollgate_rig::{Next, Upstream, WebClient, until};
+use tollgate_rig::{AfterResponse, Upstream, WebClient, until};
 
 use crate::support::{Gateway, start_with};
 
@@ -27,8 +27,8 @@ impl Pair {
             let upstream = Upstream::answering(move |_, stream| {
                 let _ = told.lock().unwrap().recv();
                 match stream.write_all(OK) {
-                    Ok(()) => Next::Keep,
-                    Err(_) => Next::Close,
+                    Ok(()) => AfterResponse::Keep,
+                    Err(_) => AfterResponse::Close,
                 }
             });
             (upstream, tell)
@@ -101,8 +101,7 @@ fn who_waits_for_a_place_of_all_upstreams_together_stands_in_line() {
 #[test]
 fn a_refusal_counts_once_however_many_upstreams_are_full() {
     let pair = Pair::new();
-    let guard =
-        "{ name: guard, limit: 2/h fixed, then: 'ban [1h] after 3 denials in 1h', per: ip }";
+    let guard = "{ name: guard, limit: 2/h fixed first_hit, then: 'ban [1h] after 3 denials in 1h', per: ip }";
     let gateway = pair.gateway(&format!("{guard}, {PER_UPSTREAM}"));
     let mut sent = pair.fill(&gateway);
     for is_banned in [false, false, true] {

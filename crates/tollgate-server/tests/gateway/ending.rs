@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use tollgate_rig::{Next, Upstream};
+use tollgate_rig::{AfterResponse, Upstream};
 use tollgate_server::{Config, Server, StartError};
 
 use crate::support::{OPEN, start};
@@ -18,7 +18,7 @@ fn requests_under_way_are_answered_and_connections_end() {
             let _ = held.lock().unwrap().recv_timeout(Duration::from_secs(20));
         }
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
-        Next::Keep
+        AfterResponse::Keep
     });
     let gateway = start(OPEN, &upstream);
     let mut idle = gateway.connect();

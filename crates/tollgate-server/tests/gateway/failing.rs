@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::Duration;
 
-use tollgate_rig::{Next, Upstream, until};
+use tollgate_rig::{AfterResponse, Upstream, until};
 use tollgate_server::config::GatewayOptions;
 
 use crate::support::{Gateway, OPEN, start, start_with};
@@ -20,10 +20,10 @@ fn free_url() -> String {
 #[test]
 fn clients_are_told_what_is_the_matter_and_no_more() {
     let (gone, silent) = (free_url(), Upstream::answering(|_, _| forever()));
-    let closing = Upstream::answering(|_, _| Next::Close);
+    let closing = Upstream::answering(|_, _| AfterResponse::Close);
     let garbled = Upstream::answering(|_, stream| {
         let _ = stream.write_all(b"SSH-2.0-OpenSSH\r\n\r\n");
-        Next::Close
+        AfterResponse::Close
     });
     for (url, status, code) in [
         (gone, 503, "upstream-unreachable"),
@@ -49,7 +49,7 @@ fn clients_are_told_what_is_the_matter_and_no_more() {
 }
 
 #[test]
-fn requests_go_where_somebody_answers() {
+fn requests_go_to_upstreams_that_respond() {
     let (gone, upstream) = (free_url(), Upstream::start());
     let gateway = set_up(&[&gone, &upstream.url()], |_| {});
     for _ in 0..20 {
@@ -74,7 +74,7 @@ fn who_says_that_it_is_unwell_gets_no_requests() {
         let status = if sick { 503 } else { 200 };
         let _ = stream
             .write_all(format!("HTTP/1.1 {status} X\r\ncontent-length: 0\r\n\r\n").as_bytes());
-        Next::Keep
+        AfterResponse::Keep
     });
     let other = Upstream::start();
     let gateway = set_up(&[&one.url(), &other.url()], |options| {
@@ -82,9 +82,10 @@ fn who_says_that_it_is_unwell_gets_no_requests() {
         options.health_interval = Duration::from_millis(50);
     });
     let line = format!("tollgate_gateway_upstream_healthy{{upstream=\"{}\"}} ", one.url());
-    until("it is set aside", || gateway.metrics().contains(&format!("{line}0")));
-    let asked =
-        |upstream: &Upstream| upstream.seen().iter().filter(|seen| seen.target() == "/").count();
+    until("it is ejected", || gateway.metrics().contains(&format!("{line}0")));
+    let asked = |upstream: &Upstream| {
+        upstream.requests().iter().filter(|seen| seen.target() == "/").count()
+    };
     for _ in 0..10 {
         assert_eq!(gateway.connect().get("/").status(), 200);
     }
@@ -104,13 +105,13 @@ fn an_upstream_that_comes_back_is_found_again() {
     let address = first.address();
     let healthy = format!("tollgate_gateway_upstream_healthy{{upstream=\"{}\"}} ", first.url());
     drop(first);
-    until("it is set aside", || {
+    until("it is ejected", || {
         assert_eq!(gateway.connect().get("/").status(), 200, "nobody notices");
         gateway.metrics().contains(&format!("{healthy}0"))
     });
-    let back = Upstream::at(address, |_, stream| {
+    let back = Upstream::answering_at(address, |_, stream| {
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
-        Next::Keep
+        AfterResponse::Keep
     });
     until("it is back", || {
         assert_eq!(gateway.connect().get("/").status(), 200);
@@ -120,7 +121,7 @@ fn an_upstream_that_comes_back_is_found_again() {
 }
 
 #[test]
-fn lanes_that_nobody_uses_are_closed() {
+fn idle_upstream_connections_are_closed() {
     let upstream = Upstream::start();
     let gateway = set_up(&[&upstream.url()], |options| {
         options.idle_timeout = Duration::from_millis(50);
@@ -134,7 +135,7 @@ fn lanes_that_nobody_uses_are_closed() {
 }
 
 #[test]
-fn lanes_that_the_upstream_closed_are_not_used() {
+fn upstream_connections_that_were_closed_are_not_reused() {
     let upstream = Upstream::start();
     let gateway = start(OPEN, &upstream);
     let mut client = gateway.connect();
@@ -211,7 +212,7 @@ fn who_leaves_while_held_back_sends_nothing() {
     assert_eq!(upstream.count(), 1);
 }
 
-fn forever() -> Next {
+fn forever() -> AfterResponse {
     loop {
         std::thread::park();
     }

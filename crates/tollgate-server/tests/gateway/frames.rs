@@ -54,16 +54,16 @@ fn length(mut length: usize, into: &mut Vec<u8>) {
     into.push(length as u8);
 }
 
-/// How a stream was answered.
+/// The outcome of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Said {
-    /// With 200.
+pub(crate) enum StreamResult {
+    /// A response with status 200.
     Fine,
-    /// With 400.
+    /// A response with status 400.
     BadRequest,
-    /// With another status.
+    /// A response with another status.
     Other,
-    /// It was reset.
+    /// A reset of the stream.
     Reset,
     /// The connection ended.
     Over,
@@ -100,19 +100,19 @@ impl Wire {
     }
 
     /// Reads until a stream is answered.
-    pub(crate) fn said(&mut self, wanted: u32) -> Said {
+    pub(crate) fn result(&mut self, wanted: u32) -> StreamResult {
         loop {
             match self.read() {
                 // The status comes first, and the usual ones are in the static table.
                 Some((HEADERS, stream, payload)) if stream == wanted => {
                     return match payload.first() {
-                        Some(0x88) => Said::Fine,
-                        Some(0x8c) => Said::BadRequest,
-                        _ => Said::Other,
+                        Some(0x88) => StreamResult::Fine,
+                        Some(0x8c) => StreamResult::BadRequest,
+                        _ => StreamResult::Other,
                     };
                 }
-                Some((RESET, stream, _)) if stream == wanted => return Said::Reset,
-                Some((GO_AWAY, ..)) | None => return Said::Over,
+                Some((RESET, stream, _)) if stream == wanted => return StreamResult::Reset,
+                Some((GO_AWAY, ..)) | None => return StreamResult::Over,
                 Some(_) => {}
             }
         }

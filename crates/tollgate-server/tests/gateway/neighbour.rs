@@ -1,8 +1,8 @@
-//! Nine polite clients and a noisy one, who asks a hundred times as often, in front of an upstream that
-//! can only do so much.
+//! Nine polite clients share an upstream of limited capacity with a noisy client, which sends a
+//! hundred times as many requests.
 //!
-//! Everybody's requests arrive before the first of them is worked on, so that what is asserted does not
-//! depend on how quick the machine is: who gets a place, and who is served before whom.
+//! All requests of a round arrive before the upstream works on the first, so the assertions about
+//! permits and the order of service do not depend on the speed of the machine.
 
 use std::time::Duration;
 
@@ -13,16 +13,16 @@ use crate::support::{Gateway, start};
 
 const WORKERS: usize = 4;
 const EACH: Duration = Duration::from_millis(1);
-/// So many requests fit the upstream, waiting or worked on.
+/// The maximum number of requests at the upstream, queued or in progress.
 const MOST: usize = 24;
 
 const POLITE: usize = 9;
 const NOISY: usize = 100 * ONE_EACH;
-/// What a polite client asks in a round.
+/// The number of requests that a polite client sends in a round.
 const ONE_EACH: usize = 1;
 const ROUNDS: usize = 3;
 
-/// Under which everything passes.
+/// Rules that allow every request.
 const OPEN: &str = "rules: [{ name: upstream, limit: 1000000/s burst 1000000 }]";
 const FAIR: &str = "
 rules:
@@ -31,7 +31,7 @@ rules:
     fair: { by: 'header[\"x-client\"]' }
 ";
 
-/// What became of the requests of one kind of client.
+/// The numbers of successful and failed requests of one kind of client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Answers {
     ok: usize,
@@ -39,25 +39,26 @@ struct Answers {
 }
 
 /// All clients, with a connection for each request of a round.
-struct Crowd<'a> {
+struct ClientLoad<'a> {
     gateway: &'a Gateway,
     workers: &'a Workers,
     polite: Vec<WebClient>,
     noisy: Vec<WebClient>,
 }
 
-impl<'a> Crowd<'a> {
-    fn new(gateway: &'a Gateway, workers: &'a Workers) -> Crowd<'a> {
+impl<'a> ClientLoad<'a> {
+    fn new(gateway: &'a Gateway, workers: &'a Workers) -> ClientLoad<'a> {
         let connect = |count| (0..count).map(|_| gateway.connect()).collect();
-        let mut crowd = Crowd { gateway, workers, polite: connect(POLITE), noisy: connect(NOISY) };
-        // The polite ones are there before their neighbour moves in.
-        ask_all(&mut crowd.polite, "polite");
-        assert_eq!(read_all(&mut crowd.polite), Answers { ok: POLITE, failed: 0 });
-        crowd.arrived(POLITE);
-        crowd
+        let mut clients =
+            ClientLoad { gateway, workers, polite: connect(POLITE), noisy: connect(NOISY) };
+        // The polite clients are active before the noisy one begins.
+        ask_all(&mut clients.polite, "polite");
+        assert_eq!(read_all(&mut clients.polite), Answers { ok: POLITE, failed: 0 });
+        clients.arrived(POLITE);
+        clients
     }
 
-    /// The noisy one asks for everything, then each of the others for one thing; then work begins.
+    /// Sends the requests of the noisy client, then those of the polite ones, then starts the work.
     fn round(&mut self) -> [Answers; 2] {
         self.workers.pause();
         let before = self.gateway.decided();
@@ -65,11 +66,12 @@ impl<'a> Crowd<'a> {
         self.arrived(before + NOISY);
         ask_all(&mut self.polite, "polite");
         self.arrived(before + NOISY + POLITE);
-        self.workers.go_on();
+        self.workers.resume();
         [read_all(&mut self.polite), read_all(&mut self.noisy)]
     }
 
-    /// So many were decided, and whoever passed is at the upstream, or was turned away by it.
+    /// Waits until `decided` requests were decided, and the admitted ones reached the upstream or
+    /// were rejected by it.
     fn arrived(&self, decided: usize) {
         let outcome = |outcome: &str| {
             let labels = format!("domain=\"default\",rule=\"upstream\",outcome=\"{outcome}\"");
@@ -78,7 +80,7 @@ impl<'a> Crowd<'a> {
         let all = || outcome("allowed") + outcome("denied");
         until("all are decided", || self.gateway.decided() == decided && all() == decided);
         let allowed = outcome("allowed");
-        until("whoever passed is at the upstream", || self.workers.arrived() == allowed);
+        until("the allowed requests are at the upstream", || self.workers.arrived() == allowed);
     }
 }
 
@@ -105,9 +107,9 @@ fn longest_run(served: &[String]) -> usize {
 fn without_a_limit_the_noisy_client_has_the_upstream_to_itself() {
     let workers = Workers::start(WORKERS, EACH, MOST);
     let gateway = start(OPEN, workers.upstream());
-    let mut crowd = Crowd::new(&gateway, &workers);
+    let mut clients = ClientLoad::new(&gateway, &workers);
     for _ in 0..ROUNDS {
-        let [polite, noisy] = crowd.round();
+        let [polite, noisy] = clients.round();
         assert_eq!(polite, Answers { ok: 0, failed: POLITE }, "the harm");
         assert_eq!(noisy, Answers { ok: MOST, failed: NOISY - MOST });
     }
@@ -118,15 +120,15 @@ fn without_a_limit_the_noisy_client_has_the_upstream_to_itself() {
 fn with_fair_shares_the_polite_ones_are_served_as_if_they_were_alone() {
     let workers = Workers::start(WORKERS, EACH, MOST);
     let gateway = start(FAIR, workers.upstream());
-    let mut crowd = Crowd::new(&gateway, &workers);
-    // Each of the ten has two places. For who had one in flight lately one more is kept, and one for
-    // who had none.
+    let mut clients = ClientLoad::new(&gateway, &workers);
+    // Each of the ten clients has two permits. One more is reserved for each client that had a
+    // request in flight recently, and one for a client that had none.
     let most = MOST - POLITE;
     for _ in 0..ROUNDS {
-        until("places are free", || free_places(&gateway) == MOST as u64);
-        let [polite, noisy] = crowd.round();
+        until("permits are free", || free_permits(&gateway) == MOST as u64);
+        let [polite, noisy] = clients.round();
         assert_eq!(polite, Answers { ok: POLITE, failed: 0 });
-        // It has its own two places, and whatever is not kept for anybody.
+        // The noisy client gets its own two permits and every permit that is not reserved.
         assert!((2..=most).contains(&noisy.ok), "{noisy:?}");
     }
     let served = workers.served();
@@ -137,9 +139,9 @@ fn with_fair_shares_the_polite_ones_are_served_as_if_they_were_alone() {
     assert_eq!(top["keys"][0]["key"], "noisy", "{top}");
 }
 
-/// How many places nobody holds.
-fn free_places(gateway: &Gateway) -> u64 {
-    let ask = r#"{"attributes": {"header.x-client": "nobody"}}"#;
+/// Returns the number of free permits.
+fn free_permits(gateway: &Gateway) -> u64 {
+    let ask = r#"{"attributes": {"header.x-client": "unused"}}"#;
     let answer = WebClient::connect(gateway.http()).send("POST", "/v1/peek", &[], ask);
     let peeked: Value = serde_json::from_slice(&answer.body).unwrap();
     peeked["limits"][0]["remaining"].as_u64().unwrap_or_else(|| panic!("{peeked}"))

@@ -17,7 +17,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tollgate::testing::ManualClock;
 use tollgate::{Clock, Span};
-use tollgate_rig::{Next, Upstream, WebClient, until};
+use tollgate_rig::{AfterResponse, Upstream, WebClient, until};
 
 use crate::support::{Gateway, start_with};
 
@@ -71,11 +71,11 @@ fn stage(rules: &str) -> (Gateway, Upstream, ManualClock) {
         if request.target() == "/hold" {
             let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\na");
             let _ = stream.read(&mut [0]);
-            return Next::Close;
+            return AfterResponse::Close;
         }
         match stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n") {
-            Ok(()) => Next::Keep,
-            Err(_) => Next::Close,
+            Ok(()) => AfterResponse::Keep,
+            Err(_) => AfterResponse::Close,
         }
     });
     let clock = ManualClock::new();
@@ -108,7 +108,7 @@ fn requests(id: &str, rules: &str, steps: &[Value]) {
         let (at, expect) = (step["at"].as_u64().unwrap(), &step["expect"]);
         clock.set(start + Span::from_millis(at));
         asked.push(ask(gateway.connect()));
-        // The next may only come once this one is decided; whoever is held back waits meanwhile.
+        // The next request is sent once this one is decided; delayed requests wait meanwhile.
         until("it is decided", || gateway.decided() == n + 1);
         if expect["status"] != "REJECTED" {
             leaves.push(at + expect["delay_ms"].as_u64().unwrap_or(0));

@@ -14,7 +14,7 @@ use hyper::service::service_fn;
 use hyper::{Request, Response, Version};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::TcpListener;
-use tollgate_rig::{Next, Upstream};
+use tollgate_rig::{AfterResponse, Upstream};
 
 use crate::support::{Gateway, OPEN, start, start_with};
 
@@ -213,7 +213,7 @@ fn answers_without_bodies_and_expectations() {
             Some(_) => "HTTP/1.1 500 X\r\ncontent-length: 0\r\n\r\n".to_owned(),
         };
         let _ = stream.write_all(answer.as_bytes());
-        Next::Keep
+        AfterResponse::Keep
     });
     let gateway = start(OPEN, &upstream);
     let mut client = gateway.connect();

@@ -70,12 +70,12 @@ fn every_spelling_of_a_path_is_decided_and_sent_on_as_one() {
     let targets = ["/admin", "//admin", "/x/..//%61dmin", "/admin?x", "/\\admin", "/./admin/"];
     let statuses: Vec<_> = targets.iter().map(|target| client.get(target).status()).collect();
     assert_eq!(statuses, [200, 200, 200, 429, 429, 429]);
-    let sent: Vec<_> = upstream.seen().iter().map(|seen| seen.target().to_owned()).collect();
+    let sent: Vec<_> = upstream.requests().iter().map(|seen| seen.target().to_owned()).collect();
     assert_eq!(sent, ["/admin", "/admin", "/admin"]);
 }
 
 #[test]
-fn nobody_can_say_who_they_are_unless_trusted() {
+fn only_trusted_peers_set_the_client_address() {
     let upstream = Upstream::start();
     let rules = "rules: [{ name: all, per: ip, limit: 3/h }]";
     let gateway = start(rules, &upstream);
@@ -88,14 +88,14 @@ fn nobody_can_say_who_they_are_unless_trusted() {
     ] {
         assert_eq!(client.get_with("/", headers).status(), status, "{headers:?}");
     }
-    for seen in upstream.seen() {
+    for seen in upstream.requests() {
         assert_eq!(seen.all("x-forwarded-for").collect::<Vec<_>>(), ["127.0.0.1"], "{seen:?}");
         assert_eq!(seen.header("x-real-ip"), Some("127.0.0.1"));
         assert_eq!(seen.header("x-forwarded-proto"), Some("http"));
         assert_eq!(seen.header("x-forwarded-host"), Some("tollgate.test"));
         assert_eq!(seen.header("forwarded"), None);
     }
-    // The same clients behind a proxy that is trusted are several; by the settings or by the rules.
+    // Behind a proxy that the settings or the rules trust, each address is a client of its own.
     let by_rules = format!("trusted_proxies: [127.0.0.0/8]\n{rules}");
     for (rules, own) in [(rules, "127.0.0.0/8"), (&*by_rules, "")] {
         let gateway = start_with(rules, &[&upstream.url()], |config| {

@@ -1,5 +1,5 @@
-//! Reads what an upstream was sent as strictly as it is meant to be: whatever two servers could
-//! read differently is wrong, whoever reads it.
+//! Reads requests at an upstream as strictly as possible: anything that two servers could read
+//! differently is an error.
 
 use tollgate_rig::Upstream;
 

@@ -25,7 +25,7 @@ pub(crate) fn start(rules: &str, upstream: &Upstream) -> Gateway {
     start_with(rules, &[&upstream.url()], |_| {})
 }
 
-/// The same in front of several, set up otherwise.
+/// Starts a gateway in front of several upstreams, with other options.
 pub(crate) fn start_with(
     rules: &str,
     upstreams: &[&str],
@@ -91,7 +91,7 @@ impl Gateway {
         value.map_or(0, |value| value.parse::<f64>().unwrap() as usize)
     }
 
-    /// How many decisions the engine has taken for the gateway.
+    /// Returns the number of decisions that were made for the gateway.
     pub(crate) fn decisions(&self) -> usize {
         self.metric("tollgate_decision_seconds_count{door=\"gateway\"}")
     }

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::time::Duration;
 
-use tollgate_rig::{Next, Upstream, until};
+use tollgate_rig::{AfterResponse, Upstream, until};
 
 use crate::support::{OPEN, start, start_with};
 
@@ -15,7 +15,7 @@ fn echo() -> Upstream {
     Upstream::answering(|request, stream| {
         let Some(protocol) = request.header("upgrade") else {
             let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
-            return Next::Keep;
+            return AfterResponse::Keep;
         };
         let head = "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: ";
         let _ = stream.write_all(format!("{head}{protocol}\r\n\r\nhello").as_bytes());
@@ -23,7 +23,7 @@ fn echo() -> Upstream {
         while let Ok(length @ 1..) = stream.read(&mut bytes) {
             let _ = stream.write_all(&bytes[..length]);
         }
-        Next::Close
+        AfterResponse::Close
     })
 }
 
@@ -58,7 +58,7 @@ fn no_tunnel_is_a_way_around_the_limiter() {
         let head =
             "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n";
         let _ = stream.write_all(head.as_bytes());
-        Next::Keep
+        AfterResponse::Keep
     });
     let gateway = start(OPEN, &wrong);
     let mut client = gateway.connect();

@@ -1,4 +1,4 @@
-//! The user that `docs/redis.md` describes may do what is needed, and nothing else.
+//! The Redis user that `docs/redis.md` describes has the rights that are needed, and no others.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -6,61 +6,61 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
-use tollgate_rig::{Client, Flavour, Next, Redis, Reply, Setup, Upstream, until};
+use tollgate_rig::{AfterResponse, Client, Flavour, Redis, Reply, Setup, Upstream, until};
 use tollgate_server::config::{GatewayOptions, RedisOptions};
 use tollgate_server::net::Bind;
 
-use crate::support::{PATIENT, Running, start_as, start_with};
+use crate::support::{LONG_TIMEOUT, TestServer, start_configured, start_with};
 
 const DOCS: &str = include_str!("../../../../docs/redis.md");
 
-/// The line of the docs that makes the user.
+/// Returns the line of the docs that creates the user.
 fn documented(flavour: Flavour) -> &'static str {
     let wanted = if flavour == Flavour::Redis62 { " +evalsha " } else { " +fcall " };
     let mut lines = DOCS.lines();
     let line = lines.find(|line| line.starts_with("user tollgate ") && line.contains(wanted));
-    line.expect("the docs say which rights are needed")
+    line.expect("the docs list the rights")
 }
 
-/// What gateways need besides.
+/// Returns the additional rights of gateways.
 fn documented_for_gateways() -> &'static str {
     let mut lines = DOCS.lines();
-    lines.find(|line| line.starts_with("+hget ")).expect("the docs say what gateways need")
+    lines.find(|line| line.starts_with("+hget ")).expect("the docs list the rights of gateways")
 }
 
-/// A server with that user, and how the user finds it.
-fn server_of(flavour: Flavour, more: &str) -> (Redis, RedisOptions) {
+/// Starts a Redis server with the documented user; returns the options to connect as that user.
+fn start_redis(flavour: Flavour, more: &str) -> (Redis, RedisOptions) {
     let line = documented(flavour).replace(">password", ">s3cret");
     let users = format!("user default on nopass ~* &* +@all\n{line} {more}\n");
     let redis = Setup::new(flavour).users(users).start();
     let url = redis.url().replace("redis://", "redis://tollgate:s3cret@");
     let options: RedisOptions = url.parse().unwrap();
-    (redis, options.timeout(PATIENT).unwrap())
+    (redis, options.timeout(LONG_TIMEOUT).unwrap())
 }
 
-/// What the user was refused. Servers that know how to be told a name, and may not be, go on without.
+/// Returns what the user was refused, except `CLIENT` commands, which are optional.
 fn refused(redis: &Redis) -> Vec<String> {
     let log = redis.command(&["ACL", "LOG"]).unwrap();
     let objects = log.list().iter().map(object);
-    objects.filter(|what| !what.starts_with("client")).collect()
+    objects.filter(|object| !object.starts_with("client")).collect()
 }
 
-/// What an entry of the log of refusals is about.
+/// Returns the object of an entry of the ACL log.
 fn object(entry: &Reply) -> String {
     let mut pairs = entry.list().chunks(2);
     pairs.find(|pair| pair[0].text() == "object").map(|pair| pair[1].text()).unwrap()
 }
 
 #[test]
-fn the_documented_rights_are_enough_and_no_more() {
+fn the_documented_rights_are_sufficient_and_minimal() {
     let rules = "
 rules:
-  - { name: plain, per: user, limit: [10/h fixed, 20/s, 30/h sliding, 40/h log, 5 concurrent] }
+  - { name: plain, per: user, limit: [10/h fixed first_hit, 20/s, 30/h sliding, 40/h log, 5 concurrent] }
   - { name: devices, per: user, limit: 3 distinct device/h }
   - { name: guard, when: user == 'eve', per: user, limit: 1/h, then: ban 1h }
 ";
     for flavour in Flavour::ALL {
-        let (redis, options) = server_of(flavour, "");
+        let (redis, options) = start_redis(flavour, "");
         let server = start_with(rules, options);
         let mut http = server.http();
         for turn in 0..5 {
@@ -68,7 +68,7 @@ rules:
             assert_eq!(http.post("/v1/check", &body).1["allowed"], true, "{flavour:?} {turn}");
         }
         for path in ["/v1/peek", "/v1/refund", "/v1/reset"] {
-            let body = serde_json::json!({ "key": "mail", "limit": "3/h fixed" });
+            let body = serde_json::json!({ "key": "mail", "limit": "3/h fixed first_hit" });
             assert_eq!(http.post(path, &body).0, 200, "{flavour:?} {path}");
         }
         assert_eq!(http.check("eve")["allowed"], true, "{flavour:?}");
@@ -95,21 +95,21 @@ rules:
     }
 }
 
-/// A gateway whose upstream answers deferred requests with a status of the test's own.
-fn gateway(options: RedisOptions, status: &Arc<AtomicU16>) -> (Running, Upstream) {
+/// Starts a gateway whose upstream answers deferred requests with the given status.
+fn gateway(options: RedisOptions, status: &Arc<AtomicU16>) -> (TestServer, Upstream) {
     let status = status.clone();
     let upstream = Upstream::answering(move |request, stream| {
         let is_deferred = request.header("tollgate-deferred").is_some();
         let status = if is_deferred { status.load(Ordering::SeqCst) } else { 200 };
         let _ = write!(stream, "HTTP/1.1 {status} X\r\ncontent-length: 0\r\n\r\n");
-        Next::Keep
+        AfterResponse::Keep
     });
     let rules = "
 rules:
   - { name: quick, route: POST /quick, limit: 20/s burst 1, then: defer }
   - { name: slow, route: POST /slow, limit: 1/h, then: defer }
 ";
-    let server = start_as(rules, options, |config| {
+    let server = start_configured(rules, options, |config| {
         let mut gateway = GatewayOptions::to(vec![upstream.url().parse().unwrap()]);
         gateway.listen = Bind::plain("127.0.0.1:0".parse().unwrap());
         gateway.defer.attempts = 2;
@@ -120,33 +120,33 @@ rules:
     (server, upstream)
 }
 
-/// Posts until one is deferred; its id.
-fn deferred(server: &Running, target: &str) -> String {
+/// Sends requests until one is deferred; returns its id.
+fn deferred(server: &TestServer, target: &str) -> String {
     let mut client = server.web();
     loop {
-        let answer = client.send("POST", target, &[], "");
-        if let Some(place) = answer.header("location") {
-            return place.rsplit('/').next().unwrap().to_owned();
+        let response = client.send("POST", target, &[], "");
+        if let Some(location) = response.header("location") {
+            return location.rsplit('/').next().unwrap().to_owned();
         }
-        assert_eq!(answer.status(), 200, "{}", answer.text());
+        assert_eq!(response.status(), 200, "{}", response.text());
     }
 }
 
 #[test]
-fn the_documented_rights_of_gateways_are_enough_for_deferred_requests() {
+fn the_documented_rights_of_gateways_suffice_for_deferred_requests() {
     for flavour in Flavour::ALL {
-        let (redis, options) = server_of(flavour, documented_for_gateways());
+        let (redis, options) = start_redis(flavour, documented_for_gateways());
         let status = Arc::new(AtomicU16::new(200));
         let (server, _upstream) = gateway(options, &status);
         let until_state = |id: &str, wanted: &str| {
             until(wanted, || {
-                let (code, told) = server.admin("GET", &format!("/v1/deferred/{id}"));
-                assert_eq!(code, 200, "{flavour:?}: {told}, refused {:?}", refused(&redis));
-                told["state"] == wanted
+                let (code, request) = server.admin("GET", &format!("/v1/deferred/{id}"));
+                assert_eq!(code, 200, "{flavour:?}: {request}, refused {:?}", refused(&redis));
+                request["state"] == wanted
             });
         };
         until_state(&deferred(&server, "/quick"), "done");
-        // A dead letter, sent again.
+        // A dead letter is replayed.
         status.store(503, Ordering::SeqCst);
         let dead = deferred(&server, "/quick");
         until_state(&dead, "failed");
@@ -166,13 +166,15 @@ fn the_documented_rights_of_gateways_are_enough_for_deferred_requests() {
 }
 
 #[test]
-fn the_documented_rights_of_gateways_are_those_that_are_used() {
-    let lua = include_str!("../../../tollgate-redis/src/lua/deferred.lua");
+fn the_documented_rights_of_gateways_match_the_script() {
+    let lua = include_str!("../../src/deferred/shared/deferred.lua");
     let quoted = lua.split(['\'', '"']).skip(1).step_by(2);
     let is_command =
         |word: &&str| word.len() > 2 && word.chars().all(|letter| letter.is_ascii_uppercase());
     let after_call = |word: &&str| {
-        [format!("call('{word}'"), format!("{{ '{word}', base")].iter().any(|it| lua.contains(it))
+        [format!("call('{word}'"), format!("{{ '{word}', base")]
+            .iter()
+            .any(|call| lua.contains(call))
     };
     let used: BTreeSet<String> =
         quoted.filter(is_command).filter(after_call).map(str::to_lowercase).collect();

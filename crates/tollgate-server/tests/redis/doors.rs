@@ -1,45 +1,45 @@
-//! Every door decides through Redis, and two servers decide as one.
+//! All doors decide through Redis, and servers share counters.
 
 use serde_json::{Value, json};
 use tollgate_rig::{Redis, Reply};
 
-use crate::support::{PATIENT, Running, start};
+use crate::support::{LONG_TIMEOUT, TestServer, start};
 
-const API: &str = "rules: [{ name: api, per: user, limit: 10/h fixed }]";
+const API: &str = "rules: [{ name: api, per: user, limit: 10/h fixed first_hit }]";
 
-fn two(rules: &str, redis: &Redis) -> [Running; 2] {
-    [(), ()].map(|()| start(rules, &redis.url(), PATIENT))
+fn two(rules: &str, redis: &Redis) -> [TestServer; 2] {
+    [(), ()].map(|()| start(rules, &redis.url(), LONG_TIMEOUT))
 }
 
 #[test]
-fn two_servers_share_what_is_left() {
+fn two_servers_share_counters() {
     let redis = Redis::start();
     let [one, two] = two(API, &redis);
     assert_eq!((one.pass("ann", 6), two.pass("ann", 6), one.pass("ann", 1)), (6, 4, 0));
     assert_eq!(two.pass("bob", 1), 1);
 
-    let limit = json!({ "key": "mail", "limit": "3/h fixed" });
+    let limit = json!({ "key": "mail", "limit": "3/h fixed first_hit" });
     let mut doors = [one.http(), two.http()];
     let allowed: Vec<bool> =
         (0..5).map(|turn| doors[turn % 2].post("/v1/limit", &limit).1["allowed"] == true).collect();
     assert_eq!(allowed, [true, true, true, false, false]);
     let (_, peeked) = doors[0].post("/v1/peek", &limit);
     assert_eq!(peeked["limits"][0]["remaining"], 0, "{peeked}");
-    let more = json!({ "key": "mail", "limit": "3/h fixed", "amount": 2 });
+    let more = json!({ "key": "mail", "limit": "3/h fixed first_hit", "amount": 2 });
     doors[0].post("/v1/refund", &more);
-    // The other server has just been told that there is nothing left, and soon hears of it.
-    let mut answer = json!({});
-    tollgate_rig::until("what was given back is seen", || {
-        answer = doors[1].post("/v1/limit", &limit).1;
-        answer["allowed"] == true
+    // The other server has cached the refusal and sees the refund a little later.
+    let mut response = json!({});
+    tollgate_rig::until("the refund is visible", || {
+        response = doors[1].post("/v1/limit", &limit).1;
+        response["allowed"] == true
     });
-    assert_eq!(answer["limits"][0]["remaining"], 1);
+    assert_eq!(response["limits"][0]["remaining"], 1);
 }
 
 #[test]
 fn a_batch_is_answered_in_order() {
     let redis = Redis::start();
-    let server = start(API, &redis.url(), PATIENT);
+    let server = start(API, &redis.url(), LONG_TIMEOUT);
     let request = |number: usize| match number % 3 {
         0 => json!({ "key": format!("key {number}"), "limit": "5/h", "cost": number % 7 + 1 }),
         1 => json!({ "attributes": { "user": format!("user {number}") } }),
@@ -62,74 +62,74 @@ fn a_batch_is_answered_in_order() {
 }
 
 #[test]
-fn a_pipeline_is_under_way_at_once_and_answered_in_order() {
+fn a_pipeline_is_sent_at_once_and_answered_in_order() {
     let redis = Redis::start();
-    let server = start(API, &redis.url(), PATIENT);
+    let server = start(API, &redis.url(), LONG_TIMEOUT);
     let mut client = server.resp();
-    let words = |number: usize| {
+    let arguments = |number: usize| {
         let key = format!("key {number}");
         ["CL.THROTTLE".to_owned(), key, "99".into(), "100".into(), "3600".into()]
     };
     let count = 200;
     for number in 0..count {
         let quantity = (number % 50 + 1).to_string();
-        let mut words = words(number).to_vec();
-        words.push(quantity);
-        client.send(&words).unwrap();
+        let mut arguments = arguments(number).to_vec();
+        arguments.push(quantity);
+        client.send(&arguments).unwrap();
     }
     for number in 0..count {
         let reply = client.reply().unwrap();
-        let said: Vec<i64> = reply.list().iter().filter_map(Reply::int).take(3).collect();
-        assert_eq!(said, [0, 100, 100 - (number as i64 % 50 + 1)], "{number}");
+        let reply: Vec<i64> = reply.list().iter().filter_map(Reply::int).take(3).collect();
+        assert_eq!(reply, [0, 100, 100 - (number as i64 % 50 + 1)], "{number}");
     }
-    // Alone it is the same counter as in a pipeline, wherever it is asked.
-    let alone = client.command(&[&words(0)[..], &["1".to_owned()]].concat()).unwrap();
+    // A single command uses the same counter as a pipeline, on every connection.
+    let alone = client.command(&[&arguments(0)[..], &["1".to_owned()]].concat()).unwrap();
     assert_eq!(alone.list()[2].int(), Some(98));
-    client.send(&words(0)).unwrap();
+    client.send(&arguments(0)).unwrap();
     client.send(&["PING"]).unwrap();
     assert_eq!(client.reply().unwrap().list()[2].int(), Some(97));
     assert_eq!(client.reply().unwrap().text(), "PONG");
     let mut other = server.resp();
-    assert_eq!(other.command(&words(0)).unwrap().list()[2].int(), Some(96));
+    assert_eq!(other.command(&arguments(0)).unwrap().list()[2].int(), Some(96));
     let info = client.command(&["INFO"]).unwrap().text();
     assert!(info.contains("# Keyspace") && !info.contains("db0"), "{info}");
 }
 
-/// Of three limits the third refuses: the first two are not charged.
+/// The third of three limits refuses, so the first two are not charged.
 #[test]
 fn all_limits_of_a_request_are_charged_or_none() {
     let redis = Redis::start();
     let rules = "
 rules:
-  - { name: org, per: org, limit: 100/h fixed }
-  - { name: team, per: [org, team], limit: 50/h fixed }
-  - { name: user, per: [org, team, user], limit: 2/h fixed }
+  - { name: org, per: org, limit: 100/h fixed first_hit }
+  - { name: team, per: [org, team], limit: 50/h fixed first_hit }
+  - { name: user, per: [org, team, user], limit: 2/h fixed first_hit }
 ";
     let [one, two] = two(rules, &redis);
     let body = json!({ "attributes": { "org": "acme", "team": "red", "user": "ann" } });
-    let ask = |server: &Running, path: &str| server.http().post(path, &body).1;
-    let left = |answer: &Value| -> Vec<u64> {
-        let limits = answer["limits"].as_array().unwrap();
+    let send = |server: &TestServer, path: &str| server.http().post(path, &body).1;
+    let left = |response: &Value| -> Vec<u64> {
+        let limits = response["limits"].as_array().unwrap();
         limits.iter().map(|limit| limit["remaining"].as_u64().unwrap()).collect()
     };
-    assert_eq!(ask(&one, "/v1/check")["allowed"], true);
-    assert_eq!(ask(&two, "/v1/check")["allowed"], true);
+    assert_eq!(send(&one, "/v1/check")["allowed"], true);
+    assert_eq!(send(&two, "/v1/check")["allowed"], true);
     for server in [&one, &two, &one] {
-        let denied = ask(server, "/v1/check");
+        let denied = send(server, "/v1/check");
         assert_eq!((&denied["allowed"], &denied["rule"]), (&json!(false), &json!("user")));
     }
-    assert_eq!(left(&ask(&two, "/v1/peek")), [98, 48, 0]);
+    assert_eq!(left(&send(&two, "/v1/peek")), [98, 48, 0]);
 }
 
 #[test]
-fn metrics_say_how_the_store_does() {
+fn metrics_report_the_state_of_the_store() {
     let redis = Redis::start();
-    let server = start(API, &redis.url(), PATIENT);
+    let server = start(API, &redis.url(), LONG_TIMEOUT);
     let before = server.metric("tollgate_store_seconds_count");
     assert_eq!(server.pass("ann", 20), 10);
     let (_, limited) = server.http().post("/v1/limit", &json!({ "key": "k", "limit": "1/h" }));
     assert_eq!(limited["allowed"], true);
-    // Known to be exhausted, some refusals may not have needed the store.
+    // Cached refusals of an exhausted key do not call the store.
     assert!(server.metric("tollgate_store_seconds_count") - before >= 11.0);
     assert!(server.metric("tollgate_store_seconds_sum") > 0.0);
     assert_eq!(server.metric("tollgate_overshoot_bound"), 0.0);
@@ -139,7 +139,7 @@ fn metrics_say_how_the_store_does() {
         assert_eq!(server.metric(&name), 0.0, "{kind}");
     }
     let (_, text) = server.http().send("GET", "/metrics", "");
-    assert!(!text.contains("\ntollgate_keys "), "nobody knows");
+    assert!(!text.contains("\ntollgate_keys "), "the number of keys in Redis is unknown");
     let (status, ready) = server.ready();
     assert_eq!((status, &ready["store"]["state"]), (200, &json!("well")), "{ready}");
     assert_eq!(ready["store"]["kind"], "redis");

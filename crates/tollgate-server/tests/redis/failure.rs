@@ -1,5 +1,4 @@
-//! Redis stops answering, or was never there: what the rules say happens, is seen, and ends by
-//! itself.
+//! Failures of Redis: rules choose what happens, metrics report it, and recovery is automatic.
 #![allow(clippy::disallowed_methods, reason = "measures how long real servers take")]
 
 use std::time::{Duration, Instant};
@@ -9,15 +8,17 @@ use tollgate_rig::{Redis, until};
 
 use crate::support::{start, until_resting, until_well};
 
-/// What an answer may take: much, on a machine that has other things to do.
+/// The timeout of the store, long enough for a busy machine.
 const TIMEOUT: Duration = Duration::from_millis(500);
 
 fn rules(on_error: &str) -> String {
-    format!("rules: [{{ name: api, per: user, limit: 12/h fixed, on_error: {on_error} }}]")
+    format!(
+        "rules: [{{ name: api, per: user, limit: 12/h fixed first_hit, on_error: {on_error} }}]"
+    )
 }
 
 #[test]
-fn a_redis_that_stands_still_costs_its_time_out_once_and_then_nothing() {
+fn a_stalled_redis_costs_one_timeout_and_then_nothing() {
     let redis = Redis::start();
     let server = start(&rules("allow"), &redis.url(), TIMEOUT);
     assert_eq!(server.pass("ann", 2), 2);
@@ -26,7 +27,7 @@ fn a_redis_that_stands_still_costs_its_time_out_once_and_then_nothing() {
     let before = Instant::now();
     let first = http.check("ann");
     assert_eq!(first["allowed"], true, "{first}");
-    assert!(before.elapsed() >= TIMEOUT / 2, "somebody found out");
+    assert!(before.elapsed() >= TIMEOUT / 2, "the first request did not wait for Redis");
     let mut times: Vec<Duration> = (0..101)
         .map(|_| {
             let before = Instant::now();
@@ -35,10 +36,10 @@ fn a_redis_that_stands_still_costs_its_time_out_once_and_then_nothing() {
         })
         .collect();
     times.sort();
-    assert!(times[50] < TIMEOUT / 10, "half of them took {:?} and more", times[50]);
+    assert!(times[50] < TIMEOUT / 10, "the median was {:?}", times[50]);
 
     let (status, ready) = server.ready();
-    assert_eq!((status, &ready["ready"]), (200, &json!(true)), "others are no better off");
+    assert_eq!((status, &ready["ready"]), (200, &json!(true)), "other servers would fail too");
     let store = &ready["store"];
     assert_eq!(store["state"], "resting", "{store}");
     assert!(store["error"].as_str().unwrap().contains("did not answer within 500ms"), "{store}");
@@ -50,12 +51,12 @@ fn a_redis_that_stands_still_costs_its_time_out_once_and_then_nothing() {
 
     redis.cont();
     until_well(&server);
-    assert_eq!(server.pass("ann", 20), 10, "what passed meanwhile was not counted, and not lost");
+    assert_eq!(server.pass("ann", 20), 10, "requests during the failure are not counted");
     assert_eq!(server.metric("tollgate_failure_mode_total{mode=\"allow\"}"), 102.0);
 }
 
 #[test]
-fn who_must_be_counted_is_refused() {
+fn rules_with_on_error_deny_refuse_while_redis_is_down() {
     let redis = Redis::start();
     let server = start(&rules("deny"), &redis.url(), TIMEOUT);
     assert_eq!(server.pass("ann", 2), 2);
@@ -70,10 +71,10 @@ fn who_must_be_counted_is_refused() {
         (200, &json!(false), &json!(503))
     );
     let (status, ready) = server.ready();
-    assert_eq!((status, &ready["ready"]), (503, &json!(false)), "nothing passes here");
+    assert_eq!((status, &ready["ready"]), (503, &json!(false)), "every request is refused");
     assert!(ready["why"].as_str().unwrap().contains("every rule refuses"), "{ready}");
     assert!(server.metric("tollgate_failure_mode_total{mode=\"deny\"}") >= 2.0);
-    // Who brings a limit along decides for itself.
+    // Calls with an inline limit get an error, because no rule chooses a failure mode.
     let limit = json!({ "key": "mail", "limit": "3/h" });
     let (status, problem) = server.http().post("/v1/limit", &limit);
     assert_eq!((status, &problem["type"]), (503, &json!("urn:tollgate:store-unavailable")));
@@ -86,13 +87,13 @@ fn who_must_be_counted_is_refused() {
 }
 
 #[test]
-fn a_share_is_enforced_and_handed_back_without_a_spike() {
+fn a_local_share_is_enforced_and_charged_after_recovery() {
     let redis = Redis::start();
     let server = start(&rules("local"), &redis.url(), TIMEOUT);
     assert_eq!(server.pass("ann", 3), 3);
     redis.stop();
     until_resting(&server);
-    // One node: its share is all of it.
+    // The share of the only node is the whole limit.
     assert_eq!(server.pass("bob", 5), 5);
     assert_eq!(server.pass("cyd", 40), 12);
     let denied = server.http().check("cyd");
@@ -106,7 +107,7 @@ fn a_share_is_enforced_and_handed_back_without_a_spike() {
 }
 
 #[test]
-fn a_server_starts_without_its_redis_and_finds_it_later() {
+fn a_server_starts_without_redis_and_connects_later() {
     let redis = Redis::start();
     redis.kill();
     let server = start(&rules("local"), &redis.url(), TIMEOUT);
@@ -118,32 +119,32 @@ fn a_server_starts_without_its_redis_and_finds_it_later() {
     redis.restart();
     until_well(&server);
     until_well(&strict);
-    assert_eq!(server.pass("ann", 20), 0, "what was let through was charged");
+    assert_eq!(server.pass("ann", 20), 0, "requests allowed during the failure are charged");
     assert_eq!((strict.ready().0, strict.pass("ann", 1)), (200, 0));
     assert_eq!(strict.pass("bob", 20), 12);
 }
 
-/// Envoy's service answers an error, and Envoy decides what to make of it.
+/// The service answers with an error, so that the failure mode of Envoy applies.
 #[test]
-fn who_asks_in_envoys_words_gets_an_error() {
+fn envoy_requests_get_an_error_while_redis_is_down() {
     let redis = Redis::start();
     let rules = "
 domain: mail
 descriptors:
   - key: to
-    rate_limit: { unit: hour, requests_per_unit: 2 }
+    rate_limit: { unit: year, unit_multiplier: 100, requests_per_unit: 2 }
 ";
     let server = start(rules, &redis.url(), TIMEOUT);
     let body = json!({
         "domain": "mail",
         "descriptors": [{ "entries": [{ "key": "to", "value": "ann" }] }],
     });
-    let ask = || server.http().send("POST", "/json", &body.to_string()).0;
-    assert_eq!([ask(), ask(), ask()], [200, 200, 429]);
+    let send = || server.http().send("POST", "/json", &body.to_string()).0;
+    assert_eq!([send(), send(), send()], [200, 200, 429]);
     redis.kill();
-    until("it is left alone", || ask() == 400 && server.store_state() == "resting");
-    assert_eq!((ask(), server.ready().0), (400, 200));
+    until("the store is resting", || send() == 400 && server.store_state() == "resting");
+    assert_eq!((send(), server.ready().0), (400, 200));
     assert!(server.metric("tollgate_store_errors_total{kind=\"resting\"}") >= 1.0);
     redis.restart();
-    until("it counts again", || ask() == 200);
+    until("the store counts again", || send() == 200);
 }

@@ -1,4 +1,4 @@
-//! Servers whose counters are in Redis: many that decide as one, and each while Redis fails.
+//! Servers with counters in Redis: shared counters, required rights, and failures of Redis.
 
 mod access;
 mod doors;

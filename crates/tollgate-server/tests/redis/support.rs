@@ -1,4 +1,4 @@
-//! A server in this process whose counters are in Redis, and a way to ask it.
+//! A server in this process with counters in Redis, and its clients.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -12,31 +12,31 @@ use tollgate_server::net::{Address, Bind};
 use tollgate_server::sources::Origin;
 use tollgate_server::{Config, Server};
 
-/// Long enough for a machine that has other things to do, in tests that are not about time.
-pub(crate) const PATIENT: Duration = Duration::from_secs(10);
+/// A timeout for tests that do not measure time, long enough for a busy machine.
+pub(crate) const LONG_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A server; stops when dropped.
-pub(crate) struct Running {
+/// A server that stops when dropped.
+pub(crate) struct TestServer {
     server: Server,
     _runtime: Runtime,
     _folder: tempfile::TempDir,
 }
 
-/// Starts a server that follows these rules and keeps its counters at `url`.
-pub(crate) fn start(rules: &str, url: &str, timeout: Duration) -> Running {
+/// Starts a server with the given rules and with counters at `url`.
+pub(crate) fn start(rules: &str, url: &str, timeout: Duration) -> TestServer {
     start_with(rules, url.parse::<RedisOptions>().unwrap().timeout(timeout).unwrap())
 }
 
-pub(crate) fn start_with(rules: &str, options: RedisOptions) -> Running {
-    start_as(rules, options, |_| {})
+pub(crate) fn start_with(rules: &str, options: RedisOptions) -> TestServer {
+    start_configured(rules, options, |_| {})
 }
 
-/// The same, set up otherwise.
-pub(crate) fn start_as(
+/// Starts a server with the given rules, store and configuration.
+pub(crate) fn start_configured(
     rules: &str,
     options: RedisOptions,
     set_up: impl FnOnce(&mut Config),
-) -> Running {
+) -> TestServer {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("rules.yaml");
     std::fs::write(&path, rules).unwrap();
@@ -49,38 +49,38 @@ pub(crate) fn start_as(
     set_up(&mut config);
     let runtime = Runtime::new().unwrap();
     let server = runtime.block_on(Server::start(config)).unwrap();
-    Running { server, _runtime: runtime, _folder: folder }
+    TestServer { server, _runtime: runtime, _folder: folder }
 }
 
-impl Running {
-    pub(crate) fn http(&self) -> Http {
-        Http::connect(tcp(self.server.addresses().http.as_ref()))
+impl TestServer {
+    pub(crate) fn http(&self) -> HttpConnection {
+        HttpConnection::connect(tcp(self.server.addresses().http.as_ref()))
     }
 
     pub(crate) fn resp(&self) -> Client {
         Client::connect(tcp(self.server.addresses().resp.as_ref()).port()).unwrap()
     }
 
-    /// A client of the gateway, if it was given one.
+    /// Returns a client of the gateway, if one is configured.
     pub(crate) fn web(&self) -> WebClient {
         WebClient::connect(tcp(self.server.addresses().gateway.as_ref()))
     }
 
-    /// Asks the admin API; the status and what it says.
+    /// Calls the admin API; returns the status and the body.
     pub(crate) fn admin(&self, method: &str, path: &str) -> (u16, Value) {
         let bearer = format!("Bearer {}", self.server.admin_token().unwrap().reveal());
         let mut client = WebClient::connect(tcp(self.server.addresses().http.as_ref()));
-        let answer = client.send(method, path, &[("authorization", &bearer)], "");
-        (answer.status(), serde_json::from_slice(&answer.body).unwrap_or_default())
+        let response = client.send(method, path, &[("authorization", &bearer)], "");
+        (response.status(), serde_json::from_slice(&response.body).unwrap_or_default())
     }
 
-    /// How many of so many requests of a user pass.
+    /// Sends requests of a user; returns how many are allowed.
     pub(crate) fn pass(&self, user: &str, times: usize) -> usize {
         let mut http = self.http();
         (0..times).filter(|_| http.check(user)["allowed"] == true).count()
     }
 
-    /// A line of the metrics.
+    /// Returns the value of a metric.
     pub(crate) fn metric(&self, name: &str) -> f64 {
         let (_, text) = self.http().send("GET", "/metrics", "");
         let mut lines = text.lines();
@@ -93,22 +93,22 @@ impl Running {
         (status, serde_json::from_str(&body).unwrap())
     }
 
-    /// What `/readyz` says of the store.
+    /// Returns the state of the store from `/readyz`.
     pub(crate) fn store_state(&self) -> String {
         self.ready().1["store"]["state"].as_str().unwrap().to_owned()
     }
 }
 
-/// Asks until the store is left alone, so that what follows is answered at once.
-pub(crate) fn until_resting(server: &Running) {
-    until("it is left alone", || {
-        server.http().check("somebody");
+/// Sends requests until the store is resting, so that later ones do not wait for it.
+pub(crate) fn until_resting(server: &TestServer) {
+    until("the store is resting", || {
+        server.http().check("probe");
         server.store_state() == "resting"
     });
 }
 
-pub(crate) fn until_well(server: &Running) {
-    until("it is well again", || server.store_state() == "well");
+pub(crate) fn until_well(server: &TestServer) {
+    until("the store is well", || server.store_state() == "well");
 }
 
 fn tcp(address: Option<&Address>) -> SocketAddr {
@@ -119,14 +119,14 @@ fn tcp(address: Option<&Address>) -> SocketAddr {
 }
 
 /// A connection to the HTTP door.
-pub(crate) struct Http(BufReader<TcpStream>);
+pub(crate) struct HttpConnection(BufReader<TcpStream>);
 
-impl Http {
-    fn connect(address: SocketAddr) -> Http {
+impl HttpConnection {
+    fn connect(address: SocketAddr) -> HttpConnection {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(3 * PATIENT)).unwrap();
-        Http(BufReader::new(stream))
+        stream.set_read_timeout(Some(3 * LONG_TIMEOUT)).unwrap();
+        HttpConnection(BufReader::new(stream))
     }
 
     pub(crate) fn send(&mut self, method: &str, path: &str, body: &str) -> (u16, String) {
@@ -160,7 +160,7 @@ impl Http {
         (status, serde_json::from_str(&body).unwrap())
     }
 
-    /// A request of a user, by rules.
+    /// Requests a decision by rules about a user.
     pub(crate) fn check(&mut self, user: &str) -> Value {
         self.post("/v1/check", &json!({ "attributes": { "user": user } })).1
     }

@@ -1,4 +1,4 @@
-//! What limiters fetch from a service.
+//! The bundle that limiters fetch from a service.
 
 use std::thread;
 
@@ -9,7 +9,7 @@ use crate::support::{service, shop};
 const PATH: &str = "/v1/rules/bundle";
 
 #[test]
-fn a_bundle_has_everything_and_says_when_nothing_changed() {
+fn a_bundle_is_complete_and_sent_only_when_changed() {
     let (service, _folder) = service();
     let empty = service.get(PATH);
     assert_eq!(empty.status, 200);
@@ -23,46 +23,46 @@ fn a_bundle_has_everything_and_says_when_nothing_changed() {
     assert!(bundle.rules().is_ok());
 
     let known = [("if-none-match", &*fetched.etag())];
-    let unchanged = service.ask("GET", PATH, &known, "");
+    let unchanged = service.send("GET", PATH, &known, "");
     assert_eq!((unchanged.status, unchanged.etag()), (304, fetched.etag()));
     service.put("shop", &shop("2/s"));
-    assert_eq!(service.ask("GET", PATH, &known, "").status, 200);
+    assert_eq!(service.send("GET", PATH, &known, "").status, 200);
 }
 
 #[test]
-fn who_waits_hears_of_a_change_at_once() {
+fn a_change_answers_waiting_requests_at_once() {
     let (service, _folder) = service();
     service.put("shop", &shop("1/s"));
-    // Held back for longer than the test may take: only the change ends it.
+    // The wait is longer than the test may take, so only the change can end it.
     for (path, preference, limit) in
         [(format!("{PATH}?wait=60s"), "nothing", "2/s"), (PATH.into(), "wait=60", "3/s")]
     {
         let known = service.get(PATH).etag();
         let headers = [("if-none-match", &*known), ("prefer", preference)];
-        let answer = thread::scope(|scope| {
-            let waiting = scope.spawn(|| service.ask("GET", &path, &headers, ""));
+        let response = thread::scope(|scope| {
+            let waiting = scope.spawn(|| service.send("GET", &path, &headers, ""));
             service.put("shop", &shop(limit));
             waiting.join().unwrap()
         });
-        assert_eq!(answer.status, 200);
-        assert_eq!(answer.header("preference-applied").as_deref(), Some("wait=60"));
+        assert_eq!(response.status, 200);
+        assert_eq!(response.header("preference-applied").as_deref(), Some("wait=60"));
     }
     let nothing = [("if-none-match", &*service.get(PATH).etag())];
-    assert_eq!(service.ask("GET", &format!("{PATH}?wait=0"), &nothing, "").status, 304);
+    assert_eq!(service.send("GET", &format!("{PATH}?wait=0"), &nothing, "").status, 304);
 }
 
 #[test]
-fn a_service_that_stops_keeps_nobody_waiting() {
+fn a_stopping_service_answers_waiting_requests() {
     let (service, _folder) = service();
     let known = service.get(PATH).etag();
     let (url, token) = (service.url(&format!("{PATH}?wait=60")), service.read.clone());
     let waiting = thread::spawn(move || {
-        crate::support::ask(&url, Some(&token), "GET", &[("if-none-match", &known)], "").status
+        crate::support::send(&url, Some(&token), "GET", &[("if-none-match", &known)], "").status
     });
-    // Asked while the other waits, so that it is being held back when the service stops.
+    // This request gives the service time to receive the waiting one before it stops.
     assert_eq!(service.get(PATH).status, 200);
     drop(service);
-    // Either it was answered, or it came too late to be heard at all.
+    // A request that arrives after the stop fails instead.
     if let Ok(status) = waiting.join() {
         assert_eq!(status, 304);
     }

@@ -4,36 +4,35 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use tollgate::rules::RuleLimiter;
-use tollgate::{Limiter, Request};
+use tollgate_rules::{Request, RuleLimiter};
 use tollgate_server::sources::{Follower, Origin, SourceError};
 
 use crate::support::{DEADLINE, shop, until};
 
-/// The burst of the rule in force: tells one version of `shop` from another.
+/// Returns the limit of the active rule, which differs between versions of `shop`.
 fn limit(limiter: &RuleLimiter) -> u64 {
-    let decision = limiter.decide(&Request::new("GET", "/").cost(0));
+    let decision = limiter.decide_now(&Request::new("GET", "/").cost(0));
     decision.tightest().map_or(0, |limit| limit.verdict.limit)
 }
 
-/// Follows without ever polling: only what is reported is noticed.
+/// Follows a path by notifications only, without polling.
 fn follow(path: &Path) -> (RuleLimiter, Follower) {
     let opened = Origin::path(path).every(Duration::from_secs(3600)).open().unwrap();
-    let limiter = Limiter::from_rules(opened.rules().clone());
+    let limiter = RuleLimiter::new(opened.rules().clone());
     let follower = opened.follow(limiter.clone());
-    // The first look comes after the watch began: from here on every change is reported.
-    assert!(follower.wait_until(DEADLINE, |status| status.looks >= 2));
+    // The second read comes after the watch began, so every later change is reported.
+    assert!(follower.wait_until(DEADLINE, |status| status.reads >= 2));
     (limiter, follower)
 }
 
-fn becomes(limiter: &RuleLimiter, follower: &Follower, expected: u64) {
+fn assert_becomes(limiter: &RuleLimiter, follower: &Follower, expected: u64) {
     let now = || format!("{expected}; is {}, {:?}", limit(limiter), follower.status());
     let came = follower.wait_until(DEADLINE, |_| limit(limiter) == expected);
-    assert!(came, "never came true: {}", now());
+    assert!(came, "not in time: {}", now());
 }
 
 #[test]
-fn a_wrong_file_is_an_error_at_start() {
+fn an_invalid_file_is_an_error_at_start() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("shop.yaml");
     fs::write(&path, "rules:\n  - { nmae: api }\n").unwrap();
@@ -45,7 +44,7 @@ fn a_wrong_file_is_an_error_at_start() {
 }
 
 #[test]
-fn a_file_that_is_written_in_place_is_noticed() {
+fn a_file_written_in_place_is_reloaded() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("shop.yaml");
     fs::write(&path, shop("1/h")).unwrap();
@@ -53,13 +52,13 @@ fn a_file_that_is_written_in_place_is_noticed() {
     assert_eq!(limit(&limiter), 1);
     for n in 2..5 {
         fs::write(&path, shop(&format!("{n}/h"))).unwrap();
-        becomes(&limiter, &follower, n);
+        assert_becomes(&limiter, &follower, n);
     }
     assert_eq!(follower.status().failures, 0);
 }
 
 #[test]
-fn an_editor_that_renames_is_noticed_again_and_again() {
+fn a_file_replaced_by_rename_is_reloaded_every_time() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("shop.yaml");
     fs::write(&path, shop("1/h")).unwrap();
@@ -68,21 +67,21 @@ fn an_editor_that_renames_is_noticed_again_and_again() {
         let beside = folder.path().join("shop.yaml.swp");
         fs::write(&beside, shop(&format!("{n}/h"))).unwrap();
         fs::rename(&beside, &path).unwrap();
-        becomes(&limiter, &follower, n);
+        assert_becomes(&limiter, &follower, n);
     }
-    // Removed and made anew, as some editors do.
+    // Some editors remove the file and create it again.
     fs::remove_file(&path).unwrap();
     assert!(follower.wait_until(DEADLINE, |status| status.last_error.is_some()));
-    assert_eq!(limit(&limiter), 5, "the old rules go on");
+    assert_eq!(limit(&limiter), 5, "the old rules stay active");
     fs::write(&path, shop("9/h")).unwrap();
-    becomes(&limiter, &follower, 9);
+    assert_becomes(&limiter, &follower, 9);
 }
 
-/// As Kubernetes mounts a ConfigMap: the files are links through `..data`, and only that link is
-/// ever exchanged.
+/// Kubernetes mounts a ConfigMap this way: files are links through `..data`, and only that link
+/// is replaced.
 #[cfg(unix)]
 #[test]
-fn a_config_map_that_is_exchanged_is_noticed() {
+fn a_replaced_config_map_is_reloaded() {
     use std::os::unix::fs::symlink;
     let folder = tempfile::tempdir().unwrap();
     let mount = folder.path();
@@ -102,15 +101,15 @@ fn a_config_map_that_is_exchanged_is_noticed() {
     let (by_folder, whole) = follow(mount);
     for n in 2..6 {
         publish(n);
-        becomes(&by_file, &file, n);
-        becomes(&by_folder, &whole, n);
+        assert_becomes(&by_file, &file, n);
+        assert_becomes(&by_folder, &whole, n);
     }
 }
 
 /// The folder itself is a link, as in deployments that keep several releases.
 #[cfg(unix)]
 #[test]
-fn a_folder_that_is_a_link_is_noticed_when_it_leads_elsewhere() {
+fn a_folder_link_with_a_new_target_is_reloaded() {
     use std::os::unix::fs::symlink;
     let folder = tempfile::tempdir().unwrap();
     let current = folder.path().join("current");
@@ -124,15 +123,15 @@ fn a_folder_that_is_a_link_is_noticed_when_it_leads_elsewhere() {
     for n in 2..4 {
         symlink(format!("release{n}"), folder.path().join("next")).unwrap();
         fs::rename(folder.path().join("next"), &current).unwrap();
-        becomes(&limiter, &follower, n);
+        assert_becomes(&limiter, &follower, n);
     }
-    // And what it leads to now is watched too.
+    // The new target is watched too.
     fs::write(folder.path().join("release3/shop.yaml"), shop("7/h")).unwrap();
-    becomes(&limiter, &follower, 7);
+    assert_becomes(&limiter, &follower, 7);
 }
 
 #[test]
-fn files_come_and_go_in_a_folder() {
+fn added_and_removed_files_of_a_folder_are_noticed() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("shop.yaml"), shop("1/h")).unwrap();
     let (limiter, follower) = follow(folder.path());
@@ -145,7 +144,7 @@ fn files_come_and_go_in_a_folder() {
 }
 
 #[test]
-fn wrong_rules_are_reported_and_the_old_ones_go_on() {
+fn invalid_rules_are_reported_and_the_old_rules_stay_active() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("shop.yaml");
     fs::write(&path, shop("1/h")).unwrap();
@@ -158,37 +157,37 @@ fn wrong_rules_are_reported_and_the_old_ones_go_on() {
     assert_eq!((status.failures >= 1, status.version), (true, version));
     assert_eq!(limit(&limiter), 1);
     fs::write(&path, shop("2/h")).unwrap();
-    becomes(&limiter, &follower, 2);
+    assert_becomes(&limiter, &follower, 2);
     assert!(follower.wait_until(DEADLINE, |status| status.last_error.is_none()));
 }
 
 #[test]
-fn where_nothing_is_reported_polling_finds_it() {
+fn polling_finds_changes_without_notifications() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("shop.yaml");
     fs::write(&path, shop("1/h")).unwrap();
     let origin = Origin::path(&path).watch(false).every(Duration::from_millis(5));
     let opened = origin.open().unwrap();
-    let limiter = Limiter::from_rules(opened.rules().clone());
+    let limiter = RuleLimiter::new(opened.rules().clone());
     let follower = opened.follow(limiter.clone());
-    // The same content again, however often it is looked at, is no reload.
+    // Equal content is not a reload, however often it is read.
     fs::write(&path, shop("1/h")).unwrap();
-    assert!(follower.wait_until(DEADLINE, |status| status.looks > 5));
+    assert!(follower.wait_until(DEADLINE, |status| status.reads > 5));
     assert_eq!(follower.status().reloads, 0);
     fs::write(&path, shop("2/h")).unwrap();
-    becomes(&limiter, &follower, 2);
+    assert_becomes(&limiter, &follower, 2);
 }
 
 #[test]
-fn a_follower_that_is_dropped_lets_go() {
+fn a_dropped_follower_releases_its_target() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("shop.yaml");
     fs::write(&path, shop("1/h")).unwrap();
-    let held = std::sync::Arc::new(());
+    let target = std::sync::Arc::new(());
     let opened = Origin::path(&path).open().unwrap();
-    let inside = held.clone();
-    let follower = opened.follow(move |_| drop(inside.clone()));
-    assert_eq!(std::sync::Arc::strong_count(&held), 2);
+    let captured = target.clone();
+    let follower = opened.follow(move |_| drop(captured.clone()));
+    assert_eq!(std::sync::Arc::strong_count(&target), 2);
     drop(follower);
-    until("the target is let go", || std::sync::Arc::strong_count(&held) == 1);
+    until("the target is released", || std::sync::Arc::strong_count(&target) == 1);
 }

@@ -1,4 +1,4 @@
-//! Following URLs: a rules service, or any server that has a file.
+//! Following URLs: a rules service, or a file on any server.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -14,35 +14,34 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use parking_lot::Mutex;
-use tollgate::rules::RuleLimiter;
-use tollgate::{Limiter, Request};
-use tollgate_server::sources::{Follower, Opened, Origin, SourceError};
+use tollgate_rules::{Request, RuleLimiter};
+use tollgate_server::sources::{Follower, OpenedOrigin, Origin, SourceError};
 
-use crate::support::{DEADLINE, Service, service, shop};
+use crate::support::{DEADLINE, TestService, service, shop};
 
 fn limit(limiter: &RuleLimiter) -> u64 {
-    let decision = limiter.decide(&Request::new("GET", "/").cost(0));
+    let decision = limiter.decide_now(&Request::new("GET", "/").cost(0));
     decision.tightest().map_or(0, |limit| limit.verdict.limit)
 }
 
-fn origin(service: &Service) -> Origin {
+fn origin(service: &TestService) -> Origin {
     let origin = Origin::url(&service.url("/v1/rules/bundle")).unwrap();
     origin.token(Some(service.read.clone())).every(Duration::from_millis(20))
 }
 
-fn follow(opened: Opened) -> (RuleLimiter, Follower) {
-    let limiter = Limiter::from_rules(opened.rules().clone());
+fn follow(opened: OpenedOrigin) -> (RuleLimiter, Follower) {
+    let limiter = RuleLimiter::new(opened.rules().clone());
     let follower = opened.follow(limiter.clone());
     (limiter, follower)
 }
 
-fn becomes(limiter: &RuleLimiter, follower: &Follower, expected: u64) {
+fn assert_becomes(limiter: &RuleLimiter, follower: &Follower, expected: u64) {
     let came = follower.wait_until(DEADLINE, |_| limit(limiter) == expected);
-    assert!(came, "never {expected}: {}, {:?}", limit(limiter), follower.status());
+    assert!(came, "{expected} not in time: {}, {:?}", limit(limiter), follower.status());
 }
 
-/// The one file in a folder with this ending.
-fn only(folder: &Path, ending: &str) -> Option<PathBuf> {
+/// Returns the only file of a folder with the given extension.
+fn only_file(folder: &Path, ending: &str) -> Option<PathBuf> {
     let paths = fs::read_dir(folder).ok()?.map(|entry| entry.unwrap().path());
     let mut found = paths.filter(|path| path.extension().is_some_and(|e| e == ending));
     let first = found.next();
@@ -62,7 +61,7 @@ fn many_limiters_follow_one_service() {
     for n in 2..5 {
         service.put("shop", &shop(&format!("{n}/h")));
         for (limiter, follower) in &limiters {
-            becomes(limiter, follower, n);
+            assert_becomes(limiter, follower, n);
         }
     }
     let etag = service.get("/v1/rules/bundle").etag();
@@ -73,31 +72,31 @@ fn many_limiters_follow_one_service() {
 }
 
 #[test]
-fn overrides_and_lists_arrive_too() {
+fn overrides_of_a_service_apply_to_followers() {
     let (service, _folder) = service();
     service.put("shop", "domain: shop\nrules:\n  - { name: api, per: org, limit: 1/h }\n");
     let (limiter, follower) = follow(origin(&service).open().unwrap());
     let acme = || {
-        let decision = limiter.decide(&Request::empty().attribute("org", "acme").cost(0));
+        let decision = limiter.decide_now(&Request::empty().attribute("org", "acme").cost(0));
         decision.tightest().map_or(0, |limit| limit.verdict.limit)
     };
     assert_eq!(acme(), 1);
     let what = r#"{"match":{"org":"acme"},"rule":"api","limit":"7/h"}"#;
-    let id = service.ask("POST", "/v1/overrides", &[], what).json()["id"].clone();
+    let id = service.send("POST", "/v1/overrides", &[], what).json()["id"].clone();
     assert!(follower.wait_until(DEADLINE, |_| acme() == 7));
-    service.ask("DELETE", &format!("/v1/overrides/{id}"), &[], "");
+    service.send("DELETE", &format!("/v1/overrides/{id}"), &[], "");
     assert!(follower.wait_until(DEADLINE, |_| acme() == 1));
 }
 
 #[test]
-fn a_limiter_goes_on_without_its_service_also_after_a_restart() {
-    let (data, kept) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let service = Service::start(data.path());
+fn a_limiter_works_without_its_service_even_after_a_restart() {
+    let (data, copies) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let service = TestService::start(data.path());
     service.put("shop", &shop("1/h"));
-    let origin = origin(&service).keep_in(kept.path());
+    let origin = origin(&service).copy_folder(copies.path());
     let (limiter, follower) = follow(origin.clone().open().unwrap());
     service.put("shop", &shop("5/h"));
-    becomes(&limiter, &follower, 5);
+    assert_becomes(&limiter, &follower, 5);
     let address = service.address;
     drop(service);
 
@@ -110,48 +109,48 @@ fn a_limiter_goes_on_without_its_service_also_after_a_restart() {
     let (limiter, follower) = follow(opened);
     assert_eq!(limit(&limiter), 5);
 
-    let service = Service::start_at(data.path(), address);
+    let service = TestService::start_at(data.path(), address);
     follower.refresh();
     assert!(follower.wait_until(DEADLINE, |status| status.last_error.is_none()));
     assert!(!follower.status().from_copy);
     service.put("shop", &shop("6/h"));
-    becomes(&limiter, &follower, 6);
-    // The copy is of what is in force: opened again, nothing has to be sent.
+    assert_becomes(&limiter, &follower, 6);
+    // The saved copy has the active rules.
     let opened = origin.open().unwrap();
-    assert_eq!(limit(&Limiter::from_rules(opened.rules().clone())), 6);
+    assert_eq!(limit(&RuleLimiter::new(opened.rules().clone())), 6);
 }
 
 #[test]
-fn a_damaged_copy_is_put_aside() {
+fn a_damaged_copy_is_moved_away() {
     let (data, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let service = Service::start(data.path());
+    let service = TestService::start(data.path());
     service.put("shop", &shop("1/h"));
-    let origin = origin(&service).keep_in(folder.path());
+    let origin = origin(&service).copy_folder(folder.path());
     drop(origin.clone().open().unwrap());
-    let copy = only(folder.path(), "copy").unwrap();
+    let copy = only_file(folder.path(), "copy").unwrap();
     let damage = || {
         let mut bytes = fs::read(&copy).unwrap();
         let last = bytes.len() - 5;
         bytes[last] ^= 0x20;
         fs::write(&copy, bytes).unwrap();
     };
-    // While the service is there, it replaces the copy.
+    // A reachable service replaces the copy.
     damage();
     let opened = origin.clone().open().unwrap();
     assert!(opened.status().copy_error.as_ref().unwrap().contains("is damaged; moved to"));
     assert!(!opened.status().from_copy);
-    assert!(only(folder.path(), "damaged").is_some());
+    assert!(only_file(folder.path(), "damaged").is_some());
     drop(opened);
-    // Without both there are no rules, and that is said.
+    // Without the service and the copy there are no rules.
     damage();
     drop(service);
     let error = origin.open().unwrap_err();
     assert!(matches!(error, SourceError::Unreachable { .. }), "{error}");
-    assert_eq!(only(folder.path(), "copy"), None);
+    assert_eq!(only_file(folder.path(), "copy"), None);
 }
 
 #[test]
-fn a_wrong_token_is_said_and_never_shown() {
+fn an_invalid_token_is_reported_but_never_printed() {
     let (service, _folder) = service();
     let secret = "not-the-right-token-at-all";
     let origin = origin(&service).token(Some(secret.parse().unwrap()));
@@ -161,17 +160,15 @@ fn a_wrong_token_is_said_and_never_shown() {
     assert!(!error.contains(secret));
 }
 
-/// A server that has one file, and counts how often it had to send it.
+/// A server with one file that counts how often it sends the file.
 #[derive(Default)]
-struct Files {
+struct FileServer {
     text: Mutex<String>,
     status: Mutex<Option<StatusCode>>,
     sent: AtomicU64,
-    asked: AtomicU64,
 }
 
-async fn file(State(files): State<Arc<Files>>, headers: HeaderMap) -> Response {
-    files.asked.fetch_add(1, Ordering::SeqCst);
+async fn file(State(files): State<Arc<FileServer>>, headers: HeaderMap) -> Response {
     if let Some(status) = *files.status.lock() {
         return (status, [("location", "http://127.0.0.1:1/")]).into_response();
     }
@@ -184,9 +181,9 @@ async fn file(State(files): State<Arc<Files>>, headers: HeaderMap) -> Response {
     ([("etag", etag), ("content-type", "text/yaml".into())], text).into_response()
 }
 
-/// Runs as long as the process: a test is one.
-fn files(text: &str) -> (Arc<Files>, SocketAddr) {
-    let files = Arc::new(Files { text: Mutex::new(text.into()), ..Files::default() });
+/// Starts a file server that runs until the process ends.
+fn start_file_server(text: &str) -> (Arc<FileServer>, SocketAddr) {
+    let files = Arc::new(FileServer { text: Mutex::new(text.into()), ..FileServer::default() });
     let (sender, address) = std::sync::mpsc::channel();
     let app = Router::new().route("/shop.yaml", get(file)).with_state(files.clone());
     thread::spawn(move || {
@@ -205,52 +202,52 @@ fn file_origin(address: SocketAddr) -> Origin {
 }
 
 #[test]
-fn any_url_may_have_a_rules_file_and_is_only_read_when_it_changed() {
-    let (files, address) = files(&shop("1/h"));
+fn a_rules_file_at_a_url_is_sent_only_when_it_changed() {
+    let (files, address) = start_file_server(&shop("1/h"));
     let (limiter, follower) = follow(file_origin(address).open().unwrap());
-    assert!(follower.wait_until(DEADLINE, |status| status.looks > 5));
+    assert!(follower.wait_until(DEADLINE, |status| status.reads > 5));
     assert_eq!(files.sent.load(Ordering::SeqCst), 1);
     *files.text.lock() = shop("22/h");
-    becomes(&limiter, &follower, 22);
+    assert_becomes(&limiter, &follower, 22);
     assert_eq!(files.sent.load(Ordering::SeqCst), 2);
     let origin = follower.status().origin;
-    assert_eq!(origin, format!("http://{address}/shop.yaml"), "a query may hold a secret");
+    assert_eq!(origin, format!("http://{address}/shop.yaml"), "a query may contain a secret");
 }
 
 #[test]
-fn wrong_rules_from_a_url_are_refused_once_and_the_old_ones_go_on() {
-    let (files, address) = files(&shop("1/h"));
-    let kept = tempfile::tempdir().unwrap();
-    let origin = file_origin(address).keep_in(kept.path());
+fn invalid_rules_from_a_url_are_fetched_once_and_the_old_rules_stay_active() {
+    let (files, address) = start_file_server(&shop("1/h"));
+    let copies = tempfile::tempdir().unwrap();
+    let origin = file_origin(address).copy_folder(copies.path());
     let (limiter, follower) = follow(origin.clone().open().unwrap());
     *files.text.lock() = "rules: [{ name: api, limit: 5/m }]".into();
     assert!(follower.wait_until(DEADLINE, |status| status.failures > 3));
     assert_eq!(limit(&limiter), 1);
     let sent = files.sent.load(Ordering::SeqCst);
-    assert_eq!(sent, 2, "what was refused is not fetched again and again");
-    let said = follower.status().last_error.unwrap();
-    assert!(said.contains("/shop.yaml:1:"), "{said}");
+    assert_eq!(sent, 2, "refused rules are not fetched again");
+    let error = follower.status().last_error.unwrap();
+    assert!(error.contains("/shop.yaml:1:"), "{error}");
     drop(follower);
-    // The copy is the last good one.
+    // The copy has the last valid rules.
     let opened = origin.open().unwrap();
     assert!(opened.status().from_copy);
     let (limiter, follower) = follow(opened);
     assert_eq!(limit(&limiter), 1);
     *files.text.lock() = shop("333/h");
-    becomes(&limiter, &follower, 333);
+    assert_becomes(&limiter, &follower, 333);
 }
 
 #[test]
-fn what_answers_something_else_is_asked_less_and_less() {
-    let (files, address) = files(&shop("1/h"));
+fn redirects_are_errors_and_the_old_rules_stay_active() {
+    let (files, address) = start_file_server(&shop("1/h"));
     let (limiter, follower) = follow(file_origin(address).open().unwrap());
     *files.status.lock() = Some(StatusCode::FOUND);
     assert!(follower.wait_until(DEADLINE, |status| status.failures >= 4));
-    let said = follower.status().last_error.unwrap();
-    assert!(said.contains("redirects are not followed"), "{said}");
+    let error = follower.status().last_error.unwrap();
+    assert!(error.contains("redirects are not followed"), "{error}");
     assert_eq!(limit(&limiter), 1);
     *files.status.lock() = None;
     *files.text.lock() = shop("22/h");
     follower.refresh();
-    becomes(&limiter, &follower, 22);
+    assert_becomes(&limiter, &follower, 22);
 }

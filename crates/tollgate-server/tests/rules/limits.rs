@@ -1,15 +1,15 @@
-//! What a service does with too much, too slow, too odd, and with a full disk.
+//! Invalid, slow and excessive requests, and a full disk.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use tollgate_server::rules_service::Options;
+use tollgate_server::rules_service::RulesServiceOptions;
 
-use crate::support::{DEADLINE, Service, service, shop};
+use crate::support::{DEADLINE, TestService, service, shop};
 
 #[test]
-fn every_error_is_a_problem() {
+fn every_error_is_a_problem_document() {
     let (service, _folder) = service();
     let huge = format!("# {}\n{}", "x".repeat(4 << 20), shop("1/s"));
     for (method, path, body, code) in [
@@ -29,17 +29,17 @@ fn every_error_is_a_problem() {
         ("PUT", "/v1/lists/x", "[]", (400, "bad-request")),
         ("GET", "/v1/rules/bundle?wait=long", "", (400, "bad-request")),
     ] {
-        let (status, name) = service.ask(method, path, &[], body).problem();
+        let (status, name) = service.send(method, path, &[], body).problem();
         assert_eq!((status, &*name), code, "{method} {path}");
     }
     assert_eq!(service.get("/v1/rules").json()["revision"], 0);
 }
 
 #[test]
-fn an_answer_says_which_request_it_is_about() {
+fn a_response_has_the_id_of_its_request() {
     let (service, _folder) = service();
     let id = |given: &str| {
-        service.ask("GET", "/v1/rules", &[("x-request-id", given)], "").header("x-request-id")
+        service.send("GET", "/v1/rules", &[("x-request-id", given)], "").header("x-request-id")
     };
     assert_eq!(id("deploy-7").as_deref(), Some("deploy-7"));
     assert_ne!(id("with space").as_deref(), Some("with space"));
@@ -47,12 +47,12 @@ fn an_answer_says_which_request_it_is_about() {
 }
 
 #[test]
-fn who_never_says_what_they_want_is_shown_out() {
+fn incomplete_requests_time_out() {
     let folder = tempfile::tempdir().unwrap();
-    let mut options = Options::new(folder.path());
+    let mut options = RulesServiceOptions::new(folder.path());
     options.header_timeout = Duration::from_millis(200);
     options.request_timeout = Duration::from_millis(500);
-    let service = Service::with(options, "127.0.0.1:0".parse().unwrap());
+    let service = TestService::with(options, "127.0.0.1:0".parse().unwrap());
     let token = service.write.reveal();
     let body = format!(
         "PUT /v1/rules/shop HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\n\
@@ -62,45 +62,45 @@ fn who_never_says_what_they_want_is_shown_out() {
         let mut stream = TcpStream::connect(service.address).unwrap();
         stream.set_read_timeout(Some(DEADLINE)).unwrap();
         stream.write_all(half.as_bytes()).unwrap();
-        let mut answer = Vec::new();
-        // Ends because the service closes the connection; a timeout would be an error here.
-        stream.read_to_end(&mut answer).unwrap_or_else(|error| panic!("{half:?}: {error}"));
-        assert!(!String::from_utf8_lossy(&answer).starts_with("HTTP/1.1 200"), "{half:?}");
+        let mut response = Vec::new();
+        // The service closes the connection; a read timeout would be an error.
+        stream.read_to_end(&mut response).unwrap_or_else(|error| panic!("{half:?}: {error}"));
+        assert!(!String::from_utf8_lossy(&response).starts_with("HTTP/1.1 200"), "{half:?}");
     }
     assert_eq!(service.get("/v1/rules").json()["revision"], 0);
 }
 
 #[test]
-fn connections_over_the_cap_wait_their_turn() {
+fn connections_over_the_cap_wait() {
     let folder = tempfile::tempdir().unwrap();
-    let mut options = Options::new(folder.path());
+    let mut options = RulesServiceOptions::new(folder.path());
     options.connections = 2;
     options.header_timeout = Duration::from_millis(300);
-    let service = Service::with(options, "127.0.0.1:0".parse().unwrap());
-    // Silent ones take all places until they are shown out; then it is our turn.
+    let service = TestService::with(options, "127.0.0.1:0".parse().unwrap());
+    // Silent connections take all slots until they time out.
     let _silent: Vec<TcpStream> =
         (0..4).map(|_| TcpStream::connect(service.address).unwrap()).collect();
     assert_eq!(service.get("/v1/rules").status, 200);
 }
 
 #[test]
-fn a_full_disk_is_said_and_loses_nothing() {
+fn a_full_disk_is_reported_and_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let mut options = Options::new(folder.path());
+    let mut options = RulesServiceOptions::new(folder.path());
     options.max_size = 256 << 10;
-    let service = Service::with(options, "127.0.0.1:0".parse().unwrap());
+    let service = TestService::with(options, "127.0.0.1:0".parse().unwrap());
     service.put("shop", &shop("1/s"));
     let large = format!("{}# {}\n", shop("2/s"), "x".repeat(300 << 10));
     let any = [("if-match", "*")];
-    let full = service.ask("PUT", "/v1/rules/shop", &any, &large);
+    let full = service.send("PUT", "/v1/rules/shop", &any, &large);
     assert_eq!(full.problem(), (507, "disk-full".into()));
     assert_eq!(service.get("/v1/rules/shop").text(), shop("1/s"));
     let after = service.get("/v1/rules").json();
     assert_eq!((&after["revision"], &after["files"][0]["version"]), (&1.into(), &1.into()));
     assert_eq!(service.get("/v1/audit").json()["entries"].as_array().unwrap().len(), 1);
-    // What fits is still taken.
-    assert_eq!(service.ask("PUT", "/v1/rules/shop", &any, &shop("3/s")).status, 200);
+    // A smaller file still fits.
+    assert_eq!(service.send("PUT", "/v1/rules/shop", &any, &shop("3/s")).status, 200);
     drop(service);
-    let service = Service::start(folder.path());
+    let service = TestService::start(folder.path());
     assert_eq!(service.get("/v1/rules/shop").text(), shop("3/s"));
 }

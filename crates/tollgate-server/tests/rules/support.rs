@@ -1,4 +1,4 @@
-//! A rules service on a free port, someone who asks it, and patience with an end.
+//! A rules service on a free port, a client for it, and waiting with a deadline.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -10,33 +10,33 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
-use tollgate_server::client::{Answer, Client, Request, address};
-use tollgate_server::rules_service::{Options, Role, RulesService};
+use tollgate_server::client::{Client, ClientResponse, Request, parse_url};
+use tollgate_server::rules_service::{Role, RulesService, RulesServiceOptions};
 use tollgate_server::secret::Secret;
 
-/// How long anything may take before a test gives up: the machine may be busy.
+/// The maximum time of any step of a test, long enough for a busy machine.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Rules of the domain `shop` with one limit on everybody.
+/// Returns rules of the domain `shop` with one limit for all requests.
 pub(crate) fn shop(limit: &str) -> String {
     format!("domain: shop\nrules:\n  - {{ name: api, limit: {limit} }}\n")
 }
 
-/// Waits until something is true.
-pub(crate) fn until(what: &str, holds: impl Fn() -> bool) {
+/// Waits until a condition is met.
+pub(crate) fn until(what: &str, is_met: impl Fn() -> bool) {
     let (_sender, pause) = mpsc::channel::<()>();
     let step = Duration::from_millis(10);
     for _ in 0..DEADLINE.as_millis() / step.as_millis() {
-        if holds() {
+        if is_met() {
             return;
         }
         let _ = pause.recv_timeout(step);
     }
-    panic!("never came true: {what}");
+    panic!("not in time: {what}");
 }
 
 /// A service that runs until it is dropped.
-pub(crate) struct Service {
+pub(crate) struct TestService {
     pub(crate) address: SocketAddr,
     pub(crate) write: Secret,
     pub(crate) read: Secret,
@@ -44,17 +44,17 @@ pub(crate) struct Service {
     thread: Option<JoinHandle<()>>,
 }
 
-impl Service {
-    pub(crate) fn start(folder: &Path) -> Service {
-        Service::with(Options::new(folder), "127.0.0.1:0".parse().unwrap())
+impl TestService {
+    pub(crate) fn start(folder: &Path) -> TestService {
+        TestService::with(RulesServiceOptions::new(folder), "127.0.0.1:0".parse().unwrap())
     }
 
-    /// The same where one was before.
-    pub(crate) fn start_at(folder: &Path, address: SocketAddr) -> Service {
-        Service::with(Options::new(folder), address)
+    /// Starts a service at the given address.
+    pub(crate) fn start_at(folder: &Path, address: SocketAddr) -> TestService {
+        TestService::with(RulesServiceOptions::new(folder), address)
     }
 
-    pub(crate) fn with(options: Options, address: SocketAddr) -> Service {
+    pub(crate) fn with(options: RulesServiceOptions, address: SocketAddr) -> TestService {
         let service = RulesService::open(options).unwrap();
         let secret = |role| service.tokens().secret_for(role).unwrap().clone();
         let (write, read) = (secret(Role::Write), secret(Role::Read));
@@ -69,41 +69,41 @@ impl Service {
             });
         });
         let address = address_of.recv().unwrap();
-        Service { address, write, read, stop: Some(stop), thread: Some(thread) }
+        TestService { address, write, read, stop: Some(stop), thread: Some(thread) }
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
 
-    /// Asks as somebody who may change things.
-    pub(crate) fn ask(
+    /// Sends a request with the write token.
+    pub(crate) fn send(
         &self,
         method: &str,
         path: &str,
         headers: &[(&str, &str)],
         body: &str,
-    ) -> Reply {
-        ask(&self.url(path), Some(&self.write), method, headers, body)
+    ) -> ServiceResponse {
+        send(&self.url(path), Some(&self.write), method, headers, body)
     }
 
-    pub(crate) fn get(&self, path: &str) -> Reply {
-        self.ask("GET", path, &[], "")
+    pub(crate) fn get(&self, path: &str) -> ServiceResponse {
+        self.send("GET", path, &[], "")
     }
 
-    /// Puts a rules file, whatever was there.
-    pub(crate) fn put(&self, name: &str, text: &str) -> Reply {
+    /// Creates or replaces a rules file.
+    pub(crate) fn put(&self, name: &str, text: &str) -> ServiceResponse {
         let path = format!("/v1/rules/{name}");
         let reply = match self.get(&path).header("etag") {
-            Some(etag) => self.ask("PUT", &path, &[("if-match", &etag)], text),
-            None => self.ask("PUT", &path, &[], text),
+            Some(etag) => self.send("PUT", &path, &[("if-match", &etag)], text),
+            None => self.send("PUT", &path, &[], text),
         };
         assert!(matches!(reply.status, 200 | 201), "{reply:?}");
         reply
     }
 }
 
-/// A port that was just given back may still be in somebody's hands for a moment.
+/// Binds an address; retries, because a port that was just released may still be taken.
 async fn bind(address: SocketAddr) -> tokio::net::TcpListener {
     let mut tries = 0;
     loop {
@@ -116,29 +116,29 @@ async fn bind(address: SocketAddr) -> tokio::net::TcpListener {
     }
 }
 
-impl Drop for Service {
+impl Drop for TestService {
     fn drop(&mut self) {
         drop(self.stop.take());
         let _ = self.thread.take().unwrap().join();
     }
 }
 
-/// A service in a folder that goes away with it.
-pub(crate) fn service() -> (Service, TempDir) {
+/// Starts a service with its data in a temporary folder.
+pub(crate) fn service() -> (TestService, TempDir) {
     let folder = tempfile::tempdir().unwrap();
-    (Service::start(folder.path()), folder)
+    (TestService::start(folder.path()), folder)
 }
 
-/// An answer.
+/// A response of the service.
 #[derive(Debug)]
-pub(crate) struct Reply {
+pub(crate) struct ServiceResponse {
     pub(crate) status: u16,
-    answer: Answer,
+    response: ClientResponse,
 }
 
-impl Reply {
+impl ServiceResponse {
     pub(crate) fn header(&self, name: &str) -> Option<String> {
-        self.answer.header(name).map(str::to_owned)
+        self.response.header(name).map(str::to_owned)
     }
 
     pub(crate) fn etag(&self) -> String {
@@ -146,14 +146,14 @@ impl Reply {
     }
 
     pub(crate) fn text(&self) -> String {
-        String::from_utf8(self.answer.body.to_vec()).unwrap()
+        String::from_utf8(self.response.body.to_vec()).unwrap()
     }
 
     pub(crate) fn json(&self) -> Value {
-        serde_json::from_slice(&self.answer.body).unwrap_or_else(|_| panic!("{self:?}"))
+        serde_json::from_slice(&self.response.body).unwrap_or_else(|_| panic!("{self:?}"))
     }
 
-    /// The code of a problem, which every error is.
+    /// Returns the status and the code of a problem document.
     pub(crate) fn problem(&self) -> (u16, String) {
         let media_type = self.header("content-type");
         assert_eq!(media_type.as_deref(), Some("application/problem+json"), "{self:?}");
@@ -164,14 +164,14 @@ impl Reply {
     }
 }
 
-pub(crate) fn ask(
+pub(crate) fn send(
     url: &str,
     token: Option<&Secret>,
     method: &str,
     headers: &[(&str, &str)],
     body: &str,
-) -> Reply {
-    let uri = address(url).unwrap();
+) -> ServiceResponse {
+    let uri = parse_url(url).unwrap();
     let client = Client::new(&uri, token, DEADLINE, 64 << 20).unwrap();
     let mut request = Request::builder().method(method).uri(uri);
     for (name, value) in headers {
@@ -179,6 +179,6 @@ pub(crate) fn ask(
     }
     let request = request.body(body.to_owned().into()).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let answer = runtime.block_on(client.send(request, Duration::ZERO)).unwrap();
-    Reply { status: answer.status.as_u16(), answer }
+    let response = runtime.block_on(client.send(request, Duration::ZERO)).unwrap();
+    ServiceResponse { status: response.status.as_u16(), response }
 }

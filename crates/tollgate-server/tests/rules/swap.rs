@@ -1,9 +1,9 @@
-//! Never a mix: every decision is one of the old rules or of the new ones.
+//! Replacing rules is atomic: every decision uses either the old rules or the new ones.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use tollgate::{Limiter, Request, Rules};
+use tollgate_rules::{Request, RuleLimiter, Rules};
 use tollgate_server::sources::Target;
 
 #[test]
@@ -13,11 +13,11 @@ fn a_decision_sees_the_old_rules_or_the_new_ones() {
         format!("rules:\n{}", (0..8).map(rule).collect::<String>()).parse().unwrap()
     };
     let (old, new) = (set('a'), set('b'));
-    let limiter = Limiter::from_rules(old.clone());
+    let limiter = RuleLimiter::new(old.clone());
     let (done, seen_old, seen_new) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
     let read = || {
         while !done.load(Ordering::Relaxed) {
-            let decision = limiter.decide(&Request::new("GET", "/"));
+            let decision = limiter.decide_now(&Request::new("GET", "/"));
             let names: Vec<&str> = decision.limits().map(|limit| limit.rule).collect();
             assert_eq!(names.len(), 8, "{names:?}");
             let first = names[0].as_bytes()[0];
@@ -31,14 +31,14 @@ fn a_decision_sees_the_old_rules_or_the_new_ones() {
             scope.spawn(read);
         }
         let mut swaps = 0;
-        // A thousand at least, and until readers have seen both.
+        // Swaps at least 1,000 times, and until readers have seen both rule sets.
         while swaps < 1000
             || seen_old.load(Ordering::Relaxed) < 100
             || seen_new.load(Ordering::Relaxed) < 100
         {
             swaps += 1;
             let next = if swaps % 2 == 0 { &old } else { &new };
-            Target::install(&limiter, next.clone());
+            Target::activate(&limiter, next.clone());
             thread::yield_now();
         }
         done.store(true, Ordering::Relaxed);

@@ -1,7 +1,7 @@
-//! Deferred requests on this node's disk: a database, and the one thread that talks to it.
+//! The deferred queue on this node's disk: a database and the thread that owns it.
 //!
-//! Nothing is answered before it is on the disk. What is asked for while the disk is busy is written
-//! together afterwards: many requests share one flush.
+//! An operation returns once it is on disk. Changes that arrive while the disk is busy share the next
+//! transaction and its flush.
 
 mod change;
 mod read;
@@ -14,210 +14,226 @@ use std::sync::mpsc::Receiver;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use super::item::{Entry, Head, ItemId, NewItem, Summary, Waiting, Wanted};
+use super::item::{ItemDetails, ItemFilter, ItemId, NewItem, QueueSummary, QueuedItem, StoredHead};
 use super::options::DeferOptions;
-use super::queue::{Back, Begun, End, QueueError, Result, Which};
+use super::queue::{Completion, QueueError, Requeue, Result, ReviveSelection, StartedAttempt};
 use crate::clock;
-use crate::worker::{Undone, Worker};
-use change::{Bounds, Change, Changed, Kept, Unchanged};
+use crate::worker::{Worker, WorkerError};
+use change::{ChangeError, ChangeOutcome, QueueBounds, QueueChange, QueueUsage};
 
-/// Jobs that may wait for the thread; more are told to come back.
-const JOBS: usize = 1024;
-/// Changes that are written together.
-const TOGETHER: usize = 128;
-/// How many attempts of the recent past matter.
-const MOST_ATTEMPTS: usize = 10_000;
+/// The maximum number of queued jobs; further ones are refused.
+const MAX_JOBS: usize = 1024;
+/// The maximum number of changes in one transaction.
+const MAX_BATCH: usize = 128;
+/// The maximum number of recent attempts to recover.
+const MAX_ATTEMPTS: usize = 10_000;
 
-/// A way to the thread that has the database. Clones lead to the same one.
+/// A handle of the thread that owns the database. Clones share the thread.
 #[derive(Clone, Debug)]
-pub(crate) struct Disk(Arc<Worker<Job>>);
+pub(crate) struct DiskQueue(Arc<Worker<DiskJob>>);
 
-enum Job {
-    Change(Change, oneshot::Sender<Result<Changed>>),
+enum DiskJob {
+    Change(QueueChange, oneshot::Sender<Result<ChangeOutcome>>),
     Read(Box<dyn FnOnce(&Connection) + Send>),
 }
 
-/// What was kept when the database was opened.
+/// The requests found when the database is opened.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
-    /// Who waits, in order.
-    pub(crate) waiting: Vec<Waiting>,
-    /// What was sent lately, the last first, and when.
-    pub(crate) attempts: Vec<(i64, Head)>,
+pub(crate) struct RecoveredItems {
+    /// The queued requests, in order.
+    pub(crate) queued: Vec<QueuedItem>,
+    /// The recent attempts with their times, newest first.
+    pub(crate) attempts: Vec<(i64, StoredHead)>,
 }
 
-/// What the thread has.
-struct Keeper {
+/// The state of the database thread.
+struct DiskWorker {
     connection: Connection,
-    bounds: Bounds,
-    kept: Kept,
+    bounds: QueueBounds,
+    usage: QueueUsage,
 }
 
-impl Disk {
-    /// Opens the database in a folder. What is damaged is put aside; what cannot be used otherwise
-    /// comes back as a sentence. Blocks the thread.
-    pub(crate) fn open(folder: &Path, options: &DeferOptions) -> Result<(Disk, Found), String> {
-        crate::disk::private_folder(folder).map_err(|error| error.to_string())?;
+impl DiskQueue {
+    /// Opens the database in a folder; a damaged one is moved away. Blocks the thread.
+    pub(crate) fn open(
+        folder: &Path,
+        options: &DeferOptions,
+    ) -> Result<(DiskQueue, RecoveredItems), String> {
+        crate::disk::create_private_folder(folder).map_err(|error| error.to_string())?;
         let path = folder.join("deferred.db");
-        // The bounds below are met first; this is for what they do not see.
+        // The bounds of the queue apply first. This one covers indexes, statuses and responses too.
         let max_size = options.bytes.saturating_mul(2).saturating_add(64 << 20);
         let connection = match schema::DEFERRED.open(&path, max_size) {
-            Err(unusable) if unusable.is_damaged => {
-                put_aside(&path)?;
+            Err(error) if error.is_corrupt => {
+                quarantine(&path)?;
                 schema::DEFERRED.open(&path, max_size)
             }
             opened => opened,
         };
         let connection =
-            connection.map_err(|unusable| format!("{}: {}", path.display(), unusable.why))?;
+            connection.map_err(|error| format!("{}: {}", path.display(), error.reason))?;
         let keep_ms = i64::try_from(options.keep.as_millis()).unwrap_or(i64::MAX);
-        let bounds = Bounds { count: options.count as u64, bytes: options.bytes, keep_ms };
-        Disk::start(connection, bounds).map_err(|error| format!("{}: {error}", path.display()))
+        let bounds = QueueBounds { count: options.count as u64, bytes: options.bytes, keep_ms };
+        DiskQueue::start(connection, bounds).map_err(|error| format!("{}: {error}", path.display()))
     }
 
-    fn start(connection: Connection, bounds: Bounds) -> Result<(Disk, Found), String> {
-        let found = look(&connection, &bounds).map_err(|error| error.to_string())?;
-        let kept = change::kept(&connection).map_err(|error| error.to_string())?;
-        let mut keeper = Keeper { connection, bounds, kept };
-        let work = move |waiting: Receiver<Job>| keeper.work(&waiting);
-        let thread = Worker::start("tollgate-deferred", JOBS, work);
-        Ok((Disk(Arc::new(thread.map_err(|error| error.to_string())?)), found))
+    fn start(
+        connection: Connection,
+        bounds: QueueBounds,
+    ) -> Result<(DiskQueue, RecoveredItems), String> {
+        let recovered = recover(&connection, &bounds).map_err(|error| error.to_string())?;
+        let usage = change::usage(&connection).map_err(|error| error.to_string())?;
+        let mut worker = DiskWorker { connection, bounds, usage };
+        let work = move |jobs: Receiver<DiskJob>| worker.work(&jobs);
+        let thread = Worker::start("tollgate-deferred", MAX_JOBS, work);
+        Ok((DiskQueue(Arc::new(thread.map_err(|error| error.to_string())?)), recovered))
     }
 
-    /// Lets go of the database, whoever still has a way to it. Blocks the thread.
+    /// Closes the database, even if other handles exist. Blocks the thread.
     pub(crate) fn close(&self) {
-        self.0.end();
+        self.0.stop();
     }
 
-    async fn send<T>(&self, job: Job, answer: oneshot::Receiver<Result<T>>) -> Result<T> {
-        let gone = || QueueError::Trouble("the server is going down".into());
+    async fn send<T>(&self, job: DiskJob, outcome: oneshot::Receiver<Result<T>>) -> Result<T> {
+        let stopped = || QueueError::Unavailable("the server is shutting down".into());
         match self.0.send(job) {
             Ok(()) => {}
-            Err(Undone::Full) => {
-                return Err(QueueError::Trouble("the disk cannot keep up".into()));
+            Err(WorkerError::Full) => {
+                return Err(QueueError::Unavailable(
+                    "too many operations of the deferred queue wait for the disk".into(),
+                ));
             }
-            Err(Undone::Gone) => return Err(gone()),
+            Err(WorkerError::Stopped) => return Err(stopped()),
         }
-        answer.await.unwrap_or_else(|_| Err(gone()))
+        outcome.await.unwrap_or_else(|_| Err(stopped()))
     }
 
-    async fn change(&self, change: Change) -> Result<Changed> {
-        let (sender, answer) = oneshot::channel();
-        self.send(Job::Change(change, sender), answer).await
+    async fn change(&self, change: QueueChange) -> Result<ChangeOutcome> {
+        let (sender, outcome) = oneshot::channel();
+        self.send(DiskJob::Change(change, sender), outcome).await
     }
 
     async fn read<T: Send + 'static>(
         &self,
         read: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T> {
-        let (sender, answer) = oneshot::channel();
+        let (sender, outcome) = oneshot::channel();
         let job = move |connection: &Connection| {
-            drop(sender.send(read(connection).map_err(|error| trouble(&error))));
+            drop(sender.send(read(connection).map_err(|error| queue_error(&error))));
         };
-        self.send(Job::Read(Box::new(job)), answer).await
+        self.send(DiskJob::Read(Box::new(job)), outcome).await
     }
 
     pub(super) async fn add(&self, item: NewItem) -> Result<u64> {
-        match self.change(Change::Add(Box::new(item))).await? {
-            Changed::Added(seq) => Ok(seq),
+        match self.change(QueueChange::Add(Box::new(item))).await? {
+            ChangeOutcome::Added(seq) => Ok(seq),
             other => Err(unexpected(&other)),
         }
     }
 
-    pub(super) async fn begin(&self, id: ItemId, now_ms: i64) -> Result<Option<Begun>> {
-        match self.change(Change::Begin(id, now_ms)).await? {
-            Changed::Begun(begun) => Ok(Some(*begun)),
-            Changed::Nothing => Ok(None),
+    pub(super) async fn begin(&self, id: ItemId, now_ms: i64) -> Result<Option<StartedAttempt>> {
+        match self.change(QueueChange::Begin(id, now_ms)).await? {
+            ChangeOutcome::StartedAttempt(started) => Ok(Some(*started)),
+            ChangeOutcome::Nothing => Ok(None),
             other => Err(unexpected(&other)),
         }
     }
 
-    pub(super) async fn back(&self, id: ItemId, back: Back, now_ms: i64) -> Result<()> {
-        self.change(Change::Back(id, back, now_ms)).await.map(drop)
+    pub(super) async fn requeue(&self, id: ItemId, requeue: Requeue, now_ms: i64) -> Result<()> {
+        self.change(QueueChange::Requeue(id, requeue, now_ms)).await.map(drop)
     }
 
-    pub(super) async fn end(&self, id: ItemId, end: End, now_ms: i64) -> Result<()> {
-        self.change(Change::End(id, end, now_ms)).await.map(drop)
+    pub(super) async fn complete(
+        &self,
+        id: ItemId,
+        completion: Completion,
+        now_ms: i64,
+    ) -> Result<()> {
+        self.change(QueueChange::Complete(id, completion, now_ms)).await.map(drop)
     }
 
     pub(super) async fn cancel(&self, id: ItemId, now_ms: i64) -> Result<bool> {
-        let changed = self.change(Change::Cancel(id, now_ms)).await?;
-        Ok(matches!(changed, Changed::Done))
+        let changed = self.change(QueueChange::Cancel(id, now_ms)).await?;
+        Ok(matches!(changed, ChangeOutcome::Done))
     }
 
-    pub(super) async fn revive(&self, which: Which, now_ms: i64) -> Result<(Vec<Waiting>, usize)> {
-        match self.change(Change::Revive(which, now_ms)).await? {
-            Changed::Revived(waiting) => {
-                let count = waiting.len();
-                Ok((waiting, count))
+    pub(super) async fn revive(
+        &self,
+        selection: ReviveSelection,
+        now_ms: i64,
+    ) -> Result<(Vec<QueuedItem>, usize)> {
+        match self.change(QueueChange::Revive(selection, now_ms)).await? {
+            ChangeOutcome::Revived(items) => {
+                let count = items.len();
+                Ok((items, count))
             }
             other => Err(unexpected(&other)),
         }
     }
 
     pub(super) async fn sweep(&self, now_ms: i64) -> Result<()> {
-        self.change(Change::Sweep(now_ms)).await.map(drop)
+        self.change(QueueChange::Sweep(now_ms)).await.map(drop)
     }
 
-    pub(super) async fn head(&self, id: ItemId) -> Result<Option<Head>> {
+    pub(super) async fn head(&self, id: ItemId) -> Result<Option<StoredHead>> {
         self.read(move |connection| read::one_head(connection, id)).await
     }
 
-    pub(super) async fn entry(&self, id: ItemId) -> Result<Option<Entry>> {
-        self.read(move |connection| read::one_entry(connection, id)).await
+    pub(super) async fn details(&self, id: ItemId) -> Result<Option<ItemDetails>> {
+        self.read(move |connection| read::details(connection, id)).await
     }
 
-    pub(super) async fn list(&self, wanted: Wanted) -> Result<Vec<Entry>> {
-        self.read(move |connection| read::list(connection, &wanted)).await
+    pub(super) async fn list(&self, filter: ItemFilter) -> Result<Vec<ItemDetails>> {
+        self.read(move |connection| read::list(connection, &filter)).await
     }
 
-    pub(super) async fn summary(&self) -> Result<Summary> {
+    pub(super) async fn summary(&self) -> Result<QueueSummary> {
         self.read(read::summary).await
     }
 }
 
-/// What was on its way when the last process ended may have arrived or not: it waits again.
-fn look(connection: &Connection, bounds: &Bounds) -> rusqlite::Result<Found> {
+/// Queues requests again that were in flight when the last process ended.
+fn recover(connection: &Connection, bounds: &QueueBounds) -> rusqlite::Result<RecoveredItems> {
     connection.execute("UPDATE items SET state = 'queued' WHERE state = 'sending'", [])?;
     let since_ms = clock::unix_ms() - bounds.keep_ms;
-    Ok(Found {
-        waiting: read::all_waiting(connection)?,
-        attempts: read::attempts(connection, since_ms, MOST_ATTEMPTS)?,
+    Ok(RecoveredItems {
+        queued: read::all_queued(connection)?,
+        attempts: read::attempts(connection, since_ms, MAX_ATTEMPTS)?,
     })
 }
 
-/// Moves a damaged database away, with what belongs to it.
-fn put_aside(path: &Path) -> Result<(), String> {
-    let aside = path.with_extension("damaged");
-    std::fs::rename(path, &aside)
+/// Moves a damaged database and its journal files away.
+fn quarantine(path: &Path) -> Result<(), String> {
+    let moved_to = path.with_extension("damaged");
+    std::fs::rename(path, &moved_to)
         .map_err(|error| format!("{} is damaged and cannot be moved: {error}", path.display()))?;
-    for end in ["-wal", "-shm"] {
-        let beside = |path: &Path| {
+    for suffix in ["-wal", "-shm"] {
+        let journal = |path: &Path| {
             let mut name = path.as_os_str().to_owned();
-            name.push(end);
+            name.push(suffix);
             name
         };
-        let _ = std::fs::rename(beside(path), beside(&aside));
+        let _ = std::fs::rename(journal(path), journal(&moved_to));
     }
     tracing::error!(
-        aside = %aside.display(),
-        "the database of deferred requests is damaged: it was moved away, what was in it is not \
-         sent, and a new one begins"
+        moved_to = %moved_to.display(),
+        "the database of deferred requests is damaged; it was moved away, its requests are not sent, \
+         and a new database is created"
     );
     Ok(())
 }
 
-impl Keeper {
-    fn work(&mut self, jobs: &Receiver<Job>) {
+impl DiskWorker {
+    fn work(&mut self, jobs: &Receiver<DiskJob>) {
         let mut next = jobs.recv().ok();
         while let Some(job) = next.take() {
             match job {
-                Job::Read(read) => read(&self.connection),
-                Job::Change(change, asked) => {
-                    let mut together = vec![(change, asked)];
-                    while together.len() < TOGETHER {
+                DiskJob::Read(read) => read(&self.connection),
+                DiskJob::Change(change, sender) => {
+                    let mut batch = vec![(change, sender)];
+                    while batch.len() < MAX_BATCH {
                         match jobs.try_recv() {
-                            Ok(Job::Change(change, asked)) => together.push((change, asked)),
+                            Ok(DiskJob::Change(change, sender)) => batch.push((change, sender)),
                             Ok(read) => {
                                 next = Some(read);
                                 break;
@@ -225,7 +241,7 @@ impl Keeper {
                             Err(_) => break,
                         }
                     }
-                    self.change_all(together);
+                    self.change_all(batch);
                 }
             }
             if next.is_none() {
@@ -234,58 +250,63 @@ impl Keeper {
         }
     }
 
-    /// Makes changes in one transaction; if that fails, each in its own, so that one that cannot be
-    /// made does not take others with it.
-    fn change_all(&mut self, changes: Vec<(Change, oneshot::Sender<Result<Changed>>)>) {
-        let (changes, asked): (Vec<_>, Vec<_>) = changes.into_iter().unzip();
+    /// Makes changes in one transaction. If that fails, each gets its own, so that one failure does not
+    /// affect the others.
+    fn change_all(&mut self, changes: Vec<(QueueChange, oneshot::Sender<Result<ChangeOutcome>>)>) {
+        let (changes, senders): (Vec<_>, Vec<_>) = changes.into_iter().unzip();
         let outcomes = match self.transact(&changes) {
             Ok(outcomes) => outcomes,
-            Err(error) if changes.len() == 1 => vec![Err(trouble(&error))],
+            Err(error) if changes.len() == 1 => vec![Err(queue_error(&error))],
             Err(_) => {
-                let one = |change| {
-                    let alone = self.transact(std::slice::from_ref(change));
-                    alone.map_or_else(|error| Err(trouble(&error)), |mut all| all.remove(0))
+                let apply_alone = |change| {
+                    let outcomes = self.transact(std::slice::from_ref(change));
+                    outcomes.map_or_else(|error| Err(queue_error(&error)), |mut all| all.remove(0))
                 };
-                changes.iter().map(one).collect()
+                changes.iter().map(apply_alone).collect()
             }
         };
-        for (outcome, asked) in outcomes.into_iter().zip(asked) {
-            let _ = asked.send(outcome);
+        for (outcome, sender) in outcomes.into_iter().zip(senders) {
+            let _ = sender.send(outcome);
         }
     }
 
-    fn transact(&mut self, changes: &[Change]) -> rusqlite::Result<Vec<Result<Changed>>> {
+    fn transact(
+        &mut self,
+        changes: &[QueueChange],
+    ) -> rusqlite::Result<Vec<Result<ChangeOutcome>>> {
         let transaction = self.connection.transaction()?;
-        let mut kept = self.kept;
+        let mut usage = self.usage;
         let mut outcomes = Vec::with_capacity(changes.len());
         for change in changes {
-            outcomes.push(match change::apply(&transaction, change, &self.bounds, &mut kept) {
+            outcomes.push(match change::apply(&transaction, change, &self.bounds, &mut usage) {
                 Ok(changed) => Ok(changed),
-                Err(Unchanged::Full(why)) => Err(QueueError::Full(why)),
-                Err(Unchanged::Failed(error)) => return Err(error),
+                Err(ChangeError::Full(reason)) => Err(QueueError::Full(reason)),
+                Err(ChangeError::Failed(error)) => return Err(error),
             });
         }
         transaction.commit()?;
-        self.kept = kept;
+        self.usage = usage;
         Ok(outcomes)
     }
 }
 
-/// What is wrong, by what can be done about it.
-fn trouble(error: &rusqlite::Error) -> QueueError {
+/// Converts a database error into an error of the queue.
+fn queue_error(error: &rusqlite::Error) -> QueueError {
     match error.sqlite_error_code() {
         Some(rusqlite::ErrorCode::DiskFull) => QueueError::Full("the disk is full".into()),
-        _ => QueueError::Trouble(format!("the disk does not take it: {error}")),
+        _ => QueueError::Unavailable(format!("the database of deferred requests failed: {error}")),
     }
 }
 
-fn unexpected(changed: &Changed) -> QueueError {
-    QueueError::Trouble(format!("the database answered {changed:?}"))
+fn unexpected(changed: &ChangeOutcome) -> QueueError {
+    QueueError::Unavailable(format!(
+        "unexpected outcome of a change in the deferred queue: {changed:?}"
+    ))
 }
 
 #[cfg(test)]
-impl Disk {
-    /// Makes the disk as small as a test needs it.
+impl DiskQueue {
+    /// Limits the size of the database.
     pub(super) async fn limit_pages(&self, pages: i64) -> Result<()> {
         let set = move |connection: &Connection| {
             connection.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))

@@ -1,12 +1,15 @@
-//! The tables of deferred requests.
+//! The schema of the database of deferred requests.
 
-use crate::sqlite::Purpose;
+use crate::sqlite::DatabaseSchema;
 
-/// The database of deferred requests; its number reads "told".
-pub(super) const DEFERRED: Purpose =
-    Purpose { name: "database of deferred requests", application: 0x746f_6c64, steps: STEPS };
+/// The schema of the database; the application id is "told" in ASCII.
+pub(super) const DEFERRED: DatabaseSchema = DatabaseSchema {
+    name: "database of deferred requests",
+    application_id: 0x746f_6c64,
+    migrations: MIGRATIONS,
+};
 
-const STEPS: &[&str] = &["
+const MIGRATIONS: &[&str] = &["
 CREATE TABLE items (
     seq INTEGER PRIMARY KEY AUTOINCREMENT,
     id TEXT NOT NULL UNIQUE,
@@ -28,13 +31,13 @@ CREATE TABLE items (
 ) STRICT;
 CREATE INDEX items_by_state ON items (state, changed_ms);
 
--- Apart, so that looking through requests does not read their bodies.
+-- Bodies have their own table, so that listing requests does not read them.
 CREATE TABLE bodies (
     seq INTEGER PRIMARY KEY REFERENCES items (seq) ON DELETE CASCADE,
     body BLOB NOT NULL
 ) STRICT;
 
--- When what was sent: counters in memory do not outlive the process.
+-- The times of attempts, because counters in memory do not outlive the process.
 CREATE TABLE attempts (
     seq INTEGER NOT NULL REFERENCES items (seq) ON DELETE CASCADE,
     at_ms INTEGER NOT NULL

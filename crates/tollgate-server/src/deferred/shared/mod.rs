@@ -1,11 +1,12 @@
-//! Deferred requests in Redis, next to the counters: nodes share the work, and take over what a node
-//! that died had to send.
+//! The deferred queue in Redis, next to the counters. Nodes share the work, and take over the
+//! requests of a node that died.
 //!
-//! How durable it is, is up to whoever runs Redis: an append-only file that is flushed at every
-//! write keeps what was answered 202, also if the machine loses power.
+//! Durability is up to the operator of Redis: with an append-only file that is flushed at every
+//! write, a request that was answered 202 survives a power failure.
 
-mod doubt;
-mod read;
+mod decode;
+mod functions;
+mod uncertain;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -16,62 +17,69 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::RwLock;
 use tollgate::StoreError;
-use tollgate::rules::DeferLine;
-use tollgate_redis::{Desk, DeskReply};
+use tollgate_redis::{RedisClient, ServerReply};
 
-use super::item::{Entry, Head, ItemId, NewItem, State, Summary, Waiting, Wanted};
-use super::lines::Lines;
+use super::item::{
+    ItemDetails, ItemFilter, ItemId, ItemState, NewItem, QueueSummary, QueuedItem, StoredHead,
+};
 use super::options::DeferOptions;
-use super::queue::{Back, Begun, End, QueueError, Result, Which};
+use super::queue::{Completion, QueueError, Requeue, Result, ReviveSelection, StartedAttempt};
+use super::queue_index::QueueIndex;
+use super::queue_key::DeferredQueueKey;
 use crate::clock;
 use crate::net::Drain;
-use crate::unguessable::Unguessable;
+use crate::random_id::RandomId;
+use functions::QueueFunctions;
 
-/// How often nodes look for something to send.
-const LOOK: Duration = Duration::from_millis(100);
-/// The same where no rule defers: there may be something left of rules that did.
-const LOOK_FOR_REST: Duration = Duration::from_secs(5);
-/// How many requests a node takes at a time.
+/// The interval at which nodes look for requests to send.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// The interval while no rule defers: earlier rules may have left requests behind.
+const IDLE_POLL_INTERVAL: Duration = Duration::from_secs(5);
+/// The maximum number of requests that a node takes at a time.
 const BATCH: &str = "256";
-/// How many a node holds for itself; others may be quicker.
-const MOST_HELD: usize = 1024;
+/// The maximum number of requests that a node holds, so that other nodes get some.
+const MAX_LOCAL: usize = 1024;
 
-/// A way to the store. Clones lead to the same one.
+/// A handle to the queue. Clones share it.
 #[derive(Clone, Debug)]
-pub(crate) struct InRedis(Arc<Inside>);
+pub(crate) struct RedisQueue(Arc<RedisQueueInner>);
 
 #[derive(Debug)]
-struct Inside {
-    desk: Desk,
-    /// This process among those that share the work.
+struct RedisQueueInner {
+    functions: QueueFunctions,
+    /// The random name of this process among the nodes that share the queue.
     node: String,
     options: DeferOptions,
-    /// What this node is sending.
-    on_the_way: Mutex<HashSet<ItemId>>,
-    /// Closed while this node compares what it has to send with what the store says.
-    beginning: RwLock<()>,
-    /// Requests of which nobody knows whether they were kept.
-    unheard: doubt::Unheard,
-    /// Whether it was said that the store is in trouble.
-    said: AtomicBool,
+    /// The requests that this node is sending.
+    in_flight: Mutex<HashSet<ItemId>>,
+    /// Locked exclusively while this node compares its requests with those in the store.
+    begin_lock: RwLock<()>,
+    /// Requests that may or may not have been stored.
+    uncertain: uncertain::UncertainRequests,
+    /// Whether the current outage of the store was logged.
+    outage_logged: AtomicBool,
 }
 
-impl InRedis {
-    pub(crate) fn new(desk: Desk, options: &DeferOptions) -> Result<InRedis, String> {
-        let node = Unguessable::new().map_err(|error| error.to_string())?.to_string();
-        Ok(InRedis(Arc::new(Inside {
-            desk,
+impl RedisQueue {
+    pub(crate) fn new(
+        client: RedisClient,
+        domain: &str,
+        options: &DeferOptions,
+    ) -> Result<RedisQueue, String> {
+        let node = RandomId::new().map_err(|error| error.to_string())?.to_string();
+        Ok(RedisQueue(Arc::new(RedisQueueInner {
+            functions: QueueFunctions::new(client, domain),
             node,
             options: options.clone(),
-            on_the_way: Mutex::default(),
-            beginning: RwLock::default(),
-            unheard: doubt::Unheard::default(),
-            said: AtomicBool::new(false),
+            in_flight: Mutex::default(),
+            begin_lock: RwLock::default(),
+            uncertain: uncertain::UncertainRequests::default(),
+            outage_logged: AtomicBool::new(false),
         })))
     }
 
-    async fn call(&self, words: &[&[u8]]) -> Result<DeskReply> {
-        self.0.desk.call(words).await.map_err(|error| trouble(&error))
+    async fn call(&self, args: &[&[u8]]) -> Result<ServerReply> {
+        self.0.functions.call(args).await.map_err(|error| store_error(&error))
     }
 
     fn keep_ms(&self) -> String {
@@ -79,137 +87,142 @@ impl InRedis {
     }
 
     pub(super) async fn add(&self, item: NewItem) -> Result<u64> {
-        let NewItem { id, line, head, body, added_ms } = item;
+        let NewItem { id, queue_key, head, body, added_ms } = item;
         let DeferOptions { count, bytes, .. } = &self.0.options;
-        let words: [&[u8]; 8] = [
+        let args: [&[u8]; 8] = [
             b"add",
             &id.to_string().into_bytes(),
-            &read::line_text(&line).into_bytes(),
+            &decode::queue_key_text(&queue_key).into_bytes(),
             &head.text().into_bytes(),
             &body,
             &added_ms.to_string().into_bytes(),
             &count.to_string().into_bytes(),
             &bytes.to_string().into_bytes(),
         ];
-        let reply = self.call_until_heard(id, &words).await?;
-        let [how, what] = read::texts(reply)?;
-        match how.as_str() {
-            "kept" => read::seq(&what),
-            _ => Err(QueueError::Full(what)),
+        let reply = self.call_until_answered(id, &args).await?;
+        let [status, detail] = decode::texts(reply)?;
+        match status.as_str() {
+            "kept" => decode::seq(&detail),
+            _ => Err(QueueError::Full(detail)),
         }
     }
 
-    pub(super) async fn head(&self, id: ItemId) -> Result<Option<Head>> {
+    pub(super) async fn head(&self, id: ItemId) -> Result<Option<StoredHead>> {
         match self.call(&[b"head", id.to_string().as_bytes()]).await? {
-            DeskReply::Bytes(head) => read::head(&head).map(Some),
+            ServerReply::Bytes(head) => decode::head(&head).map(Some),
             _ => Ok(None),
         }
     }
 
-    pub(super) async fn begin(&self, id: ItemId, now_ms: i64) -> Result<Option<Begun>> {
-        let _open = self.0.beginning.read().await;
-        self.0.on_the_way.lock().insert(id);
-        let begun = self.begin_one(id, now_ms).await;
-        if !matches!(begun, Ok(Some(_))) {
-            self.0.on_the_way.lock().remove(&id);
+    pub(super) async fn begin(&self, id: ItemId, now_ms: i64) -> Result<Option<StartedAttempt>> {
+        let _guard = self.0.begin_lock.read().await;
+        self.0.in_flight.lock().insert(id);
+        let started = self.begin_at_store(id, now_ms).await;
+        if !matches!(started, Ok(Some(_))) {
+            self.0.in_flight.lock().remove(&id);
         }
-        begun
+        started
     }
 
-    async fn begin_one(&self, id: ItemId, now_ms: i64) -> Result<Option<Begun>> {
+    async fn begin_at_store(&self, id: ItemId, now_ms: i64) -> Result<Option<StartedAttempt>> {
         let (id, now) = (id.to_string(), now_ms.to_string());
-        let words = [b"begin", id.as_bytes(), now.as_bytes(), self.0.node.as_bytes()];
-        match self.call(&words).await? {
-            DeskReply::List(parts) => match &parts[..] {
-                [DeskReply::Number(attempt), DeskReply::Bytes(head), DeskReply::Bytes(body)] => {
+        let args = [b"begin", id.as_bytes(), now.as_bytes(), self.0.node.as_bytes()];
+        match self.call(&args).await? {
+            ServerReply::List(parts) => match &parts[..] {
+                [ServerReply::Int(attempt), ServerReply::Bytes(head), ServerReply::Bytes(body)] => {
                     let attempt = u32::try_from(*attempt).unwrap_or(u32::MAX);
                     let body = Bytes::copy_from_slice(body);
-                    Ok(Some(Begun { attempt, head: read::head(head)?, body }))
+                    Ok(Some(StartedAttempt { attempt, head: decode::head(head)?, body }))
                 }
-                _ => Err(read::strange()),
+                _ => Err(decode::unexpected_reply()),
             },
             _ => Ok(None),
         }
     }
 
-    pub(super) async fn back(&self, id: ItemId, back: Back, now_ms: i64) -> Result<()> {
-        let unsent: &[u8] = if back.is_unsent { b"1" } else { b"0" };
-        let words: [&[u8]; 6] = [
+    pub(super) async fn requeue(&self, id: ItemId, requeue: Requeue, now_ms: i64) -> Result<()> {
+        let unsent: &[u8] = if requeue.is_unsent { b"1" } else { b"0" };
+        let args: [&[u8]; 6] = [
             b"back",
             &id.to_string().into_bytes(),
-            &back.due_ms.to_string().into_bytes(),
-            back.why.as_bytes(),
+            &requeue.due_ms.to_string().into_bytes(),
+            requeue.reason.as_bytes(),
             unsent,
             &now_ms.to_string().into_bytes(),
         ];
-        self.call(&words).await?;
-        self.0.on_the_way.lock().remove(&id);
+        self.call(&args).await?;
+        self.0.in_flight.lock().remove(&id);
         Ok(())
     }
 
-    pub(super) async fn end(&self, id: ItemId, end: End, now_ms: i64) -> Result<()> {
-        let answer = end.answer.unwrap_or_default();
-        let status = match answer.status {
+    pub(super) async fn complete(
+        &self,
+        id: ItemId,
+        completion: Completion,
+        now_ms: i64,
+    ) -> Result<()> {
+        let response = completion.response.unwrap_or_default();
+        let status = match response.status {
             0 => String::new(),
             status => status.to_string(),
         };
-        let words: [&[u8]; 9] = [
+        let args: [&[u8]; 9] = [
             b"end",
             &id.to_string().into_bytes(),
-            end.state.as_str().as_bytes(),
-            end.why.as_deref().unwrap_or_default().as_bytes(),
+            completion.state.as_str().as_bytes(),
+            completion.reason.as_deref().unwrap_or_default().as_bytes(),
             status.as_bytes(),
-            answer.kind.as_deref().unwrap_or_default().as_bytes(),
-            answer.body.as_deref().unwrap_or_default(),
+            response.content_type.as_deref().unwrap_or_default().as_bytes(),
+            response.body.as_deref().unwrap_or_default(),
             &now_ms.to_string().into_bytes(),
             &self.keep_ms().into_bytes(),
         ];
-        self.call(&words).await?;
-        self.0.on_the_way.lock().remove(&id);
+        self.call(&args).await?;
+        self.0.in_flight.lock().remove(&id);
         Ok(())
     }
 
     pub(super) async fn cancel(&self, id: ItemId, now_ms: i64) -> Result<bool> {
         let (id, now, keep) = (id.to_string(), now_ms.to_string(), self.keep_ms());
-        let words = [b"cancel", id.as_bytes(), now.as_bytes(), keep.as_bytes()];
-        Ok(self.call(&words).await? == DeskReply::Number(1))
+        let args = [b"cancel", id.as_bytes(), now.as_bytes(), keep.as_bytes()];
+        Ok(self.call(&args).await? == ServerReply::Int(1))
     }
 
-    /// Whoever looks for something to send finds them.
-    pub(super) async fn revive(&self, which: Which, now_ms: i64) -> Result<usize> {
-        let (only, part) = match which {
-            Which::One(id) => (id.to_string(), String::new()),
-            Which::All(rule) => (String::new(), read::rule_part(rule.as_deref())),
+    /// Puts failed requests back into the queue, where any node finds them.
+    pub(super) async fn revive(&self, selection: ReviveSelection, now_ms: i64) -> Result<usize> {
+        let (only, part) = match selection {
+            ReviveSelection::One(id) => (id.to_string(), String::new()),
+            ReviveSelection::All(rule) => (String::new(), decode::rule_part(rule.as_deref())),
         };
         let now = now_ms.to_string();
         match self.call(&[b"revive", only.as_bytes(), part.as_bytes(), now.as_bytes()]).await? {
-            DeskReply::Number(count) => Ok(usize::try_from(count).unwrap_or(0)),
-            _ => Err(read::strange()),
+            ServerReply::Int(count) => Ok(usize::try_from(count).unwrap_or(0)),
+            _ => Err(decode::unexpected_reply()),
         }
     }
 
-    pub(super) async fn entry(&self, id: ItemId) -> Result<Option<Entry>> {
+    pub(super) async fn details(&self, id: ItemId) -> Result<Option<ItemDetails>> {
         match self.call(&[b"entry", id.to_string().as_bytes()]).await? {
-            DeskReply::List(parts) => read::entry(parts).map(Some),
+            ServerReply::List(parts) => decode::details(parts).map(Some),
             _ => Ok(None),
         }
     }
 
-    pub(super) async fn list(&self, wanted: Wanted) -> Result<Vec<Entry>> {
-        let state = wanted.state.map_or("", State::as_str);
-        let part = read::rule_part(wanted.rule.as_deref());
-        let limit = wanted.limit.to_string();
-        let words = [b"list", state.as_bytes(), part.as_bytes(), limit.as_bytes()];
-        let mut found: Vec<Entry> = match self.call(&words).await? {
-            DeskReply::List(all) => all.into_iter().map(read::listed).collect::<Result<_>>()?,
-            _ => return Err(read::strange()),
+    pub(super) async fn list(&self, filter: ItemFilter) -> Result<Vec<ItemDetails>> {
+        let state = filter.state.map_or("", ItemState::as_str);
+        let part = decode::rule_part(filter.rule.as_deref());
+        let limit = filter.limit.to_string();
+        let args = [b"list", state.as_bytes(), part.as_bytes(), limit.as_bytes()];
+        let mut found: Vec<ItemDetails> = match self.call(&args).await? {
+            ServerReply::List(all) => all.into_iter().map(decode::listed).collect::<Result<_>>()?,
+            _ => return Err(decode::unexpected_reply()),
         };
-        found.sort_by_key(|entry| std::cmp::Reverse(entry.added_ms));
+        found.sort_by_key(|details| std::cmp::Reverse(details.added_ms));
         Ok(found)
     }
 
-    pub(super) async fn summary(&self) -> Result<Summary> {
-        read::summary(self.call(&[b"summary"]).await?)
+    pub(super) async fn summary(&self) -> Result<QueueSummary> {
+        decode::summary(self.call(&[b"summary"]).await?)
     }
 
     pub(super) async fn sweep(&self, now_ms: i64) -> Result<()> {
@@ -218,93 +231,98 @@ impl InRedis {
         self.call(&[b"sweep", before.as_bytes()]).await.map(drop)
     }
 
-    /// Looks for something to send until the server closes; then others may have the rest. Seldom,
-    /// while no rule `defers`.
-    pub(super) async fn share(&self, lines: &Lines, drain: &Drain, defers: impl Fn() -> bool) {
-        let every = (self.0.options.take_over / 3).max(LOOK);
-        let mut beaten_ms = 0;
+    /// Takes requests from the store until the server closes; seldom while no rule `defers`.
+    pub(super) async fn share(&self, index: &QueueIndex, drain: &Drain, defers: impl Fn() -> bool) {
+        let heartbeat_interval = (self.0.options.take_over / 3).max(POLL_INTERVAL);
+        let mut heartbeat_ms = 0;
         loop {
-            let looked = async {
-                self.look(lines).await?;
-                self.take_back().await?;
-                if clock::monotonic_ms().saturating_sub(beaten_ms) >= every.as_millis() as u64 {
-                    self.beat(lines).await?;
-                    beaten_ms = clock::monotonic_ms();
+            let outcome = async {
+                self.take_new(index).await?;
+                self.withdraw_uncertain().await?;
+                if clock::monotonic_ms().saturating_sub(heartbeat_ms)
+                    >= heartbeat_interval.as_millis() as u64
+                {
+                    self.heartbeat(index).await?;
+                    heartbeat_ms = clock::monotonic_ms();
                 }
                 Ok(())
             };
-            let looked: Result<()> = looked.await;
-            self.say(&looked);
-            let is_idle = lines.here() == 0 && !defers();
+            let outcome: Result<()> = outcome.await;
+            self.log_outage(&outcome);
+            let is_idle = index.is_empty() && !defers();
             tokio::select! {
-                () = tokio::time::sleep(if is_idle { LOOK_FOR_REST } else { LOOK }) => {}
+                () = tokio::time::sleep(if is_idle { IDLE_POLL_INTERVAL } else { POLL_INTERVAL }) => {}
                 () = drain.closing() => break,
             }
         }
     }
 
-    /// Others may have what this node did not send.
+    /// Releases the requests that this node did not send, for the other nodes.
     pub(super) async fn leave(&self) {
-        let left = self.call(&[b"leave", self.0.node.as_bytes()]).await.map(drop);
-        self.say(&left);
-        let taken_back = self.take_back().await;
-        self.say(&taken_back);
+        let released = self.call(&[b"leave", self.0.node.as_bytes()]).await.map(drop);
+        self.log_outage(&released);
+        let withdrawn = self.withdraw_uncertain().await;
+        self.log_outage(&withdrawn);
     }
 
-    /// Takes what nobody else has, and hears of the lines there are.
-    pub(super) async fn look(&self, lines: &Lines) -> Result<()> {
-        if lines.here() < MOST_HELD {
+    /// Takes requests that no node has, and reads the number of requests in each queue.
+    pub(super) async fn take_new(&self, index: &QueueIndex) -> Result<()> {
+        if index.len() < MAX_LOCAL {
             let silent = self.0.options.take_over.as_millis().to_string();
-            let words = [b"take", self.0.node.as_bytes(), BATCH.as_bytes(), silent.as_bytes()];
-            let DeskReply::List(taken) = self.call(&words).await? else {
-                return Err(read::strange());
+            let args = [b"take", self.0.node.as_bytes(), BATCH.as_bytes(), silent.as_bytes()];
+            let ServerReply::List(taken) = self.call(&args).await? else {
+                return Err(decode::unexpected_reply());
             };
             for taken in taken {
-                lines.join(read::waiting(taken)?);
+                index.insert(decode::queued_item(taken)?);
             }
         }
-        let elsewhere: HashMap<DeferLine, u64> = read::lines(self.call(&[b"lines"]).await?)?;
-        lines.hear(elsewhere);
+        let remote: HashMap<DeferredQueueKey, u64> =
+            decode::queue_lengths(self.call(&[b"lines"]).await?)?;
+        index.set_remote(remote);
         Ok(())
     }
 
-    /// Says that this node is there, lets go of what others have taken over meanwhile, and learns
-    /// of what it was given without hearing of it.
-    pub(super) async fn beat(&self, lines: &Lines) -> Result<()> {
-        // What begins meanwhile would be taken for what was begun unheard.
-        let _closed = self.0.beginning.write().await;
-        let before: Vec<Waiting> = lines.everybody();
-        let on_the_way: Vec<String> =
-            self.0.on_the_way.lock().iter().map(ItemId::to_string).collect();
-        let mut words: Vec<&[u8]> = vec![b"beat", self.0.node.as_bytes()];
-        words.extend(on_the_way.iter().map(String::as_bytes));
-        let DeskReply::List(own) = self.call(&words).await? else {
-            return Err(read::strange());
+    /// Renews the claims of this node. Drops requests that other nodes have taken over, and adds
+    /// those whose reply was lost.
+    pub(super) async fn heartbeat(&self, index: &QueueIndex) -> Result<()> {
+        // A request that begins meanwhile would look like one whose reply was lost.
+        let _guard = self.0.begin_lock.write().await;
+        let before: Vec<QueuedItem> = index.all();
+        let in_flight: Vec<String> =
+            self.0.in_flight.lock().iter().map(ItemId::to_string).collect();
+        let mut args: Vec<&[u8]> = vec![b"beat", self.0.node.as_bytes()];
+        args.extend(in_flight.iter().map(String::as_bytes));
+        let ServerReply::List(own) = self.call(&args).await? else {
+            return Err(decode::unexpected_reply());
         };
-        let own: Vec<Waiting> = own.into_iter().map(read::waiting).collect::<Result<_>>()?;
-        let seqs: HashSet<u64> = own.iter().map(|waiting| waiting.seq).collect();
-        for lost in before.into_iter().filter(|waiting| !seqs.contains(&waiting.seq)) {
-            lines.leave(lost.id);
+        let own: Vec<QueuedItem> =
+            own.into_iter().map(decode::queued_item).collect::<Result<_>>()?;
+        let seqs: HashSet<u64> = own.iter().map(|item| item.seq).collect();
+        for lost in before.into_iter().filter(|item| !seqs.contains(&item.seq)) {
+            index.remove(lost.id);
         }
-        own.into_iter().for_each(|waiting| lines.join(waiting));
+        own.into_iter().for_each(|item| index.insert(item));
         Ok(())
     }
 
-    fn say(&self, outcome: &Result<()>) {
-        let (failed, said) =
-            (outcome.is_err(), self.0.said.swap(outcome.is_err(), Ordering::Relaxed));
+    fn log_outage(&self, outcome: &Result<()>) {
+        let (failed, was_logged) =
+            (outcome.is_err(), self.0.outage_logged.swap(outcome.is_err(), Ordering::Relaxed));
         match outcome {
-            Err(error) if !said => {
-                tracing::error!(%error, "deferred requests are not sent for now");
+            Err(error) if !was_logged => {
+                tracing::error!(%error, "cannot reach the deferred queue; its requests are sent later");
             }
-            Ok(()) if said && !failed => tracing::info!("deferred requests are sent again"),
+            Ok(()) if was_logged && !failed => {
+                tracing::info!("the deferred queue is reachable again")
+            }
             _ => {}
         }
     }
 }
 
-fn trouble(error: &StoreError) -> QueueError {
-    QueueError::Trouble(format!("the shared store: {error}"))
+fn store_error(error: &StoreError) -> QueueError {
+    QueueError::Unavailable(format!("the shared store failed: {error}"))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Answers of the store that are lost: what it did is done once, and nothing is forgotten.
+//! Lost replies of the store: every operation takes effect once, and no request is forgotten.
 
 use std::time::Duration;
 
@@ -6,51 +6,51 @@ use tokio::time::interval;
 use tollgate_redis::{Options, RedisStore};
 use tollgate_rig::{Proxy, Redis};
 
-use super::InRedis;
-use crate::deferred::item::{ItemId, State};
-use crate::deferred::lines::{Lines, Next};
-use crate::deferred::queue::{End, QueueError};
-use crate::deferred::tests::{item, line, options, run};
+use super::RedisQueue;
+use crate::deferred::item::{ItemId, ItemState};
+use crate::deferred::queue::{Completion, QueueError};
+use crate::deferred::queue_index::{NextItem, QueueIndex};
+use crate::deferred::tests::{item, options, queue_key, run};
 
-/// A store, a way to it that can lose answers, and who asks.
-struct Stage {
+/// A store, a proxy that can lose its replies, and a queue behind it.
+struct TestQueue {
     redis: Redis,
     proxy: Proxy,
-    queue: InRedis,
-    lines: Lines,
+    queue: RedisQueue,
+    index: QueueIndex,
 }
 
-impl Stage {
-    async fn set() -> Stage {
+impl TestQueue {
+    async fn start() -> TestQueue {
         let redis = Redis::start();
         let proxy = Proxy::start(redis.port());
-        let options_of_store: Options = proxy.url().parse().unwrap();
-        let patient = options_of_store.timeout(Duration::from_secs(10)).unwrap();
-        let store = RedisStore::connect(patient).await.unwrap();
-        let queue = InRedis::new(store.desk("shop"), &options()).unwrap();
-        Stage { redis, proxy, queue, lines: Lines::new().0 }
+        let redis_options: Options = proxy.url().parse().unwrap();
+        let redis_options = redis_options.timeout(Duration::from_secs(10)).unwrap();
+        let store = RedisStore::connect(redis_options).await.unwrap();
+        let queue = RedisQueue::new(store.client().clone(), "shop", &options()).unwrap();
+        TestQueue { redis, proxy, queue, index: QueueIndex::new().0 }
     }
 
-    /// Asks the store without the way that loses answers.
-    fn ask(&self, words: &[&str]) -> String {
-        let words: Vec<String> =
-            words.iter().map(|word| word.replace("BASE", "tollgate:{deferred:shop}")).collect();
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        self.redis.command(&words).unwrap().text()
+    /// Sends a command to the store directly.
+    fn command(&self, args: &[&str]) -> String {
+        let args: Vec<String> =
+            args.iter().map(|arg| arg.replace("BASE", "tollgate:{deferred:shop}")).collect();
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        self.redis.command(&args).unwrap().text()
     }
 
-    /// How many requests wait or are on their way.
+    /// Returns the number of requests that wait or are being sent.
     fn open(&self) -> usize {
-        self.ask(&["XLEN", "BASE:stream"]).parse().unwrap()
+        self.command(&["XLEN", "BASE:stream"]).parse().unwrap()
     }
 
-    /// How many are kept, as far as the bounds are concerned.
-    fn kept(&self) -> String {
-        self.ask(&["HGET", "BASE:kept", "count"])
+    /// Returns the number of stored requests that count towards the limits.
+    fn stored_count(&self) -> String {
+        self.command(&["HGET", "BASE:kept", "count"])
     }
 
-    /// Answers are heard again.
-    async fn heal(&self) {
+    /// Lets replies through again.
+    async fn restore_replies(&self) {
         self.proxy.swallow_replies(false);
         let mut ticks = interval(Duration::from_millis(10));
         while self.queue.summary().await.is_err() {
@@ -58,121 +58,126 @@ impl Stage {
         }
     }
 
-    /// Does something whose answer is lost, until that has an effect.
-    async fn unheard<T: std::fmt::Debug>(
+    /// Repeats an operation whose reply is lost until it takes effect.
+    async fn repeat_until_effective<T: std::fmt::Debug>(
         &self,
-        ask: impl AsyncFn() -> Result<T, QueueError>,
+        operation: impl AsyncFn() -> Result<T, QueueError>,
         is_done: impl AsyncFn() -> bool,
     ) {
         while !is_done().await {
             self.proxy.swallow_replies(true);
-            ask().await.unwrap_err();
-            self.heal().await;
+            operation().await.unwrap_err();
+            self.restore_replies().await;
         }
     }
 
     fn next(&self) -> Option<ItemId> {
-        match self.lines.next(&line("acme"), 0) {
-            Next::Now(waiting) => Some(waiting.id),
+        match self.index.next(&queue_key("acme"), 0) {
+            NextItem::Ready(item) => Some(item.id),
             _ => None,
         }
     }
 
-    async fn state(&self, id: ItemId) -> Option<State> {
-        self.queue.entry(id).await.unwrap().map(|entry| entry.state)
+    async fn state(&self, id: ItemId) -> Option<ItemState> {
+        self.queue.details(id).await.unwrap().map(|details| details.state)
     }
 }
 
 #[test]
-fn a_request_whose_answer_is_lost_is_kept_once_and_its_client_told_so() {
+fn a_request_whose_reply_is_lost_is_stored_once_and_accepted() {
     run(async {
-        let stage = Stage::set().await;
+        let test = TestQueue::start().await;
         let mut ticks = interval(Duration::from_millis(5));
-        let told = loop {
-            stage.proxy.swallow_replies(true);
-            let (queue, new) = (stage.queue.clone(), item("acme", "one", 1_000));
+        let outcome = loop {
+            test.proxy.swallow_replies(true);
+            let (queue, new) = (test.queue.clone(), item("acme", "one", 1_000));
             let adding = tokio::spawn(async move { queue.add(new).await });
-            while stage.open() == 0 && !adding.is_finished() {
+            while test.open() == 0 && !adding.is_finished() {
                 ticks.tick().await;
             }
-            stage.proxy.swallow_replies(false);
-            let told = adding.await.unwrap();
-            if stage.open() > 0 {
-                break told;
+            test.proxy.swallow_replies(false);
+            let outcome = adding.await.unwrap();
+            if test.open() > 0 {
+                break outcome;
             }
-            stage.heal().await;
+            test.restore_replies().await;
         };
-        told.unwrap();
-        assert_eq!((stage.open(), stage.kept().as_str()), (1, "1"));
-        stage.queue.take_back().await.unwrap();
-        assert_eq!(stage.open(), 1, "nobody was told that it was not kept");
+        outcome.unwrap();
+        assert_eq!((test.open(), test.stored_count().as_str()), (1, "1"));
+        test.queue.withdraw_uncertain().await.unwrap();
+        assert_eq!(test.open(), 1, "a stored request must not be withdrawn");
     });
 }
 
 #[test]
-fn a_request_whose_client_was_told_otherwise_is_taken_back() {
+fn a_request_whose_client_got_an_error_is_withdrawn() {
     run(async {
-        let stage = Stage::set().await;
+        let test = TestQueue::start().await;
         let new = item("acme", "one", 1_000);
         let id = new.id;
-        stage.unheard(async || stage.queue.add(new.clone()).await, async || stage.open() > 0).await;
-        stage.queue.take_back().await.unwrap();
-        assert_eq!((stage.open(), stage.kept().as_str()), (0, "0"));
-        assert_eq!(stage.state(id).await, Some(State::Cancelled));
+        test.repeat_until_effective(
+            async || test.queue.add(new.clone()).await,
+            async || test.open() > 0,
+        )
+        .await;
+        test.queue.withdraw_uncertain().await.unwrap();
+        assert_eq!((test.open(), test.stored_count().as_str()), (0, "0"));
+        assert_eq!(test.state(id).await, Some(ItemState::Cancelled));
 
-        // One that is still on its way to the store when it is taken back.
+        // A request that reaches the store after it was withdrawn.
         let late = item("acme", "two", 1_000);
-        stage.queue.0.unheard.note(late.id);
-        stage.queue.take_back().await.unwrap();
-        stage.queue.add(late).await.unwrap_err();
-        assert_eq!((stage.open(), stage.kept().as_str()), (0, "0"));
+        test.queue.0.uncertain.add(late.id);
+        test.queue.withdraw_uncertain().await.unwrap();
+        test.queue.add(late).await.unwrap_err();
+        assert_eq!((test.open(), test.stored_count().as_str()), (0, "0"));
 
-        // One that was sent meanwhile stays as it is.
+        // A request that was sent meanwhile is not withdrawn.
         let sent = item("acme", "three", 1_000);
         let id = sent.id;
-        stage.queue.add(sent).await.unwrap();
-        stage.queue.look(&stage.lines).await.unwrap();
-        stage.queue.begin(id, 2_000).await.unwrap().unwrap();
-        stage.queue.0.unheard.note(id);
-        stage.queue.take_back().await.unwrap();
-        assert_eq!(stage.state(id).await, Some(State::Sending));
+        test.queue.add(sent).await.unwrap();
+        test.queue.take_new(&test.index).await.unwrap();
+        test.queue.begin(id, 2_000).await.unwrap().unwrap();
+        test.queue.0.uncertain.add(id);
+        test.queue.withdraw_uncertain().await.unwrap();
+        assert_eq!(test.state(id).await, Some(ItemState::Sending));
     });
 }
 
 #[test]
-fn what_a_node_took_or_began_without_hearing_of_it_is_sent() {
+fn a_request_whose_take_or_begin_reply_is_lost_is_sent() {
     run(async {
-        let stage = Stage::set().await;
+        let test = TestQueue::start().await;
         let new = item("acme", "one", 1_000);
         let id = new.id;
-        stage.queue.add(new).await.unwrap();
+        test.queue.add(new).await.unwrap();
         let taken = async || {
             let pending = ["XPENDING", "BASE:stream", "tollgate", "-", "+", "10"];
-            let words = pending.map(|word| word.replace("BASE", "tollgate:{deferred:shop}"));
-            let pending = stage.redis.command(&words.each_ref().map(String::as_str));
+            let args = pending.map(|arg| arg.replace("BASE", "tollgate:{deferred:shop}"));
+            let pending = test.redis.command(&args.each_ref().map(String::as_str));
             pending.is_ok_and(|pending| !pending.list().is_empty())
         };
-        stage.unheard(async || stage.queue.look(&stage.lines).await, taken).await;
-        stage.queue.look(&stage.lines).await.unwrap();
-        assert_eq!(stage.next(), None, "it is this node's already");
-        stage.queue.beat(&stage.lines).await.unwrap();
-        assert_eq!(stage.next(), Some(id));
+        test.repeat_until_effective(async || test.queue.take_new(&test.index).await, taken).await;
+        test.queue.take_new(&test.index).await.unwrap();
+        assert_eq!(test.next(), None, "this node has it already");
+        test.queue.heartbeat(&test.index).await.unwrap();
+        assert_eq!(test.next(), Some(id));
 
-        let begun = async || stage.state(id).await == Some(State::Sending);
-        stage.unheard(async || stage.queue.begin(id, 2_000).await, begun).await;
-        stage.queue.beat(&stage.lines).await.unwrap();
-        assert_eq!((stage.state(id).await, stage.next()), (Some(State::Queued), Some(id)));
+        let begun = async || test.state(id).await == Some(ItemState::Sending);
+        test.repeat_until_effective(async || test.queue.begin(id, 2_000).await, begun).await;
+        test.queue.heartbeat(&test.index).await.unwrap();
+        assert_eq!((test.state(id).await, test.next()), (Some(ItemState::Queued), Some(id)));
 
-        // What is on its way is left alone.
-        stage.queue.begin(id, 3_000).await.unwrap().unwrap();
-        stage.lines.leave(id);
-        stage.queue.beat(&stage.lines).await.unwrap();
-        assert_eq!((stage.state(id).await, stage.next()), (Some(State::Sending), None));
+        // A request that is being sent is not touched.
+        test.queue.begin(id, 3_000).await.unwrap().unwrap();
+        test.index.remove(id);
+        test.queue.heartbeat(&test.index).await.unwrap();
+        assert_eq!((test.state(id).await, test.next()), (Some(ItemState::Sending), None));
 
-        let done = || End { state: State::Done, why: None, answer: None };
-        let over = async || stage.state(id).await == Some(State::Done);
-        stage.unheard(async || stage.queue.end(id, done(), 4_000).await, over).await;
-        stage.queue.end(id, done(), 5_000).await.unwrap();
-        assert_eq!((stage.open(), stage.kept().as_str()), (0, "0"), "it ended once");
+        let done = || Completion { state: ItemState::Done, reason: None, response: None };
+        let over = async || test.state(id).await == Some(ItemState::Done);
+        test.repeat_until_effective(async || test.queue.complete(id, done(), 4_000).await, over)
+            .await;
+        test.queue.complete(id, done(), 5_000).await.unwrap();
+        assert_eq!((test.open(), test.stored_count().as_str()), (0, "0"), "it ended once");
     });
 }

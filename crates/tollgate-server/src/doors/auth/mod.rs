@@ -1,10 +1,10 @@
-//! Forward-auth: proxies ask here before they let a request through.
+//! The forward-auth door: proxies ask it whether a request may pass.
 //!
 //! nginx (`auth_request`), Caddy (`forward_auth`), Traefik (`forwardAuth`) and HAProxy (a few lines
-//! of Lua) describe the request they ask about in headers. Whose word is taken for that, and
-//! which headers count, is in [`told`].
+//! of Lua) describe the request in headers. [`forwarded_request`] reads these headers and decides
+//! which of them are trusted.
 
-mod told;
+mod forwarded_request;
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
@@ -14,80 +14,79 @@ use http_body_util::{Either, Full};
 use hyper::header::HeaderName;
 use hyper::http::request::Parts;
 use hyper::{Response, StatusCode};
-use tollgate::Request;
-use tollgate::rules::Reason;
+use tollgate_rules::{Reason, Request};
 
 use crate::clock;
-use crate::doors::http::{Reply, limited};
-use crate::headers::{self, Answer};
-use crate::rules_service::problem::Problem;
+use crate::doors::http::{HttpResponse, status_response};
+use crate::headers::{self, DecisionSummary};
+use crate::problem::Problem;
 use crate::server::Context;
 use crate::telemetry::DoorName;
-use told::Told;
+use forwarded_request::ForwardedRequest;
 
-/// The proxy's own token, where `Authorization` is its client's.
+/// The header of the proxy's own token, because `Authorization` belongs to its client.
 pub(crate) const TOKEN: HeaderName = HeaderName::from_static("x-tollgate-token");
 
-/// Says whether a proxy may let a request through.
-pub(crate) async fn answer(
+/// Decides whether a proxy may let a request pass.
+pub(crate) async fn respond(
     context: &Context,
     peer: Option<SocketAddr>,
     head: &Parts,
-) -> Result<Reply, Problem> {
-    let options = Options::read(head.uri.query())?;
-    let told = Told::read(&context.config.trusted_proxies, peer, head)
-        .map_err(|problem| options.refuse(problem))?;
+) -> Result<HttpResponse, Problem> {
+    let options = AuthOptions::read(head.uri.query())?;
+    let forwarded = ForwardedRequest::read(&context.config.trusted_proxies, peer, head)
+        .map_err(|problem| options.apply_to(problem))?;
     let texts: Vec<(&str, Cow<'_, str>)> = head
         .headers
         .iter()
-        .filter(|(name, _)| **name != TOKEN && told.passes_on(name))
+        .filter(|(name, _)| **name != TOKEN && forwarded.exposes(name))
         .map(|(name, value)| (name.as_str(), String::from_utf8_lossy(value.as_bytes())))
         .collect();
-    let mut request = Request::new(&told.method, &told.target).unreported();
+    let mut request = Request::new(&forwarded.method, &forwarded.target).unreported();
     if let Some(domain) = &options.domain {
         request = request.domain(domain);
     }
-    if let Some(host) = &told.host {
+    if let Some(host) = &forwarded.host {
         request = request.host(host);
     }
-    if let Some(client) = told.client {
+    if let Some(client) = forwarded.client {
         request = request.peer(client);
     }
-    if let Some(scheme) = &told.scheme {
+    if let Some(scheme) = &forwarded.scheme {
         request = request.attribute("scheme", &**scheme);
     }
     for (name, value) in &texts {
         request = request.header(name, value);
     }
-    let decision = context.engine.check(DoorName::Auth, &request, 1).await;
+    let decision = context.decisions.check(DoorName::Auth, &request, 1).await;
     if decision.reason == Reason::Unmatched && decision.domain().is_none() {
         let detail = "there are no rules of that domain; choose one with ?domain=";
         return Err(Problem::new(StatusCode::BAD_REQUEST, "unknown-domain", detail).about("domain"));
     }
-    let answer = Answer::of(&decision);
+    let answer = DecisionSummary::new(&decision);
     if !answer.allowed {
-        return Ok(limited(context, &answer, options.deny));
+        return Ok(status_response(context, &answer, options.deny));
     }
-    // Who asks cannot hold a request back, so its answer is.
+    // A proxy cannot delay the request, so the response is delayed instead.
     if !decision.wait.is_zero() {
         tokio::time::sleep(decision.wait).await;
     }
-    let mut reply = Response::new(Either::Left(Full::new(Bytes::new())));
-    headers::write(context.config.headers, &answer, clock::unix_s(), reply.headers_mut());
-    Ok(reply)
+    let mut response = Response::new(Either::Left(Full::new(Bytes::new())));
+    headers::write(context.config.headers, &answer, clock::unix_s(), response.headers_mut());
+    Ok(response)
 }
 
-/// What the proxy's configuration asks for.
+/// The options in the query, which the proxy's configuration sets.
 #[derive(Debug, Default)]
-struct Options<'q> {
+struct AuthOptions<'q> {
     domain: Option<Cow<'q, str>>,
-    /// The status of every refusal, for proxies that understand few.
+    /// The status of every refusal, for proxies that understand few statuses.
     deny: Option<StatusCode>,
 }
 
-impl<'q> Options<'q> {
-    fn read(query: Option<&'q str>) -> Result<Options<'q>, Problem> {
-        let mut options = Options::default();
+impl<'q> AuthOptions<'q> {
+    fn read(query: Option<&'q str>) -> Result<AuthOptions<'q>, Problem> {
+        let mut options = AuthOptions::default();
         for pair in query.unwrap_or_default().split('&') {
             match pair.split_once('=') {
                 Some(("domain", name)) => options.domain = Some(Cow::Borrowed(name)),
@@ -107,8 +106,8 @@ impl<'q> Options<'q> {
         Ok(options)
     }
 
-    /// A proxy that understands few statuses understands those of mistakes no better.
-    fn refuse(&self, problem: Problem) -> Problem {
+    /// Gives a problem the status of refusals, if one is set: the proxy may understand no other.
+    fn apply_to(&self, problem: Problem) -> Problem {
         match self.deny {
             Some(status) => problem.with_status(status),
             None => problem,

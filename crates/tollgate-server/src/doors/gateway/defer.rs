@@ -1,5 +1,4 @@
-//! Requests that are kept for later instead of being refused, and the address at which clients ask
-//! what became of them.
+//! Deferred requests: storing them, and the address that reports their status to clients.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,116 +14,128 @@ use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
 use serde_json::{Value, json};
 use tokio::time::timeout;
-use tollgate::rules::{Decision, DeferLine};
-use tollgate_tower::arrival::Arrival;
+use tollgate_rules::Decision;
+use tollgate_tower::request_head::RequestHead;
 
-use super::forwarded::Known;
-use super::look::Looked;
-use super::pass::Body;
+use super::forwarded::ResolvedClient;
+use super::inspect_body::InspectedBody;
+use super::proxy_request::GatewayBody;
 use super::upload::Upload;
 use super::upstreams::UpstreamError;
-use super::{Visitor, answer};
+use super::{GatewayConnection, local_response};
 use crate::clock;
-use crate::deferred::{Deferred, Head, ItemId, NewItem, QueueError};
-use crate::headers::Answer;
-use crate::telemetry::{DoorName, Outcome};
+use crate::deferred::{Deferred, DeferredQueueKey, ItemId, NewItem, QueueError, StoredHead};
+use crate::headers::DecisionSummary;
+use crate::telemetry::{DecisionOutcome, DoorName};
 
-/// Why a request does not go on.
-pub(super) enum Halt {
-    Refused(Box<Response<Body>>),
-    Deferred(Box<Turn>),
+/// The reason why a request is not forwarded.
+pub(super) enum StopReason {
+    Refused(Box<Response<GatewayBody>>),
+    Deferred(Box<QueueTicket>),
 }
 
-/// A request that is to be kept for later.
-pub(super) struct Turn {
+/// A request that is to be deferred, and its queue.
+pub(super) struct QueueTicket {
     deferred: Arc<Deferred>,
-    line: DeferLine,
-    /// What it was refused by; nothing if others wait already.
+    queue_key: DeferredQueueKey,
+    /// The decision that refused the request; `None` if it only waits behind others.
     decision: Option<Decision>,
 }
 
-/// Whether requests under this path can be kept from upstreams.
+/// Checks the path prefix of the status of deferred requests.
 pub(super) fn check_prefix(prefix: &str) -> Result<(), String> {
-    let is_sound = prefix.starts_with('/')
+    let is_normalized = prefix.starts_with('/')
         && prefix.ends_with('/')
         && prefix.len() > 1
-        && tollgate::rules::sound_path(prefix).is_ok_and(|sound| sound == prefix);
-    match is_sound {
+        && super::forward_target::forward_target(prefix).is_ok_and(|sound| sound == prefix);
+    match is_normalized {
         true => Ok(()),
         false => Err(format!(
-            "{prefix:?} is no prefix for what is told of deferred requests; write it as \
+            "{prefix:?} is no path prefix for the status of deferred requests; write it as \
              /.tollgate/deferred/"
         )),
     }
 }
 
-impl Visitor {
-    /// The turn of a request whose key has others waiting: who came later must not go first. Asks
-    /// no store, and costs nothing while nobody waits.
+impl GatewayConnection {
+    /// Returns a ticket if requests of the same key are queued: a later request must not overtake
+    /// them. Needs no store, and costs nothing while the queue is empty.
     #[inline]
-    pub(super) fn turn_behind_others(
+    pub(super) fn ticket_behind_queue(
         &self,
         head: &Parts,
-        known: &Known,
-        looked: &Looked,
-    ) -> Option<Box<Turn>> {
+        resolved: &ResolvedClient,
+        inspected: &InspectedBody,
+    ) -> Option<Box<QueueTicket>> {
         let deferred = self.gateway.context.deferred.as_ref()?;
-        match deferred.lines().are_empty() {
+        match deferred.index().is_empty() {
             true => None,
-            false => self.line_with_others(deferred, head, known, looked),
+            false => self.find_queue(deferred, head, resolved, inspected),
         }
     }
 
     #[cold]
-    fn line_with_others(
+    fn find_queue(
         &self,
         deferred: &Arc<Deferred>,
         head: &Parts,
-        known: &Known,
-        looked: &Looked,
-    ) -> Option<Box<Turn>> {
+        resolved: &ResolvedClient,
+        inspected: &InspectedBody,
+    ) -> Option<Box<QueueTicket>> {
         let domain = self.gateway.options.domain.as_deref();
-        let arrival = looked.said.of(Arrival::new(head).peer(known.client).domain(domain));
-        let mut lines =
-            self.gateway.context.engine.limiter().deferring(&arrival.request()).into_iter();
-        let line = lines.find(|line| deferred.lines().is_waiting(line))?;
-        let fits = can_wait(head, &looked.upload, deferred.options.body);
-        fits.then(|| Box::new(Turn { deferred: deferred.clone(), line, decision: None }))
+        let request_head = inspected
+            .body_fields
+            .add_to(RequestHead::new(head).peer(resolved.client).domain(domain));
+        let limiter = self.gateway.context.decisions.limiter();
+        let (rules, now) = (limiter.rules(), limiter.clock().now());
+        let matched = rules.matched(&request_head.request(), now);
+        let mut queue_keys = matched.into_iter().filter_map(DeferredQueueKey::from_rule);
+        let queue_key = queue_keys.find(|queue_key| deferred.index().has_untried(queue_key))?;
+        let fits = can_wait(head, &inspected.upload, deferred.options.body);
+        fits.then(|| {
+            Box::new(QueueTicket { deferred: deferred.clone(), queue_key, decision: None })
+        })
     }
 
-    /// The turn of a request that was refused; none if it stays refused.
+    /// Returns the ticket of a refused request; `None` if it stays refused.
     #[cold]
-    pub(super) fn turn(
+    pub(super) fn ticket(
         &self,
         head: &Parts,
         body: &Upload,
         decision: &Decision,
-    ) -> Option<Box<Turn>> {
-        let line = decision.defer_line()?;
+    ) -> Option<Box<QueueTicket>> {
+        let queue_key = DeferredQueueKey::from_decision(decision)?;
         let context = &self.gateway.context;
         let Some(deferred) = context.deferred.clone() else {
-            self.gateway.say_that_nothing_is_kept();
+            self.gateway.warn_without_queue();
             return None;
         };
         if !can_wait(head, body, deferred.options.body) {
-            let telemetry = context.engine.telemetry();
-            telemetry.turned_out(Outcome::Denied, DoorName::Gateway, decision);
+            let telemetry = context.decisions.telemetry();
+            telemetry.record_outcome(DecisionOutcome::Denied, DoorName::Gateway, decision);
             return None;
         }
-        Some(Box::new(Turn { deferred, line, decision: Some(decision.clone()) }))
+        Some(Box::new(QueueTicket { deferred, queue_key, decision: Some(decision.clone()) }))
     }
 
-    /// Keeps a request, and tells its client so.
-    pub(super) async fn defer(&self, head: &Parts, looked: Looked, turn: Turn) -> Response<Body> {
-        let Turn { deferred, line, decision } = turn;
-        let ahead = deferred.lines().length(&line);
-        let (domain, rule) = (line.domain.clone(), line.rule.clone());
-        let kept = self.keep(head, looked, &deferred, line).await;
-        let telemetry = self.gateway.context.engine.telemetry();
-        let outcome = if kept.is_ok() { Outcome::Deferred } else { Outcome::Denied };
+    /// Stores a request and returns the response to its client.
+    pub(super) async fn defer(
+        &self,
+        head: &Parts,
+        inspected: InspectedBody,
+        ticket: QueueTicket,
+    ) -> Response<GatewayBody> {
+        let QueueTicket { deferred, queue_key, decision } = ticket;
+        let ahead = deferred.index().queue_len(&queue_key);
+        let (domain, rule) = (queue_key.domain.clone(), queue_key.rule.clone());
+        let kept = self.keep(head, inspected, &deferred, queue_key).await;
+        let telemetry = self.gateway.context.decisions.telemetry();
+        let outcome =
+            if kept.is_ok() { DecisionOutcome::Deferred } else { DecisionOutcome::Denied };
         match &decision {
-            Some(decision) => telemetry.turned_out(outcome, DoorName::Gateway, decision),
-            None => telemetry.stood_in_line(&domain, &rule, outcome),
+            Some(decision) => telemetry.record_outcome(outcome, DoorName::Gateway, decision),
+            None => telemetry.record_queued(&domain, &rule, outcome),
         }
         match kept {
             Ok(id) => accepted(&deferred, id, ahead, decision.as_ref()),
@@ -135,11 +146,11 @@ impl Visitor {
     async fn keep(
         &self,
         head: &Parts,
-        looked: Looked,
+        inspected: InspectedBody,
         deferred: &Arc<Deferred>,
-        line: DeferLine,
-    ) -> Result<ItemId, Box<Response<Body>>> {
-        let Looked { upload: body, said } = looked;
+        queue_key: DeferredQueueKey,
+    ) -> Result<ItemId, Box<Response<GatewayBody>>> {
+        let InspectedBody { upload: body, body_fields } = inspected;
         let most = deferred.options.body;
         let announced = body.size_hint().upper().map_or(most, |upper| upper as usize).min(most);
         let room = deferred.reading.try_acquire_many(1 + (announced >> 10) as u32);
@@ -151,27 +162,33 @@ impl Visitor {
             Ok(read) => read,
             Err(Unread::TooLong) => return Err(Box::new(too_long(most))),
             Err(Unread::Client(error)) => {
-                return Err(Box::new(answer::failed(head.version, &error)));
+                return Err(Box::new(local_response::failed(head.version, &error)));
             }
         };
-        let (peer, is_secret) = self.peer.kept();
-        let trouble = |error: getrandom::Error| QueueError::Trouble(error.to_string());
+        let (peer, is_encrypted) = self.peer.parts();
+        let trouble = |error: getrandom::Error| QueueError::Unavailable(error.to_string());
         let kept = async {
             let id = ItemId::new().map_err(trouble)?;
-            let head = Head::new(head, peer, is_secret, said).trailed_by(&trailers);
+            let head =
+                StoredHead::new(head, peer, is_encrypted, body_fields).with_trailers(&trailers);
             let added_ms = clock::unix_ms();
-            deferred.add(NewItem { id, line: Arc::new(line), head, body, added_ms }).await?;
+            deferred
+                .add(NewItem { id, queue_key: Arc::new(queue_key), head, body, added_ms })
+                .await?;
             Ok(id)
         };
         kept.await.map_err(|error: QueueError| Box::new(unkept(&error)))
     }
 
-    /// What became of a deferred request.
-    pub(super) async fn tell_of_deferred(&self, method: &Method, id: &str) -> Response<Body> {
+    /// Returns the status of a deferred request.
+    pub(super) async fn deferred_status(&self, method: &Method, id: &str) -> Response<GatewayBody> {
         if ![Method::GET, Method::HEAD].contains(method) {
             let detail = "what became of a deferred request is asked for with GET";
-            let mut response =
-                answer::problem(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", detail);
+            let mut response = local_response::problem(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "method-not-allowed",
+                detail,
+            );
             response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
             return response;
         }
@@ -180,18 +197,18 @@ impl Visitor {
             _ => Ok(None),
         };
         match found {
-            Ok(Some(told)) => document(StatusCode::OK, &told),
+            Ok(Some(document_json)) => document(StatusCode::OK, &document_json),
             Ok(None) => {
                 let detail = "there is no such deferred request, or it was done long ago";
-                answer::problem(StatusCode::NOT_FOUND, "not-found", detail)
+                local_response::problem(StatusCode::NOT_FOUND, "not-found", detail)
             }
             Err(error) => unkept(&error),
         }
     }
 }
 
-/// Whether a request can be kept: not one that goes on in another protocol, expects to be told to go
-/// on, is a call of gRPC, which knows no 202, or is known to be too long.
+/// Returns whether a request can be deferred: not if it switches to another protocol, expects `100
+/// Continue`, is a gRPC call, which has no 202, or is too long.
 fn can_wait(head: &Parts, body: &Upload, most: usize) -> bool {
     let is_grpc = || {
         let kind = head.headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
@@ -203,13 +220,13 @@ fn can_wait(head: &Parts, body: &Upload, most: usize) -> bool {
         && !is_grpc()
 }
 
-/// Why a body was not read to its end.
+/// The reason why a body was not read to its end.
 enum Unread {
     TooLong,
     Client(UpstreamError),
 }
 
-/// A body to its end, and what comes after it.
+/// Reads a body to its end, with its trailers.
 async fn read(
     mut body: Upload,
     most: usize,
@@ -229,36 +246,37 @@ async fn read(
     }
 }
 
-/// The answer to a request that is kept.
+/// Returns the response to a deferred request.
 fn accepted(
     deferred: &Deferred,
     id: ItemId,
     ahead: usize,
     decision: Option<&Decision>,
-) -> Response<Body> {
-    let place = format!("{}{id}", deferred.options.prefix);
-    let position = deferred.lines().position(id).unwrap_or(ahead);
-    let mut told = json!({
+) -> Response<GatewayBody> {
+    let location = format!("{}{id}", deferred.options.prefix);
+    let position = deferred.index().position(id).unwrap_or(ahead);
+    let mut document_json = json!({
         "id": id.to_string(),
         "state": "queued",
-        "status_url": place,
+        "status_url": location,
         "position": position,
     });
     let wait = decision.and_then(|decision| estimate(decision, position));
     if let Some(wait) = wait {
-        told["estimated_ms"] = json!(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
+        document_json["estimated_ms"] = json!(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
     }
-    let mut response = document(StatusCode::ACCEPTED, &told);
+    let mut response = document(StatusCode::ACCEPTED, &document_json);
     let headers = response.headers_mut();
-    headers.extend(HeaderValue::try_from(place).ok().map(|place| (LOCATION, place)));
+    headers.extend(HeaderValue::try_from(location).ok().map(|location| (LOCATION, location)));
     let seconds = wait.map_or(1, |wait| wait.as_secs() + 1);
     headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
     response
 }
 
-/// When a request is likely to be sent: when its limit allows the first, and its pace for the rest.
+/// Estimates when a request is sent: when its limit allows the first one, plus the pace of the
+/// rest.
 fn estimate(decision: &Decision, position: usize) -> Option<Duration> {
-    let limits = Answer::of(decision).limits;
+    let limits = DecisionSummary::new(decision).limits;
     let pace = limits
         .iter()
         .filter_map(|limit| Some(limit.window_s? as f64 / limit.limit.max(1) as f64))
@@ -267,8 +285,8 @@ fn estimate(decision: &Decision, position: usize) -> Option<Duration> {
     decision.retry_after?.checked_add(rest)
 }
 
-fn document(status: StatusCode, told: &Value) -> Response<Body> {
-    let mut response = Response::new(answer::whole(told.to_string().into()));
+fn document(status: StatusCode, document_json: &Value) -> Response<GatewayBody> {
+    let mut response = Response::new(local_response::whole(document_json.to_string().into()));
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -276,24 +294,26 @@ fn document(status: StatusCode, told: &Value) -> Response<Body> {
     response
 }
 
-/// The answer to a request that cannot be kept: nobody will send it.
-fn unkept(error: &QueueError) -> Response<Body> {
+/// Returns the response to a request that could not be deferred.
+fn unkept(error: &QueueError) -> Response<GatewayBody> {
     let (code, what) = match error {
         QueueError::Full(_) => ("deferred-full", "no more requests can be kept for later"),
-        QueueError::Trouble(_) => ("deferred-unavailable", "requests cannot be kept for later now"),
+        QueueError::Unavailable(_) => {
+            ("deferred-unavailable", "requests cannot be kept for later now")
+        }
     };
     let detail = format!("{what}: {error}; this one was not accepted, try again later");
-    let mut response = answer::problem(StatusCode::SERVICE_UNAVAILABLE, code, &detail);
+    let mut response = local_response::problem(StatusCode::SERVICE_UNAVAILABLE, code, &detail);
     response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("5"));
     response
 }
 
-fn too_long(most: usize) -> Response<Body> {
+fn too_long(most: usize) -> Response<GatewayBody> {
     let detail = format!(
         "the request is over its limit, and its body is longer than what is kept for later: \
          {most} bytes"
     );
-    answer::problem(StatusCode::PAYLOAD_TOO_LARGE, "too-large", &detail)
+    local_response::problem(StatusCode::PAYLOAD_TOO_LARGE, "too-large", &detail)
 }
 
 #[cfg(test)]
@@ -301,12 +321,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_prefix_is_a_path_that_nobody_can_spell_otherwise() {
+    fn a_prefix_is_a_path_with_one_spelling() {
         for sound in ["/.tollgate/deferred/", "/later/"] {
             assert_eq!(check_prefix(sound), Ok(()));
         }
-        for unsound in ["", "/", "later/", "/later", "/a//b/", "/a/../b/", "/%61/"] {
-            assert!(check_prefix(unsound).is_err(), "{unsound}");
+        for rejection in ["", "/", "later/", "/later", "/a//b/", "/a/../b/", "/%61/"] {
+            assert!(check_prefix(rejection).is_err(), "{rejection}");
         }
     }
 }

@@ -1,19 +1,19 @@
-//! What upstreams are told of a request's client. Proxies that are trusted are believed; what
-//! anybody else says of it is replaced by what is known.
+//! The header fields that describe the client to upstreams. Those of trusted proxies are kept;
+//! those of other peers are replaced.
 
 use std::net::IpAddr;
 
 use hyper::HeaderMap;
 use hyper::header::{FORWARDED, HOST, HeaderName, HeaderValue};
 use ipnet::IpNet;
-use tollgate::rules::rightmost_stranger;
+use tollgate_rules::rightmost_untrusted;
 
 const FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
-/// Header fields that tell of the client.
-const TELLING: [HeaderName; 9] = [
+/// The header fields that describe the client.
+const FORWARDING_FIELDS: [HeaderName; 9] = [
     FOR,
     PROTO,
     FORWARDED_HOST,
@@ -25,78 +25,86 @@ const TELLING: [HeaderName; 9] = [
     HeaderName::from_static("x-forwarded-ssl"),
 ];
 
-/// Who is at the other end of a connection, ready to be written into every request.
+/// The peer of a client connection, ready to be written into every request.
 #[derive(Clone, Debug)]
-pub(super) struct Peer {
+pub(super) struct ConnectionPeer {
     address: Option<IpAddr>,
     text: Option<HeaderValue>,
     proto: HeaderValue,
 }
 
-/// Who the client is, as far as it is known.
+/// The client of a request, and whether its forwarding headers are trusted.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Known {
-    told: Told,
+pub(super) struct ResolvedClient {
+    trust: ForwardedTrust,
     pub(super) client: Option<IpAddr>,
 }
 
-/// Whether a client's header fields say something about the client, and whether that is believed.
+/// Whether a request has forwarding headers, and whether they are trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Told {
-    Nothing,
-    Believed,
-    Doubted,
+enum ForwardedTrust {
+    Absent,
+    Trusted,
+    Untrusted,
 }
 
-impl Peer {
-    pub(super) fn new(address: Option<IpAddr>, is_secret: bool) -> Peer {
+impl ConnectionPeer {
+    pub(super) fn new(address: Option<IpAddr>, is_secret: bool) -> ConnectionPeer {
         let address = address.map(|address| address.to_canonical());
         let text = address.and_then(|address| HeaderValue::from_str(&address.to_string()).ok());
         let proto = HeaderValue::from_static(if is_secret { "https" } else { "http" });
-        Peer { address, text, proto }
+        ConnectionPeer { address, text, proto }
     }
 
-    /// What it takes to make the same again: the address, and whether the connection is encrypted.
-    pub(super) fn kept(&self) -> (Option<IpAddr>, bool) {
+    /// Returns the address and whether the connection is encrypted, from which the peer can be
+    /// restored.
+    pub(super) fn parts(&self) -> (Option<IpAddr>, bool) {
         (self.address, self.proto == "https")
     }
 
-    /// Who the client is, as far as its header fields are believed. `proxies` are those that are
-    /// trusted, asked for only if there is something to believe. Who came by a socket in the file
-    /// system is on this machine.
-    pub(super) fn know(&self, headers: &HeaderMap, proxies: impl FnOnce() -> Vec<IpNet>) -> Known {
+    /// Returns the client of a request. `proxies` returns the trusted proxies, and is called only
+    /// if there are forwarding headers. A peer on a Unix socket is trusted.
+    pub(super) fn resolve_client(
+        &self,
+        headers: &HeaderMap,
+        proxies: impl FnOnce() -> Vec<IpNet>,
+    ) -> ResolvedClient {
         // Comparing names is cheaper than looking each of them up.
-        if !headers.keys().any(|name| TELLING.contains(name)) {
-            return Known { told: Told::Nothing, client: self.address };
+        if !headers.keys().any(|name| FORWARDING_FIELDS.contains(name)) {
+            return ResolvedClient { trust: ForwardedTrust::Absent, client: self.address };
         }
         let proxies = proxies();
         if self.address.is_some_and(|address| !covers(&proxies, address)) {
-            return Known { told: Told::Doubted, client: self.address };
+            return ResolvedClient { trust: ForwardedTrust::Untrusted, client: self.address };
         }
         let lines: Vec<&HeaderValue> = headers.get_all(FOR).iter().collect();
         let hops = lines.iter().rev().flat_map(|line| line.to_str().unwrap_or("?").rsplit(','));
-        let client = rightmost_stranger(hops, |address| covers(&proxies, address));
-        Known { told: Told::Believed, client: client.or(self.address) }
+        let client = rightmost_untrusted(hops, |address| covers(&proxies, address));
+        ResolvedClient { trust: ForwardedTrust::Trusted, client: client.or(self.address) }
     }
 
-    /// Writes what is known of the client into a request that is sent on.
-    pub(super) fn introduce(&self, headers: &mut HeaderMap, Known { told, client }: Known) {
-        forget_lookalikes(headers);
-        if told == Told::Doubted {
-            TELLING.iter().for_each(|name| drop(headers.remove(name)));
+    /// Writes the forwarding headers of a request.
+    pub(super) fn write_forwarded(
+        &self,
+        headers: &mut HeaderMap,
+        ResolvedClient { trust, client }: ResolvedClient,
+    ) {
+        remove_lookalikes(headers);
+        if trust == ForwardedTrust::Untrusted {
+            FORWARDING_FIELDS.iter().for_each(|name| drop(headers.remove(name)));
         }
-        // Said twice in different ways, upstreams would choose: one way is enough.
+        // Upstreams would choose between two notations, so only one is sent.
         headers.remove(FORWARDED);
-        // Four are added below: once is enough to make room.
+        // Four fields are added below; one allocation is enough.
         headers.reserve(4);
         if let Some(peer) = &self.text {
             headers.append(FOR, peer.clone());
             join(headers, &FOR, ", ");
         }
-        if !headers.contains_key(REAL_IP) || told == Told::Believed {
+        if !headers.contains_key(REAL_IP) || trust == ForwardedTrust::Trusted {
             let own = || client.and_then(|client| HeaderValue::from_str(&client.to_string()).ok());
-            let known = if client == self.address { self.text.clone() } else { own() };
-            known.map(|client| headers.insert(REAL_IP, client));
+            let resolved = if client == self.address { self.text.clone() } else { own() };
+            resolved.map(|client| headers.insert(REAL_IP, client));
         }
         if !headers.contains_key(PROTO) {
             headers.insert(PROTO, self.proto.clone());
@@ -109,7 +117,7 @@ impl Peer {
     }
 }
 
-/// Makes one field of several.
+/// Joins all fields of a name.
 pub(super) fn join(headers: &mut HeaderMap, name: &HeaderName, between: &str) {
     let mut values = headers.get_all(name).iter();
     if let (Some(first), Some(second)) = (values.next(), values.next()) {
@@ -124,9 +132,9 @@ pub(super) fn join(headers: &mut HeaderMap, name: &HeaderName, between: &str) {
     }
 }
 
-/// Many upstreams take `_` in a name for `-`: what would then stand for a field that tells of the
-/// client, or for another one that is there, is forgotten.
-fn forget_lookalikes(headers: &mut HeaderMap) {
+/// Removes fields whose name with `-` for `_` is that of a forwarding header or of another field:
+/// many upstreams do not distinguish them.
+fn remove_lookalikes(headers: &mut HeaderMap) {
     let has_line = |name: &&HeaderName| memchr::memchr(b'_', name.as_str().as_bytes()).is_some();
     if !headers.keys().any(|name| has_line(&name)) {
         return;
@@ -136,7 +144,7 @@ fn forget_lookalikes(headers: &mut HeaderMap) {
         .filter(has_line)
         .filter(|name| {
             let meant = name.as_str().replace('_', "-");
-            TELLING.iter().any(|telling| telling.as_str() == meant)
+            FORWARDING_FIELDS.iter().any(|field| field.as_str() == meant)
                 || matches!(meant.as_str(), "content-length" | "transfer-encoding")
                 || headers.contains_key(&meant)
         })
@@ -160,9 +168,9 @@ mod tests {
         for (name, value) in sent {
             headers.append(name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
         }
-        let peer = Peer::new(Some(peer.parse().unwrap()), false);
-        let known = peer.know(&headers, || proxies.clone());
-        peer.introduce(&mut headers, known);
+        let peer = ConnectionPeer::new(Some(peer.parse().unwrap()), false);
+        let resolved = peer.resolve_client(&headers, || proxies.clone());
+        peer.write_forwarded(&mut headers, resolved);
         let value = |name: &HeaderName| {
             let all: Vec<_> =
                 headers.get_all(name).iter().map(|value| value.to_str().unwrap()).collect();
@@ -184,7 +192,7 @@ mod tests {
     ];
 
     #[test]
-    fn strangers_are_not_believed() {
+    fn untrusted_peers_are_not_believed() {
         let expected = ["198.51.100.1", "198.51.100.1", "http", "shop", ""];
         assert_eq!(introduced("198.51.100.1", "", &FORGED), expected);
         assert_eq!(introduced("198.51.100.1", "10.0.0.0/8", &FORGED), expected);
@@ -195,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn trusted_proxies_are() {
+    fn trusted_proxies_are_believed() {
         let trusted = "10.0.0.0/8";
         assert_eq!(
             introduced("10.0.0.1", trusted, &FORGED),
@@ -218,7 +226,7 @@ mod tests {
         for name in ["x-org", "x_org", "x_other"] {
             headers.insert(name.parse::<HeaderName>().unwrap(), HeaderValue::from_static("a"));
         }
-        forget_lookalikes(&mut headers);
+        remove_lookalikes(&mut headers);
         assert!(!headers.contains_key("x_org") && headers.contains_key("x_other"));
     }
 }

@@ -1,23 +1,26 @@
-//! The gateway: a reverse proxy that asks the engine before it lets a request through.
+//! The gateway: a reverse proxy that decides every request before it forwards it.
 //!
-//! A request is [looked at](sound), [into](look) if rules name fields of its body, decided, held back if a rule says so, and [sent on](pass) over a
-//! [lane](upstreams) to an upstream; its answer streams back the same way. Its whole life is told to
-//! the limiter through a [`Passage`](tollgate_tower::passage::Passage).
+//! A request is [checked](ambiguity) for ambiguity, its body is [inspected](inspect_body) if rules
+//! read fields of it, it is decided, delayed if a rule says so, and [forwarded](proxy_request) over
+//! a [connection](upstreams) to an upstream; its response streams back the same way. The limiter
+//! observes it through a [`RequestLifecycle`](tollgate_tower::lifecycle::RequestLifecycle).
 //!
-//! What is decided on is what is sent on: the target in one spelling, the client's address by whom
-//! it is [believed](forwarded). What two servers could read differently goes no further.
+//! The gateway forwards exactly what it decided on: the target in one spelling, and the client's
+//! address from [trusted](forwarded) sources. It rejects requests that two servers could read
+//! differently.
 
-mod aim;
-mod answer;
+mod ambiguity;
+mod body_fields;
+mod choose_upstream;
 mod defer;
+mod forward_target;
 mod forwarded;
-mod hops;
-mod look;
+mod hop_headers;
+mod inspect_body;
+mod local_response;
 mod options;
-mod pass;
+mod proxy_request;
 mod replay;
-mod said;
-mod sound;
 mod tunnel;
 mod upload;
 mod upstreams;
@@ -28,49 +31,49 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use ipnet::IpNet;
 use parking_lot::Mutex;
-use tollgate::Rules;
+use tollgate_rules::Rules;
 
-use crate::deferred::replay as replay_deferred;
-use crate::net::http::{HttpServer, Pulse};
+use crate::deferred::{any_defers, replay as replay_deferred};
+use crate::net::http::{ConnectionActivity, HttpServer};
 use crate::net::{Connection, Door};
 use crate::server::{Context, StartError};
-use forwarded::Peer;
-use tunnel::{Times, Tunnel};
+use forwarded::ConnectionPeer;
+use tunnel::{Tunnel, TunnelTimeouts};
 use upstreams::Upstreams;
 
-pub(crate) use said::Said;
+pub(crate) use body_fields::RequestBodyFields;
 
 pub use options::GatewayOptions;
 pub use url::{UpstreamUrl, UpstreamUrlError};
 
-/// The gateway.
+/// The gateway door.
 #[derive(Clone, Debug)]
 pub(crate) struct GatewayDoor {
     gateway: Arc<Gateway>,
     http: HttpServer,
 }
 
-/// What every connection is served with.
+/// The state that all connections share.
 #[derive(Debug)]
 struct Gateway {
     context: Context,
     options: Arc<GatewayOptions>,
     upstreams: Upstreams,
-    /// Bodies that are kept until they are sent on.
-    bodies: Arc<look::Bodies>,
-    /// The rules of which it was said that they decide nothing here, counted from 1.
-    said_of: AtomicU64,
-    /// Whether it was said that there is no place for what rules defer.
-    said_no_place: AtomicBool,
+    /// The memory of bodies that are buffered until they are sent.
+    bodies: Arc<inspect_body::BufferedBodies>,
+    /// The last rule set, counted from 1, that the warning about its domains was logged for.
+    warned_rules: AtomicU64,
+    /// Whether the warning about a missing deferred queue was logged.
+    warned_no_queue: AtomicBool,
 }
 
 /// One connection of a client.
 #[derive(Debug)]
-struct Visitor {
+struct GatewayConnection {
     gateway: Arc<Gateway>,
-    peer: Peer,
-    pulse: Arc<Pulse>,
-    /// What the connection becomes after its last request.
+    peer: ConnectionPeer,
+    activity: Arc<ConnectionActivity>,
+    /// The tunnel that the connection becomes after its last request.
     tunnel: Mutex<Option<Tunnel>>,
 }
 
@@ -79,32 +82,32 @@ impl GatewayDoor {
         context: Context,
         options: &GatewayOptions,
     ) -> Result<GatewayDoor, StartError> {
-        let http = HttpServer::new(context.config.bounds).for_others();
-        check(options, &context.engine.limiter().rules())?;
+        let http = HttpServer::new(context.config.bounds).for_proxy();
+        check(options, &context.decisions.limiter().rules())?;
         let options = Arc::new(options.clone());
-        let upstreams = Upstreams::new(&options, context.engine.telemetry());
+        let upstreams = Upstreams::new(&options, context.decisions.telemetry());
         let upstreams = upstreams.map_err(StartError::Gateway)?;
-        upstreams.tend(&context.drain);
+        upstreams.start_maintenance(&context.drain);
         let gateway = Gateway {
             context,
             options,
             upstreams,
             bodies: Arc::default(),
-            said_of: AtomicU64::new(0),
-            said_no_place: AtomicBool::new(false),
+            warned_rules: AtomicU64::new(0),
+            warned_no_queue: AtomicBool::new(false),
         };
         Ok(GatewayDoor { gateway: Arc::new(gateway), http })
     }
 
-    /// Begins to send what was deferred, also before this process began.
+    /// Starts to send deferred requests, also those of earlier processes.
     pub(crate) async fn replay(&self) {
-        let Context { deferred, drain, engine, .. } = &self.gateway.context;
+        let Context { deferred, drain, decisions, .. } = &self.gateway.context;
         match deferred {
             Some(deferred) => {
-                let counters_survive = engine.store().memory().is_none();
+                let counters_survive = decisions.store().memory().is_none();
                 replay_deferred(deferred, self.gateway.clone(), drain, counters_survive).await;
             }
-            None if engine.limiter().rules().defer() => self.gateway.say_that_nothing_is_kept(),
+            None if any_defers(&decisions.limiter().rules()) => self.gateway.warn_without_queue(),
             None => {}
         }
     }
@@ -113,47 +116,52 @@ impl GatewayDoor {
 impl Door for GatewayDoor {
     async fn serve(&self, connection: Connection) {
         let Connection { peer, ref drain, ref stream, .. } = connection;
-        let (drain, is_secret) = (drain.clone(), stream.is_secret());
-        let peer = Peer::new(peer.map(|peer| peer.ip()), is_secret);
-        let mut visiting = None;
+        let (drain, is_secret) = (drain.clone(), stream.is_encrypted());
+        let peer = ConnectionPeer::new(peer.map(|peer| peer.ip()), is_secret);
+        let mut served = None;
         self.http
-            .serve(connection, |pulse| {
-                let (gateway, pulse) = (self.gateway.clone(), pulse.clone());
-                let visitor = Arc::new(Visitor { gateway, peer, pulse, tunnel: Mutex::default() });
-                visiting = Some(visitor.clone());
+            .serve(connection, |activity| {
+                let (gateway, activity) = (self.gateway.clone(), activity.clone());
+                let gateway_connection = Arc::new(GatewayConnection {
+                    gateway,
+                    peer,
+                    activity,
+                    tunnel: Mutex::default(),
+                });
+                served = Some(gateway_connection.clone());
                 move |request| {
-                    let visitor = visitor.clone();
-                    async move { visitor.pass(request).await }
+                    let gateway_connection = gateway_connection.clone();
+                    async move { gateway_connection.handle(request).await }
                 }
             })
             .await;
-        let Some(visitor) = visiting else { return };
-        let tunnel = visitor.tunnel.lock().take();
+        let Some(gateway_connection) = served else { return };
+        let tunnel = gateway_connection.tunnel.lock().take();
         if let Some(tunnel) = tunnel {
             let silence = self.gateway.options.tunnel_timeout;
-            let times = Times { silence, drain: self.gateway.context.config.drain.patience };
-            tunnel.run(&visitor.pulse, &drain, times).await;
+            let times =
+                TunnelTimeouts { silence, drain: self.gateway.context.config.drain.patience };
+            tunnel.run(&gateway_connection.activity, &drain, times).await;
         }
     }
 }
 
 impl Gateway {
-    /// Rules that came while running may lack the domain: everything passes then, and that is said
-    /// once.
-    fn say_that_nobody_decides(&self) {
-        let limiter = self.context.engine.limiter();
-        let rules = limiter.replacements() + 1;
-        if self.said_of.swap(rules, Ordering::Relaxed) != rules
+    /// Logs an error once if new rules lack the domain: all requests pass then.
+    fn warn_without_domain(&self) {
+        let limiter = self.context.decisions.limiter();
+        let rules = limiter.status().replacements() + 1;
+        if self.warned_rules.swap(rules, Ordering::Relaxed) != rules
             && let Err(why) = check_domain(&self.options, &limiter.rules())
         {
             tracing::error!("the gateway lets everything through: {why}");
         }
     }
 
-    /// Rules defer, and there is no place that outlives the process: that is said once.
+    /// Logs a warning once if rules defer requests and there is no deferred queue.
     #[cold]
-    fn say_that_nothing_is_kept(&self) {
-        if !self.said_no_place.swap(true, Ordering::Relaxed) {
+    fn warn_without_queue(&self) {
+        if !self.warned_no_queue.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 "rules say `then: defer`, and there is no data folder to keep requests in: those \
                  over the limit are refused with 429; start it with --data"
@@ -161,15 +169,15 @@ impl Gateway {
         }
     }
 
-    /// The proxies that are trusted, by the settings and by the rules.
+    /// Returns the proxies that the settings or the rules trust.
     fn trusted_proxies(&self) -> Vec<IpNet> {
-        let rules = self.context.engine.limiter().rules();
+        let rules = self.context.decisions.limiter().rules();
         let by_rules = rules.trusted_proxies(self.options.domain.as_deref());
         self.context.config.trusted_proxies.iter().chain(by_rules).copied().collect()
     }
 }
 
-/// Whether a gateway can be set up so, under these rules. Opens nothing.
+/// Checks the options of a gateway against rules. Opens nothing.
 pub(crate) fn check(options: &GatewayOptions, rules: &Rules) -> Result<(), StartError> {
     check_domain(options, rules)
         .and_then(|()| upstreams::check(options))
@@ -177,7 +185,7 @@ pub(crate) fn check(options: &GatewayOptions, rules: &Rules) -> Result<(), Start
         .map_err(StartError::Gateway)
 }
 
-/// Whether it is clear whose rules the gateway follows.
+/// Checks that exactly one domain applies to the gateway.
 fn check_domain(options: &GatewayOptions, rules: &Rules) -> Result<(), String> {
     let names: Vec<&str> = rules.domain_names().collect();
     let there_are = || format!("there are: {}", names.join(", "));

@@ -1,4 +1,4 @@
-//! How a gateway is set up.
+//! The options of a gateway.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -8,48 +8,48 @@ use super::url::UpstreamUrl;
 use crate::deferred::DeferOptions;
 use crate::net::{Address, Bind};
 
-/// How a gateway is set up.
+/// The options of a gateway.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct GatewayOptions {
-    /// Where clients come to: 127.0.0.1:8000 unless set.
+    /// The listener for clients: 127.0.0.1:8000 unless set.
     pub listen: Bind,
-    /// Where requests go.
+    /// The upstreams that requests are forwarded to.
     pub upstreams: Vec<UpstreamUrl>,
-    /// Whose rules apply; the only ones' unless set.
+    /// The domain whose rules apply; not needed if there is only one.
     pub domain: Option<String>,
     /// Whether upstreams are sent their own name as `Host` instead of what the client sent.
     pub upstream_host: bool,
-    /// Who vouches for upstreams, in PEM; those this machine trusts unless set.
+    /// The CA certificates of upstreams, in PEM; those of the system unless set.
     pub upstream_ca: Option<PathBuf>,
-    /// How long connecting to an upstream may take.
+    /// The maximum time for connecting to an upstream.
     pub connect_timeout: Duration,
-    /// How long an upstream may take for the head of its answer, once it has the request.
+    /// The maximum time until the response head, after the request was sent.
     pub answer_timeout: Duration,
-    /// How long an upstream may pause within the body of its answer.
+    /// The maximum pause of an upstream within a response body.
     pub pause_timeout: Duration,
-    /// How long a client may pause within the body of its request.
+    /// The maximum pause of a client within a request body.
     pub upload_timeout: Duration,
-    /// Bodies of requests are read up to so many bytes, where rules name fields of them (`body.…`):
-    /// 1 MiB unless set.
+    /// The maximum size of request bodies that are read for rules (`body.…`), in bytes: 1 MiB
+    /// unless set.
     pub read_body: usize,
-    /// How long nothing may be said on a connection that was upgraded.
+    /// The idle timeout of an upgraded connection.
     pub tunnel_timeout: Duration,
-    /// Connections to each upstream that are kept for later.
-    pub idle_lanes: usize,
-    /// How long they are kept.
+    /// The maximum number of idle connections to each upstream.
+    pub idle_connections: usize,
+    /// The idle timeout of connections to upstreams.
     pub idle_timeout: Duration,
-    /// A path to ask every upstream for now and then: who answers it with an error gets no
-    /// requests. Without it, only who cannot be reached is set aside.
+    /// The path of the health check. An upstream that fails it is ejected. Without a path, only
+    /// unreachable upstreams are ejected.
     pub health: Option<String>,
-    /// How often.
+    /// The interval of the health check.
     pub health_interval: Duration,
-    /// How requests over the limit of a rule with `then: defer` are kept and replayed.
+    /// The options of the deferred queue.
     pub defer: DeferOptions,
 }
 
 impl GatewayOptions {
-    /// A gateway to upstreams.
+    /// Creates the options of a gateway to upstreams.
     pub fn to(upstreams: Vec<UpstreamUrl>) -> GatewayOptions {
         let address = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8000);
         GatewayOptions {
@@ -64,7 +64,7 @@ impl GatewayOptions {
             upload_timeout: Duration::from_secs(30),
             read_body: 1 << 20,
             tunnel_timeout: Duration::from_secs(3600),
-            idle_lanes: 512,
+            idle_connections: 512,
             idle_timeout: Duration::from_secs(30),
             health: None,
             health_interval: Duration::from_secs(5),

@@ -1,4 +1,4 @@
-//! Sends deferred requests on: asked for and sent like those of clients who are still there.
+//! Sends deferred requests, decided and forwarded like those of connected clients.
 
 use std::time::Duration;
 
@@ -7,119 +7,125 @@ use http_body_util::BodyExt;
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use hyper::http::request::Parts;
 use hyper::{Request, Response};
-use tollgate::rules::Decision;
-use tollgate_tower::arrival::Arrival;
-use tollgate_tower::passage::{End, Followed, Passage, follow};
+use tollgate_rules::Decision;
+use tollgate_tower::lifecycle::{ObservedBody, RequestEnd, RequestLifecycle, observe};
+use tollgate_tower::request_head::RequestHead;
 
-use super::forwarded::{Known, Peer};
+use super::forwarded::{ConnectionPeer, ResolvedClient};
 use super::upload::Upload;
-use super::upstreams::{Answer as Sent, UpstreamBody, UpstreamError};
-use super::{Gateway, Said, hops};
-use crate::deferred::{Answer, Begun, Courier, Delivered, Head};
+use super::upstreams::{UpstreamBody, UpstreamError, UpstreamResponse};
+use super::{Gateway, RequestBodyFields, hop_headers};
+use crate::deferred::{
+    Delivery, RequestSender, StartedAttempt, StoredHead, StoredResponse, any_defers,
+};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-/// Tells the upstream that a request was deferred, and which attempt this is.
+/// The header that marks a deferred request with the number of its attempt.
 const DEFERRED: HeaderName = HeaderName::from_static("tollgate-deferred");
 
-/// What is kept of an answer's body, in bytes: a longer one is not kept at all.
+/// The maximum size of a response body that is stored, in bytes; a longer one is not stored.
 const KEPT_ANSWER: usize = 64 << 10;
-/// What is read of it, so that its connection can be used again.
+/// The maximum size of a response body that is read so that its connection can be reused.
 const MOST_READ: usize = 8 << 20;
 
-/// A request that was kept, as it arrived.
-struct Arrived {
+/// A deferred request, restored from the queue.
+struct RestoredRequest {
     parts: Parts,
-    peer: Peer,
-    known: Known,
-    said: Said,
+    peer: ConnectionPeer,
+    resolved: ResolvedClient,
+    body_fields: RequestBodyFields,
 }
 
 impl Gateway {
-    fn arrived(&self, head: &Head) -> Option<Arrived> {
+    fn restored(&self, head: &StoredHead) -> Option<RestoredRequest> {
         let parts = head.parts()?;
-        let peer = Peer::new(head.peer, head.is_secret);
-        let known = peer.know(&parts.headers, || self.trusted_proxies());
-        Some(Arrived { parts, peer, known, said: head.said.clone() })
+        let peer = ConnectionPeer::new(head.peer, head.is_encrypted);
+        let resolved = peer.resolve_client(&parts.headers, || self.trusted_proxies());
+        Some(RestoredRequest { parts, peer, resolved, body_fields: head.body_fields.clone() })
     }
 
-    fn arrival<'a>(&'a self, arrived: &'a Arrived) -> Arrival<'a> {
+    fn request_head<'a>(&'a self, restored: &'a RestoredRequest) -> RequestHead<'a> {
         let domain = self.options.domain.as_deref();
-        let arrival = Arrival::new(&arrived.parts).peer(arrived.known.client).domain(domain);
-        arrived.said.of(arrival)
+        let request_head =
+            RequestHead::new(&restored.parts).peer(restored.resolved.client).domain(domain);
+        restored.body_fields.add_to(request_head)
     }
 
-    async fn receive(&self, sent: Sent, mut passage: Passage) -> Delivered {
-        let Sent { response, lane, load, .. } = sent;
-        passage.answered(response.status(), response.headers());
+    async fn receive(&self, sent: UpstreamResponse, mut lifecycle: RequestLifecycle) -> Delivery {
+        let UpstreamResponse { response, connection, load, .. } = sent;
+        lifecycle.responded(response.status(), response.headers());
         let retry_after = retry_after(response.headers());
         let status = response.status().as_u16();
         let kind = response.headers().get(CONTENT_TYPE);
         let kind = kind.and_then(|kind| kind.to_str().ok()).map(str::to_owned);
         let pause = self.options.pause_timeout;
-        let response = response
-            .map(|body| Followed::new(UpstreamBody::new(body, lane, None, load, pause), passage));
+        let response = response.map(|body| {
+            ObservedBody::new(UpstreamBody::new(body, connection, None, load, pause), lifecycle)
+        });
         let body = read(response).await;
-        Delivered::Answered { answer: Answer { status, kind, body }, retry_after }
+        let response = StoredResponse { status, content_type: kind, body };
+        Delivery::Answered { response, retry_after }
     }
 }
 
-impl Courier for Gateway {
-    type Leave = Passage;
+impl RequestSender for Gateway {
+    type Permit = RequestLifecycle;
 
     fn defers(&self) -> bool {
-        self.context.engine.limiter().rules().defer()
+        any_defers(&self.context.decisions.limiter().rules())
     }
 
-    async fn preview(&self, head: &Head) -> Option<Decision> {
-        let arrived = self.arrived(head)?;
-        let arrival = self.arrival(&arrived);
-        Some(self.context.engine.limiter().preview(&arrival.request()).await)
+    async fn preview(&self, head: &StoredHead) -> Option<Decision> {
+        let restored = self.restored(head)?;
+        let request_head = self.request_head(&restored);
+        Some(self.context.decisions.limiter().decide(&request_head.request().dry_run()).await)
     }
 
-    async fn ask(&self, head: &Head) -> Option<(Decision, Passage)> {
-        let arrived = self.arrived(head)?;
-        let arrival = self.arrival(&arrived);
-        let limiter = self.context.engine.limiter();
-        let decision = limiter.ask(&arrival.request()).await;
-        let passage = match decision.allowed {
-            true => follow(limiter, decision.clone(), &arrival),
-            false => Passage::unfollowed(),
+    async fn decide(&self, head: &StoredHead) -> Option<(Decision, RequestLifecycle)> {
+        let restored = self.restored(head)?;
+        let request_head = self.request_head(&restored);
+        let mut decision = self.context.decisions.limiter().decide(&request_head.request()).await;
+        let lifecycle = observe(decision.take_admission(), &request_head);
+        Some((decision, lifecycle))
+    }
+
+    async fn deliver(
+        &self,
+        name: String,
+        begun: StartedAttempt,
+        lifecycle: RequestLifecycle,
+    ) -> Delivery {
+        let kept = self.restored(&begun.head).zip(begun.head.trailers());
+        let Some((RestoredRequest { mut parts, peer, resolved, .. }, trailers)) = kept else {
+            return Delivery::Unsent("what was kept of it is no request".to_owned());
         };
-        Some((decision, passage))
-    }
-
-    async fn deliver(&self, name: String, begun: Begun, passage: Passage) -> Delivered {
-        let kept = self.arrived(&begun.head).zip(begun.head.trailers());
-        let Some((Arrived { mut parts, peer, known, .. }, trailers)) = kept else {
-            return Delivered::Unsent("what was kept of it is no request".to_owned());
-        };
-        hops::renew(&mut parts.headers);
-        peer.introduce(&mut parts.headers, known);
+        hop_headers::prepare_request(&mut parts.headers);
+        peer.write_forwarded(&mut parts.headers, resolved);
         if !parts.headers.contains_key(IDEMPOTENCY_KEY) {
             let name = HeaderValue::try_from(name).ok();
             parts.headers.extend(name.map(|name| (IDEMPOTENCY_KEY, name)));
         }
         parts.headers.insert(DEFERRED, HeaderValue::from(begun.attempt));
-        let engine = &self.context.engine;
-        let before = engine.clock().now();
+        let decisions = &self.context.decisions;
+        let before = decisions.clock().now();
         let request = Request::from_parts(parts, Upload::whole(begun.body, trailers));
         let sent = self.upstreams.send(None, request).await;
-        engine.telemetry().upstream_took(engine.clock().now().since(before));
+        decisions.telemetry().record_upstream_duration(decisions.clock().now().since(before));
         match sent {
-            Ok(sent) => self.receive(sent, passage).await,
+            Ok(sent) => self.receive(sent, lifecycle).await,
             Err(error) => {
-                passage.end(End::Broken);
+                lifecycle.end(RequestEnd::Failed);
                 match error {
-                    UpstreamError::Connect(_) => Delivered::Unsent(error.to_string()),
-                    _ => Delivered::Unanswered(error.to_string()),
+                    UpstreamError::Connect(_) => Delivery::Unsent(error.to_string()),
+                    _ => Delivery::Unanswered(error.to_string()),
                 }
             }
         }
     }
 }
 
-/// The body of an answer, if it is short enough to keep, and came whole.
-async fn read(response: Response<Followed<UpstreamBody>>) -> Option<Bytes> {
+/// Reads a response body; returns it if it is complete and short enough to store.
+async fn read(response: Response<ObservedBody<UpstreamBody>>) -> Option<Bytes> {
     let mut body = response.into_body();
     let (mut kept, mut length) = (BytesMut::new(), 0);
     while let Some(frame) = body.frame().await {
@@ -134,7 +140,7 @@ async fn read(response: Response<Followed<UpstreamBody>>) -> Option<Bytes> {
     (length <= KEPT_ANSWER).then(|| kept.freeze())
 }
 
-/// When the upstream wants a request again, if it says so in seconds.
+/// Returns the `Retry-After` of an upstream, if it is in seconds.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let value = headers.get(RETRY_AFTER)?.to_str().ok()?;
     value.trim().parse().ok().map(Duration::from_secs)

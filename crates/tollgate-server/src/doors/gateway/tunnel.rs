@@ -1,7 +1,7 @@
-//! Connections that go on in another protocol: WebSocket and others.
+//! Tunnels: connections that switch to another protocol, such as WebSocket.
 //!
-//! A client asks, the upstream agrees, and only then are their bytes passed on unread. HTTP within
-//! HTTP would be a way around the limiter, so that is not asked for.
+//! A client requests a protocol, the upstream agrees, and only then are their bytes forwarded
+//! unread. HTTP inside a tunnel would bypass the limiter, so that is not forwarded.
 
 use std::io;
 use std::pin::{Pin, pin};
@@ -16,19 +16,19 @@ use hyper::{HeaderMap, Version};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, copy_bidirectional};
 use tokio::time::sleep;
-use tollgate_tower::passage::{End, Passage};
+use tollgate_tower::lifecycle::{RequestEnd, RequestLifecycle};
 
-use super::hops::tokens;
-use super::upstreams::{Lane, Load};
+use super::hop_headers::tokens;
+use super::upstreams::{UpstreamConnection, UpstreamLoad};
 use crate::net::Drain;
-use crate::net::http::Pulse;
+use crate::net::http::ConnectionActivity;
 
-/// How long the two sides may take to change over.
+/// The maximum time for both connections to switch.
 const CHANGE_OVER: Duration = Duration::from_secs(10);
 
-/// The protocol a request asks to go on in, if it may. Only without a body: what comes after the
-/// head is of the new protocol.
-pub(super) fn wanted(head: &Parts, has_body: bool) -> Option<HeaderValue> {
+/// Returns the protocol that a request may switch to. It must have no body, because the bytes after
+/// the head belong to the new protocol.
+pub(super) fn requested_protocol(head: &Parts, has_body: bool) -> Option<HeaderValue> {
     let asks =
         || tokens(&head.headers, &CONNECTION).any(|token| token.eq_ignore_ascii_case("upgrade"));
     if head.version != Version::HTTP_11
@@ -49,13 +49,13 @@ pub(super) fn wanted(head: &Parts, has_body: bool) -> Option<HeaderValue> {
     HeaderValue::from_str(only).ok()
 }
 
-/// Says that the connection goes on in a protocol, or is to.
+/// Writes the header fields of a switch to a protocol.
 pub(super) fn announce(headers: &mut HeaderMap, protocol: HeaderValue) {
     headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
     headers.insert(UPGRADE, protocol);
 }
 
-/// Whether an upstream goes on in the protocol it was asked for.
+/// Returns whether an upstream switches to the requested protocol.
 pub(super) fn agrees(headers: &HeaderMap, protocol: &HeaderValue) -> bool {
     let mut agreed = headers.get_all(UPGRADE).iter();
     let (only, second) = (agreed.next(), agreed.next());
@@ -63,15 +63,15 @@ pub(super) fn agrees(headers: &HeaderMap, protocol: &HeaderValue) -> bool {
         && only.is_some_and(|only| only.as_bytes().eq_ignore_ascii_case(protocol.as_bytes()))
 }
 
-/// Two connections that become one.
+/// A client connection and an upstream connection that are joined.
 pub(super) struct Tunnel {
     pub(super) client: OnUpgrade,
     pub(super) upstream: OnUpgrade,
-    /// The upstream's connection, until it is handed over.
-    pub(super) lane: Option<Lane>,
-    /// What the request holds is held until the end.
-    pub(super) passage: Passage,
-    pub(super) load: Load,
+    /// The upstream connection, until the switch.
+    pub(super) connection: Option<UpstreamConnection>,
+    /// The lifecycle of the request, whose permits are held until the end.
+    pub(super) lifecycle: RequestLifecycle,
+    pub(super) load: UpstreamLoad,
 }
 
 impl std::fmt::Debug for Tunnel {
@@ -81,24 +81,29 @@ impl std::fmt::Debug for Tunnel {
 }
 
 impl Tunnel {
-    /// Passes bytes on until one side ends, nothing was said for too long, the place is needed by
-    /// somebody else, or the server has drained for as long as it may.
-    pub(super) async fn run(self, pulse: &Arc<Pulse>, drain: &Drain, bounds: Times) {
-        let Tunnel { client, upstream, lane, passage, load: _load } = self;
+    /// Forwards bytes until one side ends, the tunnel is idle for too long, its connection slot is
+    /// needed, or the drain time is over.
+    pub(super) async fn run(
+        self,
+        activity: &Arc<ConnectionActivity>,
+        drain: &Drain,
+        bounds: TunnelTimeouts,
+    ) {
+        let Tunnel { client, upstream, connection, lifecycle, load: _load } = self;
         let changed = async {
             let finished = async {
-                if let Some(lane) = lane {
-                    lane.finish().await;
+                if let Some(connection) = connection {
+                    connection.finish().await;
                 }
             };
             tokio::join!(client, upstream, finished)
         };
         let Ok((Ok(client), Ok(upstream), ())) = tokio::time::timeout(CHANGE_OVER, changed).await
         else {
-            return passage.end(End::Broken);
+            return lifecycle.end(RequestEnd::Failed);
         };
-        let mut client = Heard { stream: TokioIo::new(client), pulse };
-        let mut upstream = Heard { stream: TokioIo::new(upstream), pulse };
+        let mut client = ActivityStream { stream: TokioIo::new(client), activity };
+        let mut upstream = ActivityStream { stream: TokioIo::new(upstream), activity };
         let passed = pin!(copy_bidirectional(&mut client, &mut upstream));
         let drained = async {
             drain.closing().await;
@@ -106,40 +111,40 @@ impl Tunnel {
         };
         tokio::select! {
             _ = passed => {}
-            () = silence(pulse, bounds.silence) => {}
-            () = pulse.seat.wanted() => {}
+            () = silence(activity, bounds.silence) => {}
+            () = activity.slot.evicted() => {}
             () = drained => {}
         }
-        passage.end(End::Whole);
+        lifecycle.end(RequestEnd::Complete);
     }
 }
 
-/// How long a tunnel may last.
+/// The time limits of a tunnel.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Times {
+pub(super) struct TunnelTimeouts {
     pub(super) silence: Duration,
-    /// After the server began to drain.
+    /// The time after the server began to drain.
     pub(super) drain: Duration,
 }
 
-/// Done once nothing was said for so long.
-async fn silence(pulse: &Pulse, most: Duration) {
-    pulse.seat.heard();
+/// Waits until a tunnel has been idle for too long.
+async fn silence(activity: &ConnectionActivity, most: Duration) {
+    activity.slot.touch();
     loop {
-        match most.checked_sub(Duration::from_millis(pulse.seat.silent_ms())) {
+        match most.checked_sub(Duration::from_millis(activity.slot.idle_ms())) {
             Some(left) if !left.is_zero() => sleep(left).await,
             _ => return,
         }
     }
 }
 
-/// A stream of which is noted that something was read.
-struct Heard<'p, S> {
+/// A stream that records its reads as activity.
+struct ActivityStream<'p, S> {
     stream: S,
-    pulse: &'p Pulse,
+    activity: &'p ConnectionActivity,
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Heard<'_, S> {
+impl<S: AsyncRead + Unpin> AsyncRead for ActivityStream<'_, S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -147,13 +152,13 @@ impl<S: AsyncRead + Unpin> AsyncRead for Heard<'_, S> {
     ) -> Poll<io::Result<()>> {
         let read = Pin::new(&mut self.stream).poll_read(context, into);
         if read.is_ready() {
-            self.pulse.seat.heard();
+            self.activity.slot.touch();
         }
         read
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Heard<'_, S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for ActivityStream<'_, S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -180,7 +185,7 @@ mod tests {
         let wanted = |connection: &str, upgrade: &str, has_body| {
             let request = hyper::Request::get("/").header(CONNECTION, connection);
             let head = request.header(UPGRADE, upgrade).body(()).unwrap().into_parts().0;
-            wanted(&head, has_body).is_some()
+            requested_protocol(&head, has_body).is_some()
         };
         assert!(wanted("keep-alive, Upgrade", "websocket", false));
         assert!(wanted("upgrade", "SPDY/3.1", false));

@@ -1,4 +1,4 @@
-//! The body of a request on its way to an upstream, and how it is getting on.
+//! Request bodies on their way to an upstream, and their progress.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -10,53 +10,53 @@ use bytes::Bytes;
 use hyper::HeaderMap;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 
-use super::look::Room;
+use super::inspect_body::BufferReservation;
 use crate::clock;
 
-/// How an upload is getting on.
+/// The stage of an upload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Stage {
-    /// The upstream has taken what there was, and the client has sent no more yet.
+pub(super) enum UploadStage {
+    /// The upstream has taken all data so far, and the client has sent no more.
     WaitsForClient,
-    /// There was more, and the upstream has not come for what is next.
+    /// Data is there, and the upstream has not taken it.
     WaitsForUpstream,
-    /// All of it was taken.
+    /// The upstream has taken the whole body.
     Done,
-    /// The client left, or broke the rules.
+    /// The client left, or sent an invalid body.
     Broken,
 }
 
-/// Shared by who sends a body on and who waits for the answer.
+/// The progress of an upload, shared by its sender and the deadline of the response.
 #[derive(Debug)]
-pub(super) struct Progress {
+pub(super) struct UploadProgress {
     stage: AtomicU8,
     moved_ms: AtomicU64,
 }
 
-impl Progress {
-    fn new() -> Arc<Progress> {
-        Arc::new(Progress {
-            stage: AtomicU8::new(Stage::WaitsForUpstream as u8),
+impl UploadProgress {
+    fn new() -> Arc<UploadProgress> {
+        Arc::new(UploadProgress {
+            stage: AtomicU8::new(UploadStage::WaitsForUpstream as u8),
             moved_ms: AtomicU64::new(clock::monotonic_ms()),
         })
     }
 
-    pub(super) fn stage(&self) -> Stage {
+    pub(super) fn stage(&self) -> UploadStage {
         match self.stage.load(Ordering::Relaxed) {
-            0 => Stage::WaitsForClient,
-            1 => Stage::WaitsForUpstream,
-            2 => Stage::Done,
-            _ => Stage::Broken,
+            0 => UploadStage::WaitsForClient,
+            1 => UploadStage::WaitsForUpstream,
+            2 => UploadStage::Done,
+            _ => UploadStage::Broken,
         }
     }
 
-    /// For how long nothing has moved, in milliseconds.
+    /// Returns the time since the last progress, in milliseconds.
     pub(super) fn still_ms(&self) -> u64 {
         clock::monotonic_ms().saturating_sub(self.moved_ms.load(Ordering::Relaxed))
     }
 
-    fn moved(&self, stage: Stage) {
+    fn moved(&self, stage: UploadStage) {
         self.moved_ms.store(clock::monotonic_ms(), Ordering::Relaxed);
         self.stage.store(stage as u8, Ordering::Relaxed);
     }
@@ -65,12 +65,12 @@ impl Progress {
 /// The body of a request on its way to an upstream.
 #[derive(Debug)]
 pub(super) struct Upload {
-    /// What was read of it before.
+    /// The frames that were read before the decision.
     ahead: VecDeque<Frame<Bytes>>,
     body: Option<Incoming>,
-    /// None of a body that is empty.
-    progress: Option<Arc<Progress>>,
-    _room: Option<Room>,
+    /// The progress; `None` if the body is empty.
+    progress: Option<Arc<UploadProgress>>,
+    _reservation: Option<BufferReservation>,
 }
 
 impl Upload {
@@ -78,29 +78,38 @@ impl Upload {
         if body.is_end_stream() {
             return Upload::empty();
         }
-        let progress = Some(Progress::new());
-        Upload { ahead: VecDeque::new(), body: Some(body), progress, _room: None }
+        let progress = Some(UploadProgress::new());
+        Upload { ahead: VecDeque::new(), body: Some(body), progress, _reservation: None }
     }
 
-    /// A body of which some was read before, or all.
-    pub(super) fn of(ahead: VecDeque<Frame<Bytes>>, rest: Option<Incoming>, room: Room) -> Upload {
+    /// Creates an upload whose body was read in part or completely.
+    pub(super) fn of(
+        ahead: VecDeque<Frame<Bytes>>,
+        rest: Option<Incoming>,
+        reservation: BufferReservation,
+    ) -> Upload {
         if ahead.is_empty() && rest.is_none() {
             return Upload::empty();
         }
-        Upload { ahead, body: rest, progress: Some(Progress::new()), _room: Some(room) }
+        Upload {
+            ahead,
+            body: rest,
+            progress: Some(UploadProgress::new()),
+            _reservation: Some(reservation),
+        }
     }
 
-    /// No body at all.
+    /// Creates an upload without a body.
     pub(super) fn empty() -> Upload {
-        Upload { ahead: VecDeque::new(), body: None, progress: None, _room: None }
+        Upload { ahead: VecDeque::new(), body: None, progress: None, _reservation: None }
     }
 
-    /// What was not read of it.
+    /// Returns the unread rest of the body.
     pub(super) fn into_rest(self) -> Option<Incoming> {
         self.body
     }
 
-    /// A body that was read before, and what came after it.
+    /// Creates an upload of a complete body and its trailers.
     pub(super) fn whole(body: Bytes, trailers: HeaderMap) -> Upload {
         let mut ahead = VecDeque::new();
         if !body.is_empty() {
@@ -112,10 +121,10 @@ impl Upload {
         if ahead.is_empty() {
             return Upload::empty();
         }
-        Upload { ahead, progress: Some(Progress::new()), ..Upload::empty() }
+        Upload { ahead, progress: Some(UploadProgress::new()), ..Upload::empty() }
     }
 
-    pub(super) fn progress(&self) -> Option<Arc<Progress>> {
+    pub(super) fn progress(&self) -> Option<Arc<UploadProgress>> {
         self.progress.clone()
     }
 }
@@ -131,7 +140,7 @@ impl Body for Upload {
         let this = &mut *self;
         if let (Some(frame), Some(progress)) = (this.ahead.pop_front(), &this.progress) {
             let is_last = this.ahead.is_empty() && this.body.is_none();
-            progress.moved(if is_last { Stage::Done } else { Stage::WaitsForUpstream });
+            progress.moved(if is_last { UploadStage::Done } else { UploadStage::WaitsForUpstream });
             return Poll::Ready(Some(Ok(frame)));
         }
         let (Some(body), Some(progress)) = (&mut this.body, &this.progress) else {
@@ -139,14 +148,14 @@ impl Body for Upload {
         };
         let frame = Pin::new(&mut *body).poll_frame(context);
         match &frame {
-            Poll::Pending if progress.stage() != Stage::WaitsForClient => {
-                progress.moved(Stage::WaitsForClient);
+            Poll::Pending if progress.stage() != UploadStage::WaitsForClient => {
+                progress.moved(UploadStage::WaitsForClient);
             }
             Poll::Pending => {}
-            Poll::Ready(None) => progress.moved(Stage::Done),
-            Poll::Ready(Some(Err(_))) => progress.moved(Stage::Broken),
-            Poll::Ready(Some(Ok(_))) if body.is_end_stream() => progress.moved(Stage::Done),
-            Poll::Ready(Some(Ok(_))) => progress.moved(Stage::WaitsForUpstream),
+            Poll::Ready(None) => progress.moved(UploadStage::Done),
+            Poll::Ready(Some(Err(_))) => progress.moved(UploadStage::Broken),
+            Poll::Ready(Some(Ok(_))) if body.is_end_stream() => progress.moved(UploadStage::Done),
+            Poll::Ready(Some(Ok(_))) => progress.moved(UploadStage::WaitsForUpstream),
         }
         frame
     }
@@ -160,7 +169,7 @@ impl Body for Upload {
         let ahead: usize = self.ahead.iter().filter_map(Frame::data_ref).map(Bytes::len).sum();
         let lower = hint.lower() + ahead as u64;
         if self.ahead.iter().any(Frame::is_trailers) {
-            // Nothing comes after a body of HTTP/1.1 whose length is known before.
+            // HTTP/1.1 sends no trailers after a body of known length.
             hint = SizeHint::default();
         } else if let Some(upper) = hint.upper() {
             hint.set_upper(upper + ahead as u64);

@@ -1,11 +1,11 @@
-//! Where an upstream is.
+//! The URL of an upstream.
 
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Where an upstream is: `http://host:port`, `https://host`, `h2c://host:port` (HTTP/2 without TLS)
-/// or `unix:/path`.
+/// The URL of an upstream: `http://host:port`, `https://host`, `h2c://host:port` (HTTP/2 without
+/// TLS) or `unix:/path`.
 ///
 /// ```
 /// use tollgate_server::config::UpstreamUrl;
@@ -18,42 +18,42 @@ use std::str::FromStr;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpstreamUrl {
     text: String,
-    pub(super) place: Place,
-    pub(super) speaks: Speaks,
+    pub(super) address: UpstreamAddress,
+    pub(super) protocol: UpstreamProtocol,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum UpstreamAddress {
     Tcp { host: String, port: u16 },
     Unix(PathBuf),
 }
 
-/// What is spoken with an upstream.
+/// The protocol of an upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Speaks {
+pub(super) enum UpstreamProtocol {
     Http1,
-    /// HTTP/2 without TLS, known to both beforehand.
+    /// HTTP/2 without TLS, with prior knowledge.
     Http2,
-    /// TLS, and what both agree on in it.
+    /// TLS; ALPN chooses the HTTP version.
     Tls,
 }
 
-/// Why a text is no upstream.
+/// The reason why a text is not an upstream URL.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct UpstreamUrlError(String);
 
 impl UpstreamUrl {
-    /// Its name, as `Host` says it.
+    /// Returns the value of `Host` for the upstream.
     pub(super) fn authority(&self) -> &str {
-        match &self.place {
-            Place::Tcp { .. } => self.text.split_once("://").map_or("", |(_, host)| host),
-            Place::Unix(_) => "localhost",
+        match &self.address {
+            UpstreamAddress::Tcp { .. } => self.text.split_once("://").map_or("", |(_, host)| host),
+            UpstreamAddress::Unix(_) => "localhost",
         }
     }
 
     pub(super) fn is_tls(&self) -> bool {
-        self.speaks == Speaks::Tls
+        self.protocol == UpstreamProtocol::Tls
     }
 }
 
@@ -63,15 +63,19 @@ impl FromStr for UpstreamUrl {
     fn from_str(text: &str) -> Result<UpstreamUrl, UpstreamUrlError> {
         let wrong = |why: &str| UpstreamUrlError(format!("{text:?} is no upstream: {why}"));
         if let Some(path) = text.strip_prefix("unix:").filter(|path| !path.is_empty()) {
-            let place = Place::Unix(path.into());
-            return Ok(UpstreamUrl { text: text.to_owned(), place, speaks: Speaks::Http1 });
+            let address = UpstreamAddress::Unix(path.into());
+            return Ok(UpstreamUrl {
+                text: text.to_owned(),
+                address,
+                protocol: UpstreamProtocol::Http1,
+            });
         }
         let form = "write http://host:port, https://host, h2c://host:port or unix:/path";
         let url: hyper::Uri = text.parse().map_err(|_| wrong(form))?;
-        let (speaks, usual) = match url.scheme_str() {
-            Some("http") => (Speaks::Http1, 80),
-            Some("https") => (Speaks::Tls, 443),
-            Some("h2c") => (Speaks::Http2, 80),
+        let (protocol, usual) = match url.scheme_str() {
+            Some("http") => (UpstreamProtocol::Http1, 80),
+            Some("https") => (UpstreamProtocol::Tls, 443),
+            Some("h2c") => (UpstreamProtocol::Http2, 80),
             _ => return Err(wrong(form)),
         };
         let authority = url.authority().map_or("", |authority| authority.as_str());
@@ -88,8 +92,8 @@ impl FromStr for UpstreamUrl {
             return Err(wrong("paths are sent on as they come, so it has none of its own"));
         }
         let bare = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-        let place = Place::Tcp { host: bare, port: url.port_u16().unwrap_or(usual) };
-        Ok(UpstreamUrl { text: format!("{scheme}://{authority}"), place, speaks })
+        let address = UpstreamAddress::Tcp { host: bare, port: url.port_u16().unwrap_or(usual) };
+        Ok(UpstreamUrl { text: format!("{scheme}://{authority}"), address, protocol })
     }
 }
 
@@ -119,7 +123,7 @@ mod tests {
             assert!(wrong.parse::<UpstreamUrl>().is_err(), "{wrong}");
         }
         let url: UpstreamUrl = "https://[::1]:8443/".parse().unwrap();
-        assert_eq!(url.place, Place::Tcp { host: "::1".into(), port: 8443 });
+        assert_eq!(url.address, UpstreamAddress::Tcp { host: "::1".into(), port: 8443 });
         assert_eq!((url.authority(), url.is_tls()), ("[::1]:8443", true));
     }
 }

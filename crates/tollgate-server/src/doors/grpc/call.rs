@@ -1,4 +1,4 @@
-//! One call of the method that is asked all the time: bytes in, bytes out.
+//! The fast path of `ShouldRateLimit`: one call, from frames to frames.
 
 use std::sync::Arc;
 
@@ -10,24 +10,24 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Status
 use prost::Message;
 use tonic::Code;
 
-use super::Inside;
-use super::answer::Extras;
-use super::ask::ask;
-use super::question::Question;
-use super::status::Status;
+use super::GrpcServices;
+use super::decide::{ResponseOptions, decide};
+use super::request::EnvoyRequest;
+use super::status::GrpcStatus;
 
-/// The method.
-pub(super) const PATH: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
-/// Before every message: whether it is compressed, and its length.
-pub(super) const PREFIX: usize = 5;
+/// The path of the method.
+pub(super) const SHOULD_RATE_LIMIT: &str =
+    "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+/// The size of the prefix of a message: a compression flag and the length.
+pub(super) const PREFIX_BYTES: usize = 5;
 
 const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 
-/// Answers a call. Whoever asked may be gone meanwhile; then there is nobody to tell.
-pub(super) async fn answer(
-    door: Arc<Inside>,
+/// Runs a call and sends its response; if the client has left meanwhile, sending is a no-op.
+pub(super) async fn respond(
+    services: Arc<GrpcServices>,
     request: Request<RecvStream>,
     mut respond: SendResponse<Bytes>,
 ) {
@@ -37,7 +37,7 @@ pub(super) async fn answer(
         let _ = respond.send_response(response, true);
         return;
     }
-    match decide(&door, request).await {
+    match run(&services, request).await {
         Ok(Some(message)) => {
             let mut response = Response::new(());
             response.headers_mut().insert(CONTENT_TYPE, GRPC);
@@ -47,12 +47,12 @@ pub(super) async fn answer(
             let _ = stream.send_data(message, false).and_then(|()| stream.send_trailers(trailers));
         }
         Ok(None) => {}
-        Err(status) => refuse(&mut respond, &status),
+        Err(status) => send_status(&mut respond, &status),
     }
 }
 
-/// Answers with a status alone.
-pub(super) fn refuse(respond: &mut SendResponse<Bytes>, status: &Status) {
+/// Sends a response that consists of a status alone.
+pub(super) fn send_status(respond: &mut SendResponse<Bytes>, status: &GrpcStatus) {
     let mut response = Response::new(());
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, GRPC);
@@ -64,36 +64,39 @@ pub(super) fn refuse(respond: &mut SendResponse<Bytes>, status: &Status) {
 }
 
 fn is_grpc(request: &Request<RecvStream>) -> bool {
-    let kind = request.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes);
-    // `application/grpc+proto` is the same, `application/grpc-web` is not.
-    let is_grpc = kind.and_then(|kind| kind.strip_prefix(b"application/grpc"));
-    is_grpc.is_some_and(|rest| rest.is_empty() || rest[0] == b'+' || rest[0] == b';')
+    let content_type = request.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes);
+    // `application/grpc+proto` is gRPC too; `application/grpc-web` is another protocol.
+    let suffix = content_type.and_then(|value| value.strip_prefix(b"application/grpc"));
+    suffix.is_some_and(|rest| rest.is_empty() || rest[0] == b'+' || rest[0] == b';')
         && request.method() == Method::POST
 }
 
-/// The framed answer; none if the caller went away before the question was complete.
-async fn decide(door: &Inside, request: Request<RecvStream>) -> Result<Option<Bytes>, Status> {
-    if !door.admits(request.headers()) {
+/// Returns the framed response; `None` if the client left before its request was complete.
+async fn run(
+    services: &GrpcServices,
+    request: Request<RecvStream>,
+) -> Result<Option<Bytes>, GrpcStatus> {
+    if !services.is_authorized(request.headers()) {
         let message = "a token is needed: authorization: Bearer …";
-        return Err(Status::new(Code::Unauthenticated, message));
+        return Err(GrpcStatus::new(Code::Unauthenticated, message));
     }
-    let config = &door.context.config;
-    let Some(message) = read(request.into_body(), config.bounds.body).await? else {
+    let config = &services.context.config;
+    let Some(message) = read_message(request.into_body(), config.bounds.body).await? else {
         return Ok(None);
     };
-    let question = Question::read(&message)?;
-    let extras = Extras { headers: config.envoy_headers };
-    let answer = ask(&door.context.engine, &question, extras).await?;
-    let length = answer.encoded_len();
-    let mut framed = BytesMut::with_capacity(PREFIX + length);
+    let request = EnvoyRequest::from_protobuf(&message)?;
+    let options = ResponseOptions { headers: config.envoy_headers };
+    let response = decide(&services.context.decisions, &request, options).await?;
+    let length = response.encoded_len();
+    let mut framed = BytesMut::with_capacity(PREFIX_BYTES + length);
     framed.put_u8(0);
     framed.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
-    answer.encode_raw(&mut framed);
+    response.encode_raw(&mut framed);
     Ok(Some(framed.freeze()))
 }
 
-/// The one message of a request; none if the caller went away.
-async fn read(mut body: RecvStream, most: usize) -> Result<Option<Bytes>, Status> {
+/// Reads the one message of a request; returns `None` if the client left.
+async fn read_message(mut body: RecvStream, max_bytes: usize) -> Result<Option<Bytes>, GrpcStatus> {
     let mut whole = Bytes::new();
     let mut parts = BytesMut::new();
     while let Some(part) = body.data().await {
@@ -108,41 +111,41 @@ async fn read(mut body: RecvStream, most: usize) -> Result<Option<Bytes>, Status
             }
         }
         let read = if parts.is_empty() { &whole[..] } else { &parts[..] };
-        check_prefix(read, most)?;
+        check_prefix(read, max_bytes)?;
         if body.is_end_stream() {
             break;
         }
     }
     let mut message = if parts.is_empty() { whole } else { parts.freeze() };
-    // Only now may the client send as much again: what it has under way fits into the window of
-    // its connection, however many streams it opens.
+    // Only now may the client send more: its unfinished requests fit into the window of the
+    // connection, however many streams it opens.
     let _ = body.flow_control().release_capacity(message.len());
-    if message.len() < PREFIX {
-        return Err(Status::new(Code::InvalidArgument, "the message is cut off"));
+    if message.len() < PREFIX_BYTES {
+        return Err(GrpcStatus::new(Code::InvalidArgument, "the message is cut off"));
     }
-    let prefix = message.split_to(PREFIX);
-    match message.len() == length(&prefix) {
+    let prefix = message.split_to(PREFIX_BYTES);
+    match message.len() == message_length(&prefix) {
         true => Ok(Some(message)),
-        false => Err(Status::new(Code::InvalidArgument, "the message is cut off")),
+        false => Err(GrpcStatus::new(Code::InvalidArgument, "the message is cut off")),
     }
 }
 
-/// Whether what has come so far may become a message.
-fn check_prefix(read: &[u8], most: usize) -> Result<(), Status> {
-    let Some(prefix) = read.get(..PREFIX) else { return Ok(()) };
-    let length = length(prefix);
+/// Returns an error if the bytes so far cannot become a valid message.
+fn check_prefix(read: &[u8], max_bytes: usize) -> Result<(), GrpcStatus> {
+    let Some(prefix) = read.get(..PREFIX_BYTES) else { return Ok(()) };
+    let length = message_length(prefix);
     let (code, message) = if prefix[0] != 0 {
         (Code::Unimplemented, "compressed messages are not read: send them as they are".into())
-    } else if length > most {
-        (Code::ResourceExhausted, format!("a message has at most {most} bytes"))
-    } else if read.len() > PREFIX + length {
-        (Code::InvalidArgument, "one message is asked for, and there is more".into())
+    } else if length > max_bytes {
+        (Code::ResourceExhausted, format!("a message has at most {max_bytes} bytes"))
+    } else if read.len() > PREFIX_BYTES + length {
+        (Code::InvalidArgument, "a request has exactly one message, and there is more".into())
     } else {
         return Ok(());
     };
-    Err(Status::new(code, message))
+    Err(GrpcStatus::new(code, message))
 }
 
-fn length(prefix: &[u8]) -> usize {
-    prefix[1..PREFIX].iter().fold(0, |length, byte| length << 8 | usize::from(*byte))
+fn message_length(prefix: &[u8]) -> usize {
+    prefix[1..PREFIX_BYTES].iter().fold(0, |length, byte| length << 8 | usize::from(*byte))
 }

@@ -1,4 +1,4 @@
-//! One connection of HTTP/2: calls are answered as they come, in good order until the end.
+//! One HTTP/2 connection of the gRPC services: accepts calls, keeps alive and drains.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -7,61 +7,60 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
-use h2::RecvStream;
 use h2::server::{Builder, SendResponse};
+use h2::{Ping, PingPong, RecvStream};
 use http::Request;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
-use super::keepalive::KeepAlive;
-use super::{Inside, call};
+use super::{GrpcServices, call};
 use crate::config::Bounds;
 use crate::net::{Connection, Stream};
 
-/// Calls that are answered before their answers are written: one write for all of them, and others
-/// on this thread wait no longer than for these.
-const TOGETHER: usize = 32;
-/// The head of a request, in bytes: a token and what proxies add fit.
-const HEAD: u32 = 16 << 10;
-/// What a connection may have under way of requests that are not complete: so many of the
-/// largest.
-const INCOMPLETE: u32 = 2;
-/// How often a silent client is asked whether it is there.
-const ASK_SILENT: Duration = Duration::from_secs(20);
-/// What HTTP/2 says a window is unless something else is said.
-const USUAL_WINDOW: u32 = 65_535;
+/// The maximum number of calls that are run before their responses are written.
+///
+/// One write serves all of them, and other tasks of this thread wait no longer than for these.
+const CALLS_PER_WRITE: usize = 32;
+/// The maximum size of a request head, in bytes: a token and the headers of proxies fit.
+const MAX_HEAD_BYTES: u32 = 16 << 10;
+/// The window of a connection, as a multiple of the largest message.
+const WINDOW_MESSAGES: u32 = 2;
+/// The longest interval between pings of an idle client.
+const PING_INTERVAL: Duration = Duration::from_secs(20);
+/// The default window of HTTP/2.
+const DEFAULT_WINDOW: u32 = 65_535;
 
-type Call = (Request<RecvStream>, SendResponse<Bytes>);
+type GrpcCall = (Request<RecvStream>, SendResponse<Bytes>);
 type H2 = h2::server::Connection<Stream, Bytes>;
 
-/// Serves a connection to its end.
-pub(super) async fn serve(door: &Arc<Inside>, connection: Connection) {
-    let Connection { stream, seat, drain, .. } = connection;
-    let bounds = door.context.config.bounds;
-    let mut wanted = pin!(seat.wanted());
+/// Serves a connection until it closes.
+pub(super) async fn serve(services: &Arc<GrpcServices>, connection: Connection) {
+    let Connection { stream, slot, drain, .. } = connection;
+    let bounds = services.context.config.bounds;
+    let mut evicted = pin!(slot.evicted());
     let mut closing = pin!(drain.closing());
-    let shaken = tokio::select! {
-        shaken = timeout(bounds.header_timeout, settings(&bounds).handshake(stream)) => shaken,
-        () = &mut wanted => return,
+    let handshake = tokio::select! {
+        result = timeout(bounds.header_timeout, settings(&bounds).handshake(stream)) => result,
+        () = &mut evicted => return,
         () = &mut closing => return,
     };
-    let Ok(Ok(mut h2)) = shaken else { return };
+    let Ok(Ok(mut h2)) = handshake else { return };
     let mut keep_alive = KeepAlive::new(h2.ping_pong());
-    let step = (bounds.idle_timeout / 4).clamp(Duration::from_millis(10), ASK_SILENT);
-    let mut ticks = interval(step);
+    let interval_length = (bounds.idle_timeout / 4).clamp(Duration::from_millis(10), PING_INTERVAL);
+    let mut ticks = interval(interval_length);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut under_way = JoinSet::new();
+    let mut running = JoinSet::new();
     let mut calls = Vec::new();
     let mut is_closing = false;
     loop {
         tokio::select! {
             biased;
-            more = next(&mut h2, &mut calls) => {
-                seat.heard();
+            more = accept_calls(&mut h2, &mut calls) => {
+                slot.touch();
                 for (request, respond) in calls.drain(..) {
-                    begin(door, request, respond, &mut under_way);
+                    start_call(services, request, respond, &mut running);
                 }
-                while under_way.try_join_next().is_some() {}
+                while running.try_join_next().is_some() {}
                 if !more {
                     return;
                 }
@@ -70,13 +69,13 @@ pub(super) async fn serve(door: &Arc<Inside>, connection: Connection) {
                 is_closing = true;
                 h2.graceful_shutdown();
             }
-            () = &mut wanted => return,
+            () = &mut evicted => return,
             _ = ticks.tick() => {
-                let silent = Duration::from_millis(seat.silent_ms());
-                if !keep_alive.is_alive(silent >= step) {
+                let idle = Duration::from_millis(slot.idle_ms());
+                if !keep_alive.is_alive(idle >= interval_length) {
                     return;
                 }
-                if silent >= bounds.idle_timeout && under_way.is_empty() && !is_closing {
+                if idle >= bounds.idle_timeout && running.is_empty() && !is_closing {
                     is_closing = true;
                     h2.graceful_shutdown();
                 }
@@ -86,26 +85,27 @@ pub(super) async fn serve(door: &Arc<Inside>, connection: Connection) {
 }
 
 fn settings(bounds: &Bounds) -> Builder {
-    let message = u32::try_from(bounds.body + call::PREFIX).unwrap_or(u32::MAX);
-    let window = message.clamp(USUAL_WINDOW, i32::MAX as u32 / INCOMPLETE);
+    let message = u32::try_from(bounds.body + call::PREFIX_BYTES).unwrap_or(u32::MAX);
+    let window = message.clamp(DEFAULT_WINDOW, i32::MAX as u32 / WINDOW_MESSAGES);
     let mut builder = Builder::new();
     builder
         .max_concurrent_streams(bounds.streams)
-        .max_header_list_size(HEAD)
+        .max_header_list_size(MAX_HEAD_BYTES)
         .initial_window_size(window)
-        .initial_connection_window_size(window * INCOMPLETE)
-        // Streams that are opened and reset at once cost the client its connection.
+        .initial_connection_window_size(window * WINDOW_MESSAGES)
+        // A client that opens and resets many streams at once loses its connection.
         .max_pending_accept_reset_streams(64)
         .max_concurrent_reset_streams(64)
         .max_local_error_reset_streams(Some(256));
     builder
 }
 
-/// Takes all calls that have come so far. Answers wait inside the connection meanwhile, and are
-/// written together once it is asked again. Whether there may be more.
-async fn next(h2: &mut H2, calls: &mut Vec<Call>) -> bool {
+/// Accepts all calls that have come so far; returns whether more may come.
+///
+/// Responses stay in the buffer of the connection and are written together when it is polled again.
+async fn accept_calls(h2: &mut H2, calls: &mut Vec<GrpcCall>) -> bool {
     poll_fn(|context| {
-        while calls.len() < TOGETHER {
+        while calls.len() < CALLS_PER_WRITE {
             match pin!(h2.accept()).poll(context) {
                 Poll::Ready(Some(Ok(call))) => calls.push(call),
                 Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(false),
@@ -118,23 +118,52 @@ async fn next(h2: &mut H2, calls: &mut Vec<Call>) -> bool {
     .await
 }
 
-/// Answers a call on the spot if nothing has to be waited for, which is nearly always.
-fn begin(
-    door: &Arc<Inside>,
+/// Runs a call to its end if it need not wait, which is nearly always the case.
+fn start_call(
+    services: &Arc<GrpcServices>,
     request: Request<RecvStream>,
     respond: SendResponse<Bytes>,
-    under_way: &mut JoinSet<()>,
+    running: &mut JoinSet<()>,
 ) {
-    if request.uri().path() != call::PATH {
-        under_way.spawn(door.clone().pass_on(request, respond));
+    if request.uri().path() != call::SHOULD_RATE_LIMIT {
+        running.spawn(services.clone().forward_to_tonic(request, respond));
         return;
     }
-    let mut answer = Box::pin(call::answer(door.clone(), request, respond));
-    // Who has to wait is polled again by a task that can be woken.
-    if answer.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
-        let patience = door.context.config.bounds.header_timeout;
-        under_way.spawn(async move {
-            let _ = timeout(patience, answer).await;
+    let mut response = Box::pin(call::respond(services.clone(), request, respond));
+    // A call that has to wait is polled again by a task, which can be woken.
+    if response.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+        let time_limit = services.context.config.bounds.header_timeout;
+        running.spawn(async move {
+            let _ = timeout(time_limit, response).await;
         });
+    }
+}
+
+/// The pings that detect whether an idle client is still connected.
+struct KeepAlive {
+    pings: Option<PingPong>,
+    awaits_pong: bool,
+}
+
+impl KeepAlive {
+    fn new(pings: Option<PingPong>) -> KeepAlive {
+        KeepAlive { pings, awaits_pong: false }
+    }
+
+    /// Returns whether the client answered the previous ping, and pings it again if it is idle.
+    fn is_alive(&mut self, is_idle: bool) -> bool {
+        let Some(pings) = &mut self.pings else { return true };
+        if self.awaits_pong {
+            // No waker is needed: the next tick polls again.
+            let answered = pings.poll_pong(&mut Context::from_waker(Waker::noop()));
+            if answered.is_pending() {
+                return false;
+            }
+            self.awaits_pong = false;
+        }
+        if is_idle {
+            self.awaits_pong = pings.send_ping(Ping::opaque()).is_ok();
+        }
+        true
     }
 }

@@ -1,4 +1,4 @@
-//! `POST /json`: Envoy's question and answer as protobuf writes them in JSON.
+//! `POST /json`: Envoy's rate limit request and response in protobuf's JSON mapping.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -9,69 +9,72 @@ use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
-use super::answer::Extras;
-use super::ask::ask;
+use super::decide::{ResponseOptions, decide};
 use super::proto::envoy::config::core::v3::HeaderValue;
 use super::proto::envoy::service::ratelimit::v3 as rls;
 use super::proto::envoy::service::ratelimit::v3::rate_limit_response as part;
 use super::proto::envoy::service::ratelimit::v3::rate_limit_response::rate_limit::Unit;
-use super::question::{Descriptor, Limit, MOST_DESCRIPTORS, Question};
-use super::status::Status;
-use crate::engine::Engine;
+use super::request::{EnvoyDescriptor, EnvoyRequest, MAX_DESCRIPTORS, OverrideFields};
+use super::status::GrpcStatus;
+use crate::decisions::DecisionService;
 
-/// Answers: 200 or 429 with a `RateLimitResponse` in JSON, 400 with a sentence of text.
-pub(crate) async fn json(engine: &Engine, body: &[u8], headers: bool) -> (StatusCode, Vec<u8>) {
-    let refuse = |why: String| (StatusCode::BAD_REQUEST, format!("{why}\n").into_bytes());
-    let asked: Asked = match serde_json::from_slice(body) {
-        Ok(asked) => asked,
-        Err(error) => return refuse(format!("no RateLimitRequest: {error}")),
+/// Returns 200 or 429 with a `RateLimitResponse` in JSON, or 400 with an error as text.
+pub(crate) async fn respond(
+    decisions: &DecisionService,
+    body: &[u8],
+    headers: bool,
+) -> (StatusCode, Vec<u8>) {
+    let bad_request = |error: String| (StatusCode::BAD_REQUEST, format!("{error}\n").into_bytes());
+    let json: JsonRequest = match serde_json::from_slice(body) {
+        Ok(json) => json,
+        Err(error) => return bad_request(format!("no RateLimitRequest: {error}")),
     };
-    let question = match asked.question() {
-        Ok(question) => question,
-        Err(status) => return refuse(status.message.into_owned()),
+    let request = match json.to_request() {
+        Ok(request) => request,
+        Err(status) => return bad_request(status.message.into_owned()),
     };
-    let answer = match ask(engine, &question, Extras { headers }).await {
-        Ok(answer) => answer,
-        Err(status) => return refuse(status.message.into_owned()),
+    let response = match decide(decisions, &request, ResponseOptions { headers }).await {
+        Ok(response) => response,
+        Err(status) => return bad_request(status.message.into_owned()),
     };
-    let status = match answer.overall_code() {
+    let status = match response.overall_code() {
         part::Code::Ok => StatusCode::OK,
         part::Code::OverLimit => StatusCode::TOO_MANY_REQUESTS,
         part::Code::Unknown => StatusCode::INTERNAL_SERVER_ERROR,
     };
-    match serde_json::to_vec(&Answer::of(&answer)) {
+    match serde_json::to_vec(&JsonResponse::new(&response)) {
         Ok(body) => (status, body),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n").into_bytes()),
     }
 }
 
-/// A `RateLimitRequest`. Names are written either way, and `null` is as good as nothing.
+/// A `RateLimitRequest` in JSON; names may be in camel case or snake case, values may be null.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Asked {
+struct JsonRequest {
     #[serde(default, deserialize_with = "or_default")]
     domain: String,
-    #[serde(default, deserialize_with = "few")]
-    descriptors: Vec<AskedDescriptor>,
+    #[serde(default, deserialize_with = "bounded_list")]
+    descriptors: Vec<JsonDescriptor>,
     #[serde(default, deserialize_with = "or_default", alias = "hits_addend")]
-    hits_addend: Number<u32>,
+    hits_addend: JsonNumber<u32>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct AskedDescriptor {
-    #[serde(default, deserialize_with = "few")]
-    entries: Vec<AskedEntry>,
-    limit: Option<AskedLimit>,
+struct JsonDescriptor {
+    #[serde(default, deserialize_with = "bounded_list")]
+    entries: Vec<JsonEntry>,
+    limit: Option<JsonOverride>,
     #[serde(alias = "hits_addend")]
-    hits_addend: Option<Number<u64>>,
+    hits_addend: Option<JsonNumber<u64>>,
     #[serde(default, deserialize_with = "or_default", alias = "is_negative_hits")]
     is_negative_hits: bool,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct AskedEntry {
+struct JsonEntry {
     #[serde(default, deserialize_with = "or_default")]
     key: String,
     #[serde(default, deserialize_with = "or_default")]
@@ -80,11 +83,11 @@ struct AskedEntry {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct AskedLimit {
+struct JsonOverride {
     #[serde(default, deserialize_with = "or_default", alias = "requests_per_unit")]
-    requests_per_unit: Number<u32>,
+    requests_per_unit: JsonNumber<u32>,
     #[serde(default, deserialize_with = "or_default")]
-    unit: AskedUnit,
+    unit: JsonUnit,
 }
 
 fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
@@ -93,15 +96,17 @@ fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
     Option::<T>::deserialize(from).map(Option::unwrap_or_default)
 }
 
-/// A list that is not read further than it would be answered.
-fn few<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Vec<T>, D::Error> {
-    struct Few<T>(PhantomData<T>);
+/// Reads a list of at most [`MAX_DESCRIPTORS`] items.
+fn bounded_list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    from: D,
+) -> Result<Vec<T>, D::Error> {
+    struct BoundedListVisitor<T>(PhantomData<T>);
 
-    impl<'de, T: Deserialize<'de>> Visitor<'de> for Few<T> {
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for BoundedListVisitor<T> {
         type Value = Vec<T>;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            write!(f, "a list of at most {MOST_DESCRIPTORS}")
+            write!(f, "a list of at most {MAX_DESCRIPTORS}")
         }
 
         fn visit_unit<E>(self) -> Result<Vec<T>, E> {
@@ -109,26 +114,26 @@ fn few<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Vec<T>
         }
 
         fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<T>, A::Error> {
-            let mut few = Vec::new();
+            let mut items = Vec::new();
             while let Some(item) = list.next_element()? {
-                if few.len() == MOST_DESCRIPTORS {
-                    return Err(A::Error::invalid_length(few.len() + 1, &self));
+                if items.len() == MAX_DESCRIPTORS {
+                    return Err(A::Error::invalid_length(items.len() + 1, &self));
                 }
-                few.push(item);
+                items.push(item);
             }
-            Ok(few)
+            Ok(items)
         }
     }
 
-    from.deserialize_any(Few(PhantomData))
+    from.deserialize_any(BoundedListVisitor(PhantomData))
 }
 
-/// A whole number: `3`, `3.0` or `"3"`.
+/// A whole number, written `3`, `3.0` or `"3"`.
 #[derive(Default)]
-struct Number<T>(T);
+struct JsonNumber<T>(T);
 
-impl<'de, T: TryFrom<u64>> Deserialize<'de> for Number<T> {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Number<T>, D::Error> {
+impl<'de, T: TryFrom<u64>> Deserialize<'de> for JsonNumber<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<JsonNumber<T>, D::Error> {
         let read = match Json::deserialize(from)? {
             Json::String(text) => text.parse().ok(),
             Json::Number(number) => match (number.as_u64(), number.as_f64()) {
@@ -142,61 +147,61 @@ impl<'de, T: TryFrom<u64>> Deserialize<'de> for Number<T> {
             _ => None,
         };
         let number = read.and_then(|read| T::try_from(read).ok());
-        number.map(Number).ok_or_else(|| D::Error::custom("a whole number that fits is needed"))
+        number.map(JsonNumber).ok_or_else(|| D::Error::custom("a whole number that fits is needed"))
     }
 }
 
-/// A unit by its name or its number.
+/// A unit, written as its name or its number.
 #[derive(Default)]
-struct AskedUnit(i32);
+struct JsonUnit(i32);
 
-impl<'de> Deserialize<'de> for AskedUnit {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<AskedUnit, D::Error> {
+impl<'de> Deserialize<'de> for JsonUnit {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<JsonUnit, D::Error> {
         let read = match Json::deserialize(from)? {
             Json::String(name) => Unit::from_str_name(&name).map(|unit| unit as i32),
             Json::Number(number) => number.as_i64().and_then(|number| number.try_into().ok()),
             _ => None,
         };
-        read.map(AskedUnit).ok_or_else(|| D::Error::custom("no unit; SECOND, MINUTE, HOUR, DAY, …"))
+        read.map(JsonUnit).ok_or_else(|| D::Error::custom("no unit; SECOND, MINUTE, HOUR, DAY, …"))
     }
 }
 
-impl Asked {
-    fn question(&self) -> Result<Question<'_>, Status> {
-        let mut question = Question::new(&self.domain, self.hits_addend.0);
-        for asked in &self.descriptors {
-            let limit = asked.limit.as_ref().map(|limit| Limit {
+impl JsonRequest {
+    fn to_request(&self) -> Result<EnvoyRequest<'_>, GrpcStatus> {
+        let mut request = EnvoyRequest::new(&self.domain, self.hits_addend.0);
+        for json in &self.descriptors {
+            let limit = json.limit.as_ref().map(|limit| OverrideFields {
                 requests_per_unit: limit.requests_per_unit.0,
                 unit: limit.unit.0,
             });
-            let hits = asked.hits_addend.as_ref().map(|hits| hits.0);
-            let descriptor = Descriptor::new(hits, asked.is_negative_hits, limit);
-            let entries = asked.entries.iter().map(|entry| (&*entry.key, &*entry.value));
-            question.add(descriptor, entries)?;
+            let hits = json.hits_addend.as_ref().map(|hits| hits.0);
+            let descriptor = EnvoyDescriptor::new(hits, json.is_negative_hits, limit);
+            let entries = json.entries.iter().map(|entry| (&*entry.key, &*entry.value));
+            request.add(descriptor, entries)?;
         }
-        Ok(question)
+        Ok(request)
     }
 }
 
-/// A `RateLimitResponse`. What is zero or empty is left out.
+/// A `RateLimitResponse` in JSON, without zero and empty fields.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Answer<'a> {
+struct JsonResponse<'a> {
     overall_code: &'static str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    statuses: Vec<AnswerStatus<'a>>,
+    statuses: Vec<JsonStatus<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    response_headers_to_add: Vec<AnswerHeader<'a>>,
+    response_headers_to_add: Vec<JsonHeader<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     dynamic_metadata: Option<Json>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct AnswerStatus<'a> {
+struct JsonStatus<'a> {
     code: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    current_limit: Option<AnswerLimit<'a>>,
+    current_limit: Option<JsonLimit<'a>>,
     #[serde(skip_serializing_if = "is_zero")]
     limit_remaining: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -205,7 +210,7 @@ struct AnswerStatus<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct AnswerLimit<'a> {
+struct JsonLimit<'a> {
     #[serde(skip_serializing_if = "is_zero")]
     requests_per_unit: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -215,7 +220,7 @@ struct AnswerLimit<'a> {
 }
 
 #[derive(Serialize)]
-struct AnswerHeader<'a> {
+struct JsonHeader<'a> {
     key: &'a str,
     value: &'a str,
 }
@@ -224,30 +229,30 @@ fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
-impl<'a> Answer<'a> {
-    fn of(answer: &'a rls::RateLimitResponse) -> Answer<'a> {
-        let header = |HeaderValue { key, value, .. }: &'a HeaderValue| AnswerHeader { key, value };
-        Answer {
-            overall_code: answer.overall_code().as_str_name(),
-            statuses: answer.statuses.iter().map(AnswerStatus::of).collect(),
-            response_headers_to_add: answer.response_headers_to_add.iter().map(header).collect(),
-            dynamic_metadata: answer.dynamic_metadata.as_ref().map(object),
+impl<'a> JsonResponse<'a> {
+    fn new(response: &'a rls::RateLimitResponse) -> JsonResponse<'a> {
+        let header = |HeaderValue { key, value, .. }: &'a HeaderValue| JsonHeader { key, value };
+        JsonResponse {
+            overall_code: response.overall_code().as_str_name(),
+            statuses: response.statuses.iter().map(JsonStatus::new).collect(),
+            response_headers_to_add: response.response_headers_to_add.iter().map(header).collect(),
+            dynamic_metadata: response.dynamic_metadata.as_ref().map(object),
         }
     }
 }
 
-impl<'a> AnswerStatus<'a> {
-    fn of(status: &'a part::DescriptorStatus) -> AnswerStatus<'a> {
-        let limit = |limit: &'a part::RateLimit| AnswerLimit {
+impl<'a> JsonStatus<'a> {
+    fn new(status: &'a part::DescriptorStatus) -> JsonStatus<'a> {
+        let limit = |limit: &'a part::RateLimit| JsonLimit {
             requests_per_unit: limit.requests_per_unit,
             unit: (limit.unit != 0).then(|| limit.unit().as_str_name()),
             name: &limit.name,
         };
-        AnswerStatus {
+        JsonStatus {
             code: status.code().as_str_name(),
             current_limit: status.current_limit.as_ref().map(limit),
             limit_remaining: status.limit_remaining,
-            // Always in whole seconds.
+            // Resets are in whole seconds.
             duration_until_reset: status
                 .duration_until_reset
                 .map(|span| format!("{}s", span.seconds)),
@@ -278,7 +283,9 @@ fn json_of(value: &Value) -> Json {
 mod tests {
 
     use tollgate::testing::ManualClock;
-    use tollgate::{Clock, Limiter, MemoryStore, Time};
+    use tollgate::{Clock, MemoryStore, Time};
+
+    use tollgate_rules::RuleLimiter;
 
     use super::*;
     use crate::config::TelemetryOptions;
@@ -293,25 +300,25 @@ descriptors:
     rate_limit: { name: users, unit: minute, requests_per_unit: 2 }
 ";
 
-    fn engine() -> Engine {
+    fn decisions() -> DecisionService {
         let clock = Clock::from(&ManualClock::at(Time::from_nanos(1_767_268_807_500_000_000)));
         let store = AnyStore::Memory(MemoryStore::new().clock(clock.clone()));
-        let builder = Limiter::builder().store(store).clock(clock.clone());
-        let limiter = builder.build_rules(RULES.parse().unwrap());
-        Engine::new(limiter, clock, Telemetry::new(&TelemetryOptions::default()).unwrap())
+        let builder = RuleLimiter::builder().store(store).clock(clock.clone());
+        let limiter = builder.build(RULES.parse().unwrap());
+        DecisionService::new(limiter, clock, Telemetry::new(&TelemetryOptions::default()).unwrap())
     }
 
-    async fn ask(engine: &Engine, body: &str) -> (u16, Json) {
-        let (status, body) = json(engine, body.as_bytes(), false).await;
+    async fn post(decisions: &DecisionService, body: &str) -> (u16, Json) {
+        let (status, body) = respond(decisions, body.as_bytes(), false).await;
         let text = String::from_utf8(body).unwrap();
         (status.as_u16(), serde_json::from_str(&text).unwrap_or(Json::String(text)))
     }
 
     #[tokio::test]
-    async fn an_answer_is_what_protobuf_writes() {
-        let engine = engine();
+    async fn a_response_follows_the_protobuf_json_mapping() {
+        let decisions = decisions();
         let body = r#"{"domain":"shop","descriptors":[{"entries":[{"key":"user","value":"a"}]}]}"#;
-        let (status, answer) = ask(&engine, body).await;
+        let (status, answer) = post(&decisions, body).await;
         assert_eq!(status, 200);
         let limit = serde_json::json!({ "requestsPerUnit": 2, "unit": "MINUTE", "name": "users" });
         assert_eq!(
@@ -328,19 +335,19 @@ descriptors:
                 },
             })
         );
-        ask(&engine, body).await;
-        let (status, answer) = ask(&engine, body).await;
+        post(&decisions, body).await;
+        let (status, answer) = post(&decisions, body).await;
         assert_eq!((status, &answer["overallCode"]), (429, &Json::from("OVER_LIMIT")));
         assert_eq!(answer["statuses"][0].get("limitRemaining"), None, "zero is left out");
-        let (_, with_headers) = json(&engine, body.as_bytes(), true).await;
+        let (_, with_headers) = respond(&decisions, body.as_bytes(), true).await;
         let with_headers: Json = serde_json::from_slice(&with_headers).unwrap();
         let first = &with_headers["responseHeadersToAdd"][0];
         assert_eq!(*first, serde_json::json!({ "key": "RateLimit-Limit", "value": "2" }));
     }
 
     #[tokio::test]
-    async fn names_are_written_either_way_and_numbers_in_three() {
-        let engine = engine();
+    async fn names_and_numbers_have_several_spellings() {
+        let decisions = decisions();
         for (extra, left) in [
             (r#""hits_addend": 0"#, Some(2)),
             (r#""hitsAddend": "0""#, Some(2)),
@@ -353,16 +360,16 @@ descriptors:
             let body = format!(
                 r#"{{"domain":"shop","descriptors":[{{"entries":[{{"key":"user","value":"a"}}],{extra}}}]}}"#
             );
-            let (status, answer) = ask(&engine, &body).await;
-            let told = answer["statuses"][0].get("limitRemaining").and_then(Json::as_u64);
-            assert_eq!((status, told), (200, left), "{extra}: {answer}");
+            let (status, answer) = post(&decisions, &body).await;
+            let remaining = answer["statuses"][0].get("limitRemaining").and_then(Json::as_u64);
+            assert_eq!((status, remaining), (200, left), "{extra}: {answer}");
         }
     }
 
     #[tokio::test]
-    async fn what_is_wrong_is_400_and_said() {
-        let engine = engine();
-        for (body, says) in [
+    async fn an_invalid_request_is_400_with_an_explanation() {
+        let decisions = decisions();
+        for (body, expected) in [
             ("", "EOF"),
             ("}", "expected value"),
             ("{}", "domain must not be empty"),
@@ -376,9 +383,12 @@ descriptors:
             (r#"{"domain":"shop","descriptors":7}"#, "expected a list of at most 1000"),
             (&format!(r#"{{"descriptors":[{{}}{}]}}"#, ",{}".repeat(9_999)), "at most 1000"),
         ] {
-            let (status, answer) = ask(&engine, body).await;
+            let (status, answer) = post(&decisions, body).await;
             assert_eq!(status, 400, "{body}");
-            assert!(answer.as_str().is_some_and(|text| text.contains(says)), "{body}: {answer}");
+            assert!(
+                answer.as_str().is_some_and(|text| text.contains(expected)),
+                "{body}: {answer}"
+            );
         }
     }
 }

@@ -1,20 +1,19 @@
 //! The gRPC door: Envoy's rate limit service, health and reflection.
 //!
-//! One method is asked all the time, so it has a short road: HTTP/2 frames straight into a message
-//! and back ([`call`]), on the task of the connection ([`connection`]). Everything else goes through
-//! tonic ([`others`]).
+//! `ShouldRateLimit` has a fast path: HTTP/2 frames become a message and back ([`call`]) on the task
+//! of the connection ([`connection`]), without tonic. tonic serves all other methods
+//! ([`health_reflection`]). The request is read by [`request`], from protobuf and from
+//! [JSON](json) alike.
 
-mod answer;
-mod ask;
 mod call;
 mod connection;
+mod decide;
+mod health_reflection;
 pub(crate) mod json;
-mod keepalive;
-mod others;
 #[rustfmt::skip]
 #[allow(missing_docs, unreachable_pub, dead_code, clippy::all, reason = "generated")]
 mod proto;
-mod question;
+mod request;
 mod status;
 
 use std::sync::Arc;
@@ -23,30 +22,31 @@ use http::HeaderMap;
 
 use crate::net::{Connection, Door};
 use crate::server::Context;
-use others::Others;
+use health_reflection::HealthReflection;
 
 /// The gRPC door.
 #[derive(Clone, Debug)]
-pub(crate) struct GrpcDoor(Arc<Inside>);
+pub(crate) struct GrpcDoor(Arc<GrpcServices>);
 
+/// The services that all connections of the door share.
 #[derive(Debug)]
-struct Inside {
+struct GrpcServices {
     context: Context,
-    others: Others,
+    health_reflection: HealthReflection,
 }
 
 impl GrpcDoor {
     pub(crate) fn new(context: Context) -> GrpcDoor {
-        let others = Others::new(&context.drain);
-        GrpcDoor(Arc::new(Inside { context, others }))
+        let health_reflection = HealthReflection::new(&context.drain);
+        GrpcDoor(Arc::new(GrpcServices { context, health_reflection }))
     }
 }
 
-impl Inside {
-    /// Whether a caller may ask.
-    fn admits(&self, headers: &HeaderMap) -> bool {
+impl GrpcServices {
+    /// Returns whether the headers carry a valid token, where tokens are configured.
+    fn is_authorized(&self, headers: &HeaderMap) -> bool {
         let tokens = self.context.config.data_tokens.as_ref();
-        tokens.is_none_or(|tokens| tokens.owner_in(headers).is_some())
+        tokens.is_none_or(|tokens| tokens.authenticate_headers(headers).is_some())
     }
 }
 

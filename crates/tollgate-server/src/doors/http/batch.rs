@@ -1,74 +1,87 @@
-//! Many decisions in one call.
+//! `/v1/batch`: many decisions in one call.
 
 use futures_util::future::join_all;
 use hyper::StatusCode;
-use tollgate::rules::Decision;
 use tollgate::{StoreError, Verdict};
+use tollgate_rules::Decision;
 
-use super::ask::{self, Fields};
-use super::decide::{DOOR, Subject, known_domain, subject, unavailable};
-use super::render;
-use super::visit::{Reply, json_reply};
-use crate::engine::{Asked, Brought, Engine};
-use crate::headers::Answer;
-use crate::rules_service::problem::Problem;
+use super::body_fields::{self, FieldNames};
+use super::decide::{CallTarget, DOOR, require_domain, store_unavailable};
+use super::{HttpResponse, json_response, render};
+use crate::decisions::{DecisionService, InlineLimit, RequestAttributes};
+use crate::headers::DecisionSummary;
+use crate::problem::Problem;
 
-/// So many are under way at the same time where the store is elsewhere.
-const TOGETHER: usize = 64;
+/// The number of decisions that are under way at the same time where the store is remote.
+const CONCURRENT_DECISIONS: usize = 64;
 
-/// What was decided about one of them.
+/// The result of one request of a batch.
 #[expect(clippy::large_enum_variant, reason = "most are by rules")]
-enum Decided<'s, 'a> {
-    ByRules(&'s Asked<'a>, Decision),
-    ByLimit(&'s Brought, Result<Verdict, StoreError>),
+enum BatchResult<'t, 'a> {
+    ByRules(&'t RequestAttributes<'a>, Decision),
+    ByLimit(&'t InlineLimit, Result<Verdict, StoreError>),
 }
 
-/// Answers a batch, in order.
-pub(super) async fn answer(engine: &Engine, body: &[u8]) -> Result<Reply, Problem> {
-    let requests = ask::read(body, Fields::BATCH)?.requests.ok_or_else(|| {
+/// Decides all requests of a batch, and returns their decisions in order.
+pub(super) async fn respond(
+    decisions: &DecisionService,
+    body: &[u8],
+) -> Result<HttpResponse, Problem> {
+    let fields = body_fields::read(body, FieldNames::BATCH)?;
+    let requests = fields.requests.ok_or_else(|| {
         Problem::bad_request("`requests` is missing: a list of checks and limits").about("requests")
     })?;
-    // All are understood before any is decided.
-    let mut subjects = Vec::with_capacity(requests.len());
+    // All requests are validated before any is decided, so that an error costs nothing.
+    let mut targets = Vec::with_capacity(requests.len());
     for (index, request) in requests.into_iter().enumerate() {
         let cost = request.cost.unwrap_or(1);
-        let subject = subject(engine, request);
-        let named = |problem: Problem| problem.within(&format!("requests[{index}]"));
-        subjects.push((subject.map_err(named)?, cost));
+        let target = CallTarget::new(decisions, request);
+        let located = |problem: Problem| problem.within(&format!("requests[{index}]"));
+        targets.push((target.map_err(located)?, cost));
     }
-    let mut json = Vec::with_capacity(256 * subjects.len() + 16);
+    let mut json = Vec::with_capacity(256 * targets.len() + 16);
     json.extend_from_slice(b"{\"results\":[");
-    let together = if engine.store().memory().is_some() { 1 } else { TOGETHER };
-    for subjects in subjects.chunks(together) {
-        let decided = subjects.iter().map(|(subject, cost)| decide(engine, subject, *cost));
-        for decided in join_all(decided).await {
-            write(engine, &decided, &mut json);
+    let chunk = if decisions.store().memory().is_some() { 1 } else { CONCURRENT_DECISIONS };
+    for targets in targets.chunks(chunk) {
+        let pending = targets.iter().map(|(target, cost)| decide(decisions, target, *cost));
+        for result in join_all(pending).await {
+            write(decisions, &result, &mut json);
         }
     }
     json.extend_from_slice(b"]}");
-    Ok(json_reply(StatusCode::OK, json))
+    Ok(json_response(StatusCode::OK, json))
 }
 
-async fn decide<'s, 'a>(engine: &Engine, subject: &'s Subject<'a>, cost: u64) -> Decided<'s, 'a> {
-    match subject {
-        Subject::Rules(asked) => {
-            Decided::ByRules(asked, engine.check(DOOR, &asked.request(cost), cost).await)
+async fn decide<'t, 'a>(
+    decisions: &DecisionService,
+    target: &'t CallTarget<'a>,
+    cost: u64,
+) -> BatchResult<'t, 'a> {
+    match target {
+        CallTarget::Rules(request) => {
+            let decision = decisions.check(DOOR, &request.request(cost), cost).await;
+            BatchResult::ByRules(request, decision)
         }
-        Subject::Limit(key, brought) => {
-            Decided::ByLimit(brought, engine.limit(DOOR, key.as_bytes(), brought, cost).await)
-        }
+        CallTarget::InlineLimit(key, limit) => BatchResult::ByLimit(
+            limit,
+            decisions.check_inline(DOOR, key.as_bytes(), limit, cost).await,
+        ),
     }
 }
 
-fn write(engine: &Engine, decided: &Decided<'_, '_>, json: &mut Vec<u8>) {
-    match decided {
-        Decided::ByRules(asked, decision) => match known_domain(engine, asked, decision) {
-            Ok(()) => render::item(json, &Answer::of(decision)),
-            Err(problem) => render::mistake(json, &problem),
-        },
-        Decided::ByLimit(brought, Ok(verdict)) => {
-            render::item(json, &Answer::of_limit(brought.limit.quota(), verdict));
+fn write(decisions: &DecisionService, result: &BatchResult<'_, '_>, json: &mut Vec<u8>) {
+    match result {
+        BatchResult::ByRules(request, decision) => {
+            match require_domain(decisions, request, decision) {
+                Ok(()) => render::list_item(json, &DecisionSummary::new(decision)),
+                Err(problem) => render::list_problem(json, &problem),
+            }
         }
-        Decided::ByLimit(_, Err(error)) => render::mistake(json, &unavailable(error)),
+        BatchResult::ByLimit(limit, Ok(verdict)) => {
+            render::list_item(json, &DecisionSummary::from_verdict(limit.limit.summary(), verdict));
+        }
+        BatchResult::ByLimit(_, Err(error)) => {
+            render::list_problem(json, &store_unavailable(error));
+        }
     }
 }

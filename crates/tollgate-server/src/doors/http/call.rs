@@ -1,43 +1,53 @@
-//! Which call a request is.
+//! Reads a call: which one it is, from method and path, and its body.
 
-use hyper::Method;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::Poll;
+use std::time::Duration;
 
-use crate::engine::HoldId;
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+use hyper::body::{Body, Frame, Incoming};
+use hyper::{Method, StatusCode};
 
-/// A call this door answers itself.
+use crate::decisions::ReservationId;
+use crate::problem::Problem;
+
+/// A call that the door answers without the admin routes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Call {
+pub(super) enum HttpCall {
     Check,
     Limit,
     Auth,
     Reserve,
-    /// None if no hold can have that name.
-    Settle(Option<HoldId>),
-    Cancel(Option<HoldId>),
+    /// Settles a reservation; `None` if the id in the path cannot belong to one.
+    Settle(Option<ReservationId>),
+    /// Cancels a reservation; `None` if the id in the path cannot belong to one.
+    Cancel(Option<ReservationId>),
     Peek,
     Refund,
     Reset,
     Batch,
-    /// Envoy's question in JSON.
+    /// Envoy's rate limit request as JSON.
     Json,
     OpenApi,
 }
 
-/// What a path and a method come to.
+/// The result of routing a method and a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
-    Call(Call),
-    /// The path is known, and takes another method.
-    Takes(&'static str),
-    /// Somebody else's.
-    Nothing,
+pub(super) enum RouteMatch {
+    Call(HttpCall),
+    /// The path takes other methods than this one.
+    WrongMethod(&'static str),
+    /// The admin routes handle the path.
+    NotACall,
 }
 
 const RESERVATIONS: &str = "/v1/reservations/";
 
-/// The path of every call with the one method it takes, as the description writes them.
+/// All calls: the method and the path, as the OpenAPI description writes them.
 #[cfg(test)]
-pub(super) const ALL: [(&str, &str); 12] = [
+const ALL_CALLS: [(&str, &str); 12] = [
     ("post", "/v1/check"),
     ("post", "/v1/limit"),
     ("get", "/v1/auth"),
@@ -52,37 +62,101 @@ pub(super) const ALL: [(&str, &str); 12] = [
     ("get", "/openapi.json"),
 ];
 
-/// Finds the call; those asked for most come first.
-pub(super) fn find(method: &Method, path: &str) -> Found {
+/// Finds the call of a method and a path; the most frequent calls are compared first.
+pub(super) fn route(method: &Method, path: &str) -> RouteMatch {
     let call = match path {
-        "/v1/check" => Call::Check,
-        "/v1/limit" => Call::Limit,
-        // Proxies ask with the method of the request they ask about.
-        "/v1/auth" => return Found::Call(Call::Auth),
-        "/v1/reserve" => Call::Reserve,
-        "/v1/peek" => Call::Peek,
-        "/v1/refund" => Call::Refund,
-        "/v1/reset" => Call::Reset,
-        "/v1/batch" => Call::Batch,
-        "/json" => Call::Json,
+        "/v1/check" => HttpCall::Check,
+        "/v1/limit" => HttpCall::Limit,
+        // Some proxies send the method of the request they want to have decided.
+        "/v1/auth" => return RouteMatch::Call(HttpCall::Auth),
+        "/v1/reserve" => HttpCall::Reserve,
+        "/v1/peek" => HttpCall::Peek,
+        "/v1/refund" => HttpCall::Refund,
+        "/v1/reset" => HttpCall::Reset,
+        "/v1/batch" => HttpCall::Batch,
+        "/json" => HttpCall::Json,
         "/openapi.json" => {
-            let reads = matches!(*method, Method::GET | Method::HEAD);
-            return if reads { Found::Call(Call::OpenApi) } else { Found::Takes("GET, HEAD") };
+            let is_read = matches!(*method, Method::GET | Method::HEAD);
+            return if is_read {
+                RouteMatch::Call(HttpCall::OpenApi)
+            } else {
+                RouteMatch::WrongMethod("GET, HEAD")
+            };
         }
         _ => return reservation(method, path),
     };
-    if *method == Method::POST { Found::Call(call) } else { Found::Takes("POST") }
+    if *method == Method::POST { RouteMatch::Call(call) } else { RouteMatch::WrongMethod("POST") }
 }
 
-fn reservation(method: &Method, path: &str) -> Found {
-    let Some(rest) = path.strip_prefix(RESERVATIONS) else { return Found::Nothing };
-    let (call, takes, expected): (fn(_) -> _, _, _) = match rest.split_once('/') {
-        None if !rest.is_empty() => (Call::Cancel, "DELETE", Method::DELETE),
-        Some((_, "settle")) => (Call::Settle, "POST", Method::POST),
-        _ => return Found::Nothing,
+fn reservation(method: &Method, path: &str) -> RouteMatch {
+    let Some(rest) = path.strip_prefix(RESERVATIONS) else { return RouteMatch::NotACall };
+    let (call, allowed, expected): (fn(_) -> _, _, _) = match rest.split_once('/') {
+        None if !rest.is_empty() => (HttpCall::Cancel, "DELETE", Method::DELETE),
+        Some((_, "settle")) => (HttpCall::Settle, "POST", Method::POST),
+        _ => return RouteMatch::NotACall,
     };
-    let id = rest.split('/').next().and_then(HoldId::parse);
-    if *method == expected { Found::Call(call(id)) } else { Found::Takes(takes) }
+    let id = rest.split('/').next().and_then(ReservationId::parse);
+    if *method == expected { RouteMatch::Call(call(id)) } else { RouteMatch::WrongMethod(allowed) }
+}
+
+/// Reads a body of at most `max_bytes`, without a copy where it came in one piece.
+///
+/// The rest of a body that does not come with its head must come within `time_limit`.
+pub(super) async fn read_body(
+    mut body: Incoming,
+    max_bytes: usize,
+    time_limit: Duration,
+) -> Result<Bytes, Problem> {
+    if body.is_end_stream() {
+        return Ok(Bytes::new());
+    }
+    if body.size_hint().lower() > max_bytes as u64 {
+        return Err(too_large(max_bytes));
+    }
+    let first = poll_fn(|context| {
+        // Polls once and needs no timer: most bodies come with their head.
+        Poll::Ready(match Pin::new(&mut body).poll_frame(context) {
+            Poll::Ready(frame) => frame,
+            Poll::Pending => Some(Ok(Frame::data(Bytes::new()))),
+        })
+    })
+    .await;
+    let first = match first {
+        None => return Ok(Bytes::new()),
+        Some(frame) => frame.map_err(|_| malformed_body())?.into_data().unwrap_or_default(),
+    };
+    if first.len() > max_bytes {
+        return Err(too_large(max_bytes));
+    }
+    if body.is_end_stream() {
+        return Ok(first);
+    }
+    let rest = tokio::time::timeout(time_limit, read_rest(first, body, max_bytes)).await;
+    rest.unwrap_or_else(|_| {
+        let detail = "the body did not come in time";
+        Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "timeout", detail))
+    })
+}
+
+async fn read_rest(first: Bytes, mut body: Incoming, max_bytes: usize) -> Result<Bytes, Problem> {
+    let mut all = BytesMut::from(&first[..]);
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(|_| malformed_body())?.into_data() else { continue };
+        if all.len() + data.len() > max_bytes {
+            return Err(too_large(max_bytes));
+        }
+        all.extend_from_slice(&data);
+    }
+    Ok(all.freeze())
+}
+
+fn too_large(max_bytes: usize) -> Problem {
+    let detail = format!("the body has more than {max_bytes} bytes");
+    Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", detail)
+}
+
+fn malformed_body() -> Problem {
+    Problem::bad_request("the body ended early or is not written as its head says")
 }
 
 #[cfg(test)]
@@ -91,26 +165,29 @@ mod tests {
 
     #[test]
     fn every_call_is_described() {
-        let described = crate::openapi::whole();
-        for (method, path) in ALL {
+        let described = crate::openapi::merged();
+        for (method, path) in ALL_CALLS {
             assert!(described["paths"][path][method].is_object(), "{method} {path}");
         }
     }
 
     #[test]
-    fn every_call_is_found_and_no_other_method_is() {
-        for (method, path) in ALL {
+    fn every_call_is_routed_by_its_method_only() {
+        for (method, path) in ALL_CALLS {
             let path = path.replace("{id}", &"0".repeat(32));
             let method: Method = method.to_uppercase().parse().unwrap();
-            assert!(matches!(find(&method, &path), Found::Call(_)), "{path}");
+            assert!(matches!(route(&method, &path), RouteMatch::Call(_)), "{path}");
             if path != "/v1/auth" {
-                assert!(matches!(find(&Method::PATCH, &path), Found::Takes(_)), "{path}");
+                assert!(
+                    matches!(route(&Method::PATCH, &path), RouteMatch::WrongMethod(_)),
+                    "{path}"
+                );
             }
         }
         for path in ["/", "/v1/check/", "/v1/reservations/", "/v1/reservations/x/y", "/livez"] {
-            assert_eq!(find(&Method::POST, path), Found::Nothing, "{path}");
+            assert_eq!(route(&Method::POST, path), RouteMatch::NotACall, "{path}");
         }
-        let unknown = find(&Method::DELETE, "/v1/reservations/nonsense");
-        assert_eq!(unknown, Found::Call(Call::Cancel(None)));
+        let unknown = route(&Method::DELETE, "/v1/reservations/nonsense");
+        assert_eq!(unknown, RouteMatch::Call(HttpCall::Cancel(None)));
     }
 }

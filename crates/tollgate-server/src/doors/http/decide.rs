@@ -1,4 +1,4 @@
-//! The decision calls: from what was read to what is asked of the engine, and back.
+//! The decision calls: from body fields to the decision service, and from decisions to responses.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -7,56 +7,59 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::{Either, Full};
 use hyper::StatusCode;
-use tollgate::rules::{Adjustment, Decision};
 use tollgate::{Action, StoreError, Verdict};
+use tollgate_rules::{Adjustment, Decision};
+use tollgate_tower::problem::refusal;
 
-use super::ask::{self, Ask, Fields};
-use super::batch;
-use super::call::Call;
-use super::render;
-use super::visit::{Reply, json_reply};
+use super::body_fields::{self, BodyFields, FieldNames};
+use super::call::HttpCall;
+use super::{HttpResponse, batch, json_response, render};
 use crate::clock;
-use crate::engine::{Asked, Brought, Engine, HoldId, Outcome, Truth, USUAL_HOLD};
-use crate::headers::{self, Answer};
-use crate::rules_service::problem::Problem;
+use crate::decisions::{
+    DEFAULT_RESERVATION_TIME, DecisionService, InlineLimit, RequestAttributes, ReservationId,
+    ReservationOutcome, SettlementResult,
+};
+use crate::headers::{self, DecisionSummary};
+use crate::problem::Problem;
 use crate::server::Context;
 use crate::telemetry::DoorName;
 
 pub(super) const DOOR: DoorName = DoorName::Http;
 
-/// Answers a decision call.
-pub(super) async fn answer(
+/// Runs a decision call and returns its response.
+pub(super) async fn respond(
     context: &Context,
-    call: Call,
+    call: HttpCall,
     query: Option<&str>,
     body: &[u8],
-) -> Result<Reply, Problem> {
-    let engine = &context.engine;
+) -> Result<HttpResponse, Problem> {
+    let decisions = &context.decisions;
     match call {
-        Call::Check => {
-            let wants = Wants::read(query)?;
-            let Ask { asked, cost, .. } = ask::read(body, Fields::CHECK)?;
+        HttpCall::Check => {
+            let form = ResponseForm::from_query(query)?;
+            let BodyFields { request, cost, .. } = body_fields::read(body, FieldNames::CHECK)?;
             let cost = cost.unwrap_or(1);
-            let decision = engine.check(DOOR, &asked.request(cost), cost).await;
-            known_domain(engine, &asked, &decision)?;
-            Ok(decided(context, wants, &Answer::of(&decision)))
+            let decision = decisions.check(DOOR, &request.request(cost), cost).await;
+            require_domain(decisions, &request, &decision)?;
+            Ok(decision_response(context, form, &DecisionSummary::new(&decision)))
         }
-        Call::Limit => {
-            let wants = Wants::read(query)?;
-            let mut ask = ask::read(body, Fields::LIMIT)?;
-            let (key, brought) = key_and_limit(engine, &mut ask)?;
-            let cost = ask.cost.unwrap_or(1);
-            let verdict = engine.limit(DOOR, key.as_bytes(), &brought, cost).await;
-            let verdict = verdict.map_err(|error| unavailable(&error))?;
-            Ok(decided(context, wants, &Answer::of_limit(brought.limit.quota(), &verdict)))
+        HttpCall::Limit => {
+            let form = ResponseForm::from_query(query)?;
+            let mut fields = body_fields::read(body, FieldNames::LIMIT)?;
+            let (key, limit) = key_and_limit(decisions, &mut fields)?;
+            let cost = fields.cost.unwrap_or(1);
+            let verdict = decisions.check_inline(DOOR, key.as_bytes(), &limit, cost).await;
+            let verdict = verdict.map_err(|error| store_unavailable(&error))?;
+            let answer = DecisionSummary::from_verdict(limit.limit.summary(), &verdict);
+            Ok(decision_response(context, form, &answer))
         }
-        Call::Batch => batch::answer(engine, body).await,
-        Call::Reserve => reserve(context, query, body).await,
-        Call::Settle(id) => {
-            let ask = ask::read(body, Fields::SETTLE)?;
-            let truth = match (ask.amount, ask.outcome) {
-                (Some(amount), None) => Truth::Spent(amount),
-                (None, Some(outcome)) => Truth::Outcome(outcome),
+        HttpCall::Batch => batch::respond(decisions, body).await,
+        HttpCall::Reserve => reserve(context, query, body).await,
+        HttpCall::Settle(id) => {
+            let fields = body_fields::read(body, FieldNames::SETTLE)?;
+            let outcome = match (fields.amount, fields.outcome) {
+                (Some(amount), None) => ReservationOutcome::Spent(amount),
+                (None, Some(outcome)) => ReservationOutcome::Attributes(outcome),
                 (Some(_), Some(_)) => {
                     let detail = "give either `amount` or `outcome`";
                     return Err(Problem::bad_request(detail).about("outcome"));
@@ -66,226 +69,253 @@ pub(super) async fn answer(
                     return Err(Problem::bad_request(detail).about("amount"));
                 }
             };
-            settle(engine, id, truth).await
+            settle(decisions, id, outcome).await
         }
-        Call::Cancel(id) => settle(engine, id, Truth::Cancelled).await,
-        Call::Peek => adjust(engine, body, Fields::LOOK, |_| Change::Peek).await,
-        Call::Reset => adjust(engine, body, Fields::LOOK, |_| Change::Reset).await,
-        Call::Refund => adjust(engine, body, Fields::REFUND, Change::Refund).await,
-        Call::Auth | Call::Json | Call::OpenApi => Err(Problem::not_found("such call")),
+        HttpCall::Cancel(id) => settle(decisions, id, ReservationOutcome::Cancelled).await,
+        HttpCall::Peek => adjust(decisions, body, FieldNames::PEEK, |_| CounterChange::Peek).await,
+        HttpCall::Reset => {
+            adjust(decisions, body, FieldNames::PEEK, |_| CounterChange::Reset).await
+        }
+        HttpCall::Refund => {
+            adjust(decisions, body, FieldNames::REFUND, CounterChange::Refund).await
+        }
+        HttpCall::Auth | HttpCall::Json | HttpCall::OpenApi => Err(Problem::not_found("such call")),
     }
 }
 
-/// What is asked about: rules, or a limit that was brought along.
+/// The counters that a call is about: those of rules, or of an inline limit.
 #[expect(clippy::large_enum_variant, reason = "it lives on the stack for the length of a call")]
-pub(super) enum Subject<'a> {
-    Rules(Asked<'a>),
-    Limit(Cow<'a, str>, Arc<Brought>),
+pub(super) enum CallTarget<'a> {
+    Rules(RequestAttributes<'a>),
+    InlineLimit(Cow<'a, str>, Arc<InlineLimit>),
 }
 
-pub(super) fn subject<'a>(engine: &Engine, mut ask: Ask<'a>) -> Result<Subject<'a>, Problem> {
-    if ask.key.is_none() && ask.limit.is_none() {
-        return Ok(Subject::Rules(ask.asked));
+impl<'a> CallTarget<'a> {
+    pub(super) fn new(
+        decisions: &DecisionService,
+        mut fields: BodyFields<'a>,
+    ) -> Result<CallTarget<'a>, Problem> {
+        if fields.key.is_none() && fields.limit.is_none() {
+            return Ok(CallTarget::Rules(fields.request));
+        }
+        if fields.request.domain.is_some() || !fields.request.attributes.is_empty() {
+            let detail = "give either `domain` and `attributes`, or `key` and `limit`";
+            return Err(Problem::bad_request(detail).about("key"));
+        }
+        let (key, limit) = key_and_limit(decisions, &mut fields)?;
+        Ok(CallTarget::InlineLimit(key, limit))
     }
-    if ask.asked.domain.is_some() || !ask.asked.attributes.is_empty() {
-        let detail = "give either `domain` and `attributes`, or `key` and `limit`";
-        return Err(Problem::bad_request(detail).about("key"));
-    }
-    let (key, brought) = key_and_limit(engine, &mut ask)?;
-    Ok(Subject::Limit(key, brought))
 }
 
 fn key_and_limit<'a>(
-    engine: &Engine,
-    ask: &mut Ask<'a>,
-) -> Result<(Cow<'a, str>, Arc<Brought>), Problem> {
+    decisions: &DecisionService,
+    fields: &mut BodyFields<'a>,
+) -> Result<(Cow<'a, str>, Arc<InlineLimit>), Problem> {
     let missing = |field: &str, example| {
         Problem::bad_request(format!("`{field}` is missing, such as {example:?}")).about(field)
     };
-    let key = ask.key.take().ok_or_else(|| missing("key", "user:42"))?;
-    let limit = ask.limit.take().ok_or_else(|| missing("limit", "10/s burst 20"))?;
-    let brought = engine.brought(&limit).map_err(|error| {
+    let key = fields.key.take().ok_or_else(|| missing("key", "user:42"))?;
+    let text = fields.limit.take().ok_or_else(|| missing("limit", "10/s burst 20"))?;
+    let limit = decisions.inline_limit(&text).map_err(|error| {
         let status = StatusCode::BAD_REQUEST;
         Problem::new(status, "invalid-limit", format!("`limit`: {error}")).about("limit")
     })?;
-    Ok((key, brought))
+    Ok((key, limit))
 }
 
-/// A domain nobody has rules for is a mistake, not a permission.
-pub(super) fn known_domain(
-    engine: &Engine,
-    asked: &Asked<'_>,
+/// Returns an error if no rules exist for the domain: that is a mistake, not a permission.
+pub(super) fn require_domain(
+    decisions: &DecisionService,
+    request: &RequestAttributes<'_>,
     decision: &Decision,
 ) -> Result<(), Problem> {
-    let Some(detail) = engine.unknown_domain(asked.domain.as_deref(), decision) else {
+    let Some(detail) = decisions.unknown_domain(request.domain.as_deref(), decision) else {
         return Ok(());
     };
     Err(Problem::new(StatusCode::BAD_REQUEST, "unknown-domain", detail).about("domain"))
 }
 
-pub(super) fn unavailable(error: &StoreError) -> Problem {
+/// Returns the problem of a store that gave no verdict.
+pub(super) fn store_unavailable(error: &StoreError) -> Problem {
     let status = StatusCode::SERVICE_UNAVAILABLE;
-    Problem::new(status, "store-unavailable", format!("the store could not be asked: {error}"))
+    Problem::new(status, "store-unavailable", format!("the store gave no verdict: {error}"))
 }
 
-/// How a caller wants to be answered.
+/// The form of the response that the client chose with `?status=`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wants {
-    /// With 200, whatever is decided.
+enum ResponseForm {
+    /// The decision as JSON, always with status 200.
     Decision,
-    /// With the status that says what is decided.
+    /// The status of the decision, with rate-limit headers and a problem document.
     Status,
 }
 
-impl Wants {
-    /// Read before anything is decided: a mistake must not cost anything.
-    fn read(query: Option<&str>) -> Result<Wants, Problem> {
-        let mut wants = Wants::Decision;
+impl ResponseForm {
+    /// Reads the query, before anything is decided: an invalid query must not cost anything.
+    fn from_query(query: Option<&str>) -> Result<ResponseForm, Problem> {
+        let mut form = ResponseForm::Decision;
         for pair in query.unwrap_or_default().split('&') {
             let Some(value) = pair.strip_prefix("status") else { continue };
-            wants = match value {
-                "=true" | "=1" => Wants::Status,
-                "=false" | "=0" => Wants::Decision,
+            form = match value {
+                "=true" | "=1" => ResponseForm::Status,
+                "=false" | "=0" => ResponseForm::Decision,
                 value if value.is_empty() || value.starts_with('=') => {
                     let detail = "`status` is true or false";
                     return Err(Problem::bad_request(detail).about("status"));
                 }
-                _ => wants,
+                _ => form,
             };
         }
-        Ok(wants)
+        Ok(form)
     }
 }
 
-fn decided(context: &Context, wants: Wants, answer: &Answer<'_>) -> Reply {
-    match wants {
-        Wants::Status => limited(context, answer, None),
-        Wants::Decision => json_reply(StatusCode::OK, render::decision(answer)),
-    }
-}
-
-/// An answer whose status says what was decided, with the headers about limits. `refused_as` is
-/// the status of a refused request, if not the decision's own.
-pub(crate) fn limited(
+fn decision_response(
     context: &Context,
-    answer: &Answer<'_>,
-    refused_as: Option<StatusCode>,
-) -> Reply {
+    form: ResponseForm,
+    answer: &DecisionSummary<'_>,
+) -> HttpResponse {
+    match form {
+        ResponseForm::Status => status_response(context, answer, None),
+        ResponseForm::Decision => json_response(StatusCode::OK, render::decision(answer)),
+    }
+}
+
+/// Returns a response with the status of the decision and the rate-limit headers.
+///
+/// `refusal_status` replaces the status of a refused request.
+pub(crate) fn status_response(
+    context: &Context,
+    answer: &DecisionSummary<'_>,
+    refusal_status: Option<StatusCode>,
+) -> HttpResponse {
     let style = context.config.headers;
     if answer.allowed {
-        let mut reply = json_reply(StatusCode::OK, render::decision(answer));
-        headers::write(style, answer, clock::unix_s(), reply.headers_mut());
-        return reply;
+        let mut response = json_response(StatusCode::OK, render::decision(answer));
+        headers::write(style, answer, clock::unix_s(), response.headers_mut());
+        return response;
     }
-    let mut reply = headers::refusal(style, answer, clock::unix_s());
-    if let Some(status) = refused_as {
-        *reply.status_mut() = status;
+    let mut response = refusal(style, answer, clock::unix_s());
+    if let Some(status) = refusal_status {
+        *response.status_mut() = status;
     }
-    reply.map(|body| Either::Left(Full::new(body)))
+    response.map(|body| Either::Left(Full::new(body)))
 }
 
-/// What is done to a counter.
+/// A change of counters other than a decision.
 #[derive(Clone, Copy)]
-enum Change {
+enum CounterChange {
     Peek,
     Reset,
     Refund(u64),
 }
 
 async fn adjust(
-    engine: &Engine,
+    decisions: &DecisionService,
     body: &[u8],
-    fields: Fields,
-    change: impl Fn(u64) -> Change,
-) -> Result<Reply, Problem> {
-    let ask = ask::read(body, fields)?;
-    let change = change(ask.amount.unwrap_or(1));
-    let json = match subject(engine, ask)? {
-        Subject::Rules(asked) => {
+    names: FieldNames,
+    change: impl Fn(u64) -> CounterChange,
+) -> Result<HttpResponse, Problem> {
+    let fields = body_fields::read(body, names)?;
+    let change = change(fields.amount.unwrap_or(1));
+    let json = match CallTarget::new(decisions, fields)? {
+        CallTarget::Rules(request) => {
             let adjustment = match change {
-                Change::Peek => Adjustment::Peek,
-                Change::Reset => Adjustment::Reset,
-                Change::Refund(amount) => Adjustment::Refund(amount),
+                CounterChange::Peek => Adjustment::Peek,
+                CounterChange::Reset => Adjustment::Reset,
+                CounterChange::Refund(amount) => Adjustment::Refund(amount),
             };
-            let decision = engine.adjust(&asked.request(1), adjustment).await;
-            let decision = decision.map_err(|error| unavailable(&error))?;
-            known_domain(engine, &asked, &decision)?;
-            render::decision(&Answer::of(&decision))
+            let decision = decisions.adjust(&request.request(1), adjustment).await;
+            let decision = decision.map_err(|error| store_unavailable(&error))?;
+            require_domain(decisions, &request, &decision)?;
+            render::decision(&DecisionSummary::new(&decision))
         }
-        Subject::Limit(key, brought) => {
+        CallTarget::InlineLimit(key, limit) => {
             let (action, amount) = match change {
-                Change::Peek => (Action::Peek, 0),
-                Change::Reset => (Action::Reset, 0),
-                Change::Refund(amount) => (Action::Refund, amount),
+                CounterChange::Peek => (Action::Peek, 0),
+                CounterChange::Reset => (Action::Reset, 0),
+                CounterChange::Refund(amount) => (Action::Refund, amount),
             };
-            let verdict = engine.on(action, key.as_bytes(), &brought, amount).await;
-            by_limit(&brought, &verdict.map_err(|error| unavailable(&error))?)
+            let verdict = decisions.adjust_inline(action, key.as_bytes(), &limit, amount).await;
+            limit_json(&limit, &verdict.map_err(|error| store_unavailable(&error))?)
         }
     };
-    Ok(json_reply(StatusCode::OK, json))
+    Ok(json_response(StatusCode::OK, json))
 }
 
-fn by_limit(brought: &Brought, verdict: &Verdict) -> Vec<u8> {
-    render::decision(&Answer::of_limit(brought.limit.quota(), verdict))
+fn limit_json(limit: &InlineLimit, verdict: &Verdict) -> Vec<u8> {
+    render::decision(&DecisionSummary::from_verdict(limit.limit.summary(), verdict))
 }
 
-async fn reserve(context: &Context, query: Option<&str>, body: &[u8]) -> Result<Reply, Problem> {
-    let engine = &context.engine;
-    let wants = Wants::read(query)?;
-    let ask = ask::read(body, Fields::RESERVE)?;
-    let amount = ask.amount;
-    let open = ask.expire_s.map(Duration::from_secs);
-    let held = |hold: Option<(HoldId, Duration)>, answer: &Answer<'_>| match hold {
-        Some((id, open)) => {
-            let open_ms = open.as_millis() as u64;
-            let json = render::hold(&id.to_string(), open_ms, answer);
-            json_reply(StatusCode::OK, json)
+async fn reserve(
+    context: &Context,
+    query: Option<&str>,
+    body: &[u8],
+) -> Result<HttpResponse, Problem> {
+    let decisions = &context.decisions;
+    let form = ResponseForm::from_query(query)?;
+    let fields = body_fields::read(body, FieldNames::RESERVE)?;
+    let amount = fields.amount;
+    let open = fields.expire_s.map(Duration::from_secs);
+    let respond = |reservation: Option<(ReservationId, Duration)>, answer: &DecisionSummary<'_>| {
+        match reservation {
+            Some((id, open)) => {
+                let open_ms = open.as_millis() as u64;
+                let json = render::reservation(&id.to_string(), open_ms, answer);
+                json_response(StatusCode::OK, json)
+            }
+            None => decision_response(context, form, answer),
         }
-        None => decided(context, wants, answer),
     };
-    match subject(engine, ask)? {
-        Subject::Rules(asked) => {
-            let domain = asked.clone();
-            let reserved = engine.reserve(DOOR, asked, amount, open).await;
-            let (decision, hold) = reserved.map_err(|error| unavailable(&error))?;
-            known_domain(engine, &domain, &decision)?;
-            Ok(held(hold, &Answer::of(&decision)))
+    match CallTarget::new(decisions, fields)? {
+        CallTarget::Rules(request) => {
+            let described = request.clone();
+            let reserved = decisions.reserve(DOOR, request, amount, open).await;
+            let (decision, reservation) = reserved.map_err(|error| store_unavailable(&error))?;
+            require_domain(decisions, &described, &decision)?;
+            Ok(respond(reservation, &DecisionSummary::new(&decision)))
         }
-        Subject::Limit(key, brought) => {
-            // Rules may know what is to be held; a limit does not.
+        CallTarget::InlineLimit(key, limit) => {
+            // Rules may estimate the amount; an inline limit cannot.
             let amount = amount.ok_or_else(|| {
-                Problem::bad_request("`amount` is missing: how much is held").about("amount")
+                Problem::bad_request("`amount` is missing: how much to reserve").about("amount")
             })?;
-            let quota = brought.limit.quota();
-            let open = open.unwrap_or(USUAL_HOLD);
-            let reserved = engine.reserve_limit(DOOR, key.as_bytes(), brought, amount, open).await;
-            let (verdict, id) = reserved.map_err(|error| unavailable(&error))?;
-            Ok(held(id.map(|id| (id, open)), &Answer::of_limit(quota, &verdict)))
+            let summary = limit.limit.summary();
+            let open = open.unwrap_or(DEFAULT_RESERVATION_TIME);
+            let reserved = decisions.reserve_limit(DOOR, key.as_bytes(), limit, amount, open).await;
+            let (verdict, id) = reserved.map_err(|error| store_unavailable(&error))?;
+            Ok(respond(id.map(|id| (id, open)), &DecisionSummary::from_verdict(summary, &verdict)))
         }
     }
 }
 
-async fn settle(engine: &Engine, id: Option<HoldId>, truth: Truth) -> Result<Reply, Problem> {
-    let outcome = match id {
-        Some(id) => engine.settle(id, truth).await.map_err(|error| unavailable(&error))?,
-        None => Outcome::Unknown,
+async fn settle(
+    decisions: &DecisionService,
+    id: Option<ReservationId>,
+    outcome: ReservationOutcome,
+) -> Result<HttpResponse, Problem> {
+    let result = match id {
+        Some(id) => {
+            decisions.settle(id, outcome).await.map_err(|error| store_unavailable(&error))?
+        }
+        None => SettlementResult::Unknown,
     };
-    let json = match outcome {
-        Outcome::ByRules(decision) => render::decision(&Answer::of(&decision)),
-        Outcome::ByLimit(brought, verdict) => by_limit(&brought, &verdict),
-        Outcome::Expired => {
+    let json = match result {
+        SettlementResult::ByRules(decision) => render::decision(&DecisionSummary::new(&decision)),
+        SettlementResult::ByLimit(limit, verdict) => limit_json(&limit, &verdict),
+        SettlementResult::Expired => {
             let detail = "the reservation had expired: what it was charged stays charged";
             return Err(Problem::new(StatusCode::CONFLICT, "expired", detail));
         }
-        Outcome::WithoutRules => {
+        SettlementResult::WithoutRules => {
             let detail = "no rules made this reservation: say `amount`, what was spent";
             return Err(Problem::bad_request(detail).about("outcome"));
         }
-        Outcome::Unknown => {
+        SettlementResult::Unknown => {
             let what =
                 "open reservation of that name: it was settled before, has expired, or never was";
             return Err(Problem::not_found(what));
         }
     };
-    Ok(json_reply(StatusCode::OK, Bytes::from(json)))
+    Ok(json_response(StatusCode::OK, Bytes::from(json)))
 }

@@ -1,19 +1,19 @@
-//! What a caller says of how a request went: an object, of which rules look at single fields.
+//! The outcome of a request in a settlement: a JSON object that becomes attributes for rules.
 
 use serde_json::Value as Json;
-use tollgate::rules::Value;
+use tollgate_rules::Value;
 
-/// So many fields are looked at.
-const MOST_FIELDS: usize = 1024;
-/// So deep.
-const DEEPEST: usize = 15;
+/// The maximum number of fields of an outcome.
+const MAX_OUTCOME_FIELDS: usize = 1024;
+/// The depth below which nested objects are ignored.
+const MAX_OUTCOME_DEPTH: usize = 15;
 
-/// Attributes by their names: `response.status`, `response.header.x-tokens`,
+/// The attributes of an outcome by name: `response.status`, `response.header.x-tokens`,
 /// `response.body.usage.total_tokens`.
 pub(crate) type OutcomeFields = Vec<(String, Value<'static>)>;
 
-/// The attributes that an object amounts to. Lists and null say nothing.
-pub(super) fn flat(outcome: &Json) -> Result<OutcomeFields, String> {
+/// Flattens an outcome into attributes; lists and null are left out.
+pub(super) fn flatten(outcome: &Json) -> Result<OutcomeFields, String> {
     let is_object = |json: &Json| json.as_object().is_some_and(|fields| !fields.is_empty());
     let response = outcome.get("response").filter(|response| is_object(response));
     let only = outcome.as_object().is_some_and(|fields| fields.len() == 1);
@@ -27,9 +27,9 @@ pub(super) fn flat(outcome: &Json) -> Result<OutcomeFields, String> {
 
 fn add(json: &Json, name: &str, into: &mut OutcomeFields, depth: usize) -> Result<(), String> {
     let value = match json {
-        Json::Object(fields) if depth < DEEPEST => {
+        Json::Object(fields) if depth < MAX_OUTCOME_DEPTH => {
             for (key, below) in fields {
-                // Headers have no case, wherever they are.
+                // Header names are case-insensitive.
                 let name = match name == "response.header" {
                     true => format!("{name}.{}", key.to_ascii_lowercase()),
                     false => format!("{name}.{key}"),
@@ -48,8 +48,8 @@ fn add(json: &Json, name: &str, into: &mut OutcomeFields, depth: usize) -> Resul
             whole.map_or_else(|| Value::from(number.to_string()), Value::from)
         }
     };
-    if into.len() == MOST_FIELDS {
-        return Err(format!("there are more than {MOST_FIELDS} fields"));
+    if into.len() == MAX_OUTCOME_FIELDS {
+        return Err(format!("there are more than {MAX_OUTCOME_FIELDS} fields"));
     }
     into.push((name.to_owned(), value));
     Ok(())
@@ -62,13 +62,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_named_as_rules_name_them() {
+    fn attributes_have_the_names_that_rules_use() {
         let outcome = json!({ "response": {
             "status": 200,
             "header": { "X-Tokens": "12" },
             "body": { "usage": { "total_tokens": 17.0 }, "choices": [1], "error": null },
         }});
-        let mut fields = flat(&outcome).unwrap();
+        let mut fields = flatten(&outcome).unwrap();
         fields.sort_by(|one, other| one.0.cmp(&other.0));
         let expected = [
             ("response.body.usage.total_tokens", Value::from(17)),
@@ -79,10 +79,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_outcome_is_refused() {
+    fn an_invalid_outcome_is_an_error() {
         let many: serde_json::Map<_, _> =
             (0..2_000).map(|number| (number.to_string(), json!(1))).collect();
-        for wrong in [
+        for invalid in [
             json!({}),
             json!([]),
             json!({ "status": 200 }),
@@ -90,7 +90,7 @@ mod tests {
             json!({ "response": { "status": 200 }, "cost": 1 }),
             json!({ "response": { "body": many } }),
         ] {
-            assert!(flat(&wrong).is_err(), "{wrong}");
+            assert!(flatten(&invalid).is_err(), "{invalid}");
         }
     }
 }

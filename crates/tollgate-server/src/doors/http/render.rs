@@ -1,25 +1,25 @@
-//! A decision as JSON, written straight into its buffer: this is done for every request.
+//! Decisions as JSON, written directly into a buffer because every request needs it.
 
-use tollgate::rules::Mode;
+use tollgate_rules::Mode;
 
-use crate::headers::{Answer, Standing};
-use crate::rules_service::problem::Problem;
+use crate::headers::{DecisionSummary, LimitStatus};
+use crate::problem::Problem;
 
-/// Room for a decision by two limits.
-const USUAL: usize = 384;
+/// The initial size of a buffer: a decision by two limits fits.
+const INITIAL_CAPACITY: usize = 384;
 
-/// `{"allowed":true,…}`.
-pub(super) fn decision(answer: &Answer<'_>) -> Vec<u8> {
-    let mut json = Vec::with_capacity(USUAL);
+/// Returns a decision as an object: `{"allowed":true,…}`.
+pub(super) fn decision(answer: &DecisionSummary<'_>) -> Vec<u8> {
+    let mut json = Vec::with_capacity(INITIAL_CAPACITY);
     json.push(b'{');
     members(&mut json, answer);
     json.push(b'}');
     json
 }
 
-/// The same with the members of a hold before it.
-pub(super) fn hold(id: &str, expires_in_ms: u64, answer: &Answer<'_>) -> Vec<u8> {
-    let mut json = Vec::with_capacity(USUAL);
+/// Returns the decision about a reservation, with its id and expiry as first members.
+pub(super) fn reservation(id: &str, expires_in_ms: u64, answer: &DecisionSummary<'_>) -> Vec<u8> {
+    let mut json = Vec::with_capacity(INITIAL_CAPACITY);
     json.extend_from_slice(b"{\"id\":");
     text(&mut json, id);
     json.extend_from_slice(b",\"expires_in_ms\":");
@@ -30,8 +30,8 @@ pub(super) fn hold(id: &str, expires_in_ms: u64, answer: &Answer<'_>) -> Vec<u8>
     json
 }
 
-/// Adds a decision to a list of them.
-pub(super) fn item(json: &mut Vec<u8>, answer: &Answer<'_>) {
+/// Appends a decision to a list.
+pub(super) fn list_item(json: &mut Vec<u8>, answer: &DecisionSummary<'_>) {
     if json.last() != Some(&b'[') {
         json.push(b',');
     }
@@ -40,17 +40,17 @@ pub(super) fn item(json: &mut Vec<u8>, answer: &Answer<'_>) {
     json.push(b'}');
 }
 
-/// Adds what went wrong with one of a list.
-pub(super) fn mistake(json: &mut Vec<u8>, problem: &Problem) {
+/// Appends a problem to a list, in place of a decision.
+pub(super) fn list_problem(json: &mut Vec<u8>, problem: &Problem) {
     if json.last() != Some(&b'[') {
         json.push(b',');
     }
     json.extend_from_slice(b"{\"problem\":");
-    json.extend_from_slice(problem.body().to_string().as_bytes());
+    json.extend_from_slice(problem.document().to_json().as_bytes());
     json.push(b'}');
 }
 
-fn members(json: &mut Vec<u8>, answer: &Answer<'_>) {
+fn members(json: &mut Vec<u8>, answer: &DecisionSummary<'_>) {
     json.extend_from_slice(match answer.allowed {
         true => b"\"allowed\":true",
         false => b"\"allowed\":false",
@@ -81,12 +81,12 @@ fn members(json: &mut Vec<u8>, answer: &Answer<'_>) {
         if index > 0 {
             json.push(b',');
         }
-        standing(json, limit);
+        limit_object(json, limit);
     }
     json.push(b']');
 }
 
-fn standing(json: &mut Vec<u8>, limit: &Standing<'_>) {
+fn limit_object(json: &mut Vec<u8>, limit: &LimitStatus<'_>) {
     json.push(b'{');
     if let Some(rule) = limit.rule {
         json.extend_from_slice(b"\"rule\":");
@@ -114,26 +114,27 @@ fn number(json: &mut Vec<u8>, number: u64) {
 }
 
 fn text(json: &mut Vec<u8>, text: &str) {
-    // Writing to memory does not fail.
+    // Writing to memory cannot fail.
     let _ = serde_json::to_writer(json, text);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tollgate::{Limiter, Request};
+    use tollgate_rules::{Request, RuleLimiter};
 
     #[test]
-    fn a_reply_is_the_contract() {
+    fn a_decision_has_the_documented_members() {
         let rules = "rules: [{ name: login, per: ip, limit: 5/min fixed }]".parse().unwrap();
         let clock = tollgate::testing::ManualClock::new();
-        let limiter = Limiter::builder().clock(&clock).build_rules(rules);
-        let ask = || limiter.decide(&Request::new("POST", "/login").attribute("ip", "192.0.2.1"));
+        let limiter = RuleLimiter::builder().clock(&clock).build(rules);
+        let decide =
+            || limiter.decide_now(&Request::new("POST", "/login").attribute("ip", "192.0.2.1"));
         for _ in 0..5 {
-            assert!(ask().allowed);
+            assert!(decide().allowed);
         }
-        let refused = ask();
-        let json = String::from_utf8(decision(&Answer::of(&refused))).unwrap();
+        let refused = decide();
+        let json = String::from_utf8(decision(&DecisionSummary::new(&refused))).unwrap();
         assert_eq!(
             json,
             "{\"allowed\":false,\"rule\":\"login\",\"code\":429,\"reason\":\"over_limit\",\
@@ -141,8 +142,8 @@ mod tests {
              \"limit\":5,\"window_s\":60,\"remaining\":0,\"reset_after_ms\":60000,\
              \"mode\":\"enforce\"}]}"
         );
-        let held = hold("ab", 1, &Answer::of(&refused));
-        let value: serde_json::Value = serde_json::from_slice(&held).unwrap();
+        let reserved = reservation("ab", 1, &DecisionSummary::new(&refused));
+        let value: serde_json::Value = serde_json::from_slice(&reserved).unwrap();
         assert_eq!((&value["id"], &value["allowed"]), (&"ab".into(), &false.into()));
     }
 }

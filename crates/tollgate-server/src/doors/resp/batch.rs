@@ -1,132 +1,138 @@
-//! Decisions asked for one after the other, made together.
+//! Batches of the decisions of a pipeline.
 //!
-//! A client that sends many commands at once waits for all their answers anyway. Decided together,
-//! the clock is read once for all of them and their waits for memory overlap.
+//! A client that sends many commands at once waits for all replies anyway. Decided together, they
+//! read the clock once and their memory accesses overlap.
 
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tollgate::{Check, MemoryStore, Verdict};
 
-use super::fields;
-use super::reply::Replies;
-use super::request::Place;
-use crate::engine::{Brought, Engine};
-use crate::store::{AnyStore, Shared};
+use super::decision_reply;
+use super::parser::ArgumentSpan;
+use super::reply_buffer::ReplyBuffer;
+use crate::decisions::{DecisionService, InlineLimit};
+use crate::store::{AnyStore, SharedStore};
 use crate::telemetry::DoorName;
 
-/// So many are decided together.
-const MOST: usize = 64;
-/// So many limits a connection has at hand.
-const AT_HAND: usize = 8;
+/// The maximum number of decisions in a batch.
+const MAX_BATCH: usize = 64;
+/// The number of inline limits that a connection caches.
+const CACHED_LIMITS: usize = 8;
 
-/// How an answer is written.
+/// The form of the reply to a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
-    /// As redis-cell does.
+pub(super) enum ReplyForm {
+    /// The five integers of redis-cell.
     Throttle,
-    /// By the names of its fields.
+    /// A map of named fields.
     Fields,
 }
 
-/// What is yet to be decided, and the limits it is about.
+/// The decisions that wait for the end of a pipeline, and the cached limits they use.
 #[derive(Debug, Default)]
-pub(super) struct Batch {
-    asked: Vec<Asked>,
-    limits: Vec<AtHand>,
-    /// Which limit gives way to the next new one.
+pub(super) struct DecisionBatch {
+    pending: Vec<PendingDecision>,
+    limits: Vec<CachedLimit>,
+    /// The index of the limit that the next new one replaces.
     oldest: usize,
 }
 
+/// A decision that waits to be made.
 #[derive(Debug)]
-struct Asked {
-    key: Place,
+struct PendingDecision {
+    key: ArgumentSpan,
     cost: u64,
-    limit: Handle,
+    limit: CachedLimitIndex,
 }
 
-/// A limit and how it was written.
+/// An inline limit and the bytes it was parsed from.
 #[derive(Debug)]
-struct AtHand {
-    form: Form,
-    written: Box<[u8]>,
-    brought: Arc<Brought>,
+struct CachedLimit {
+    form: ReplyForm,
+    text: Box<[u8]>,
+    limit: Arc<InlineLimit>,
 }
 
-/// A limit at hand, good until the next one is [kept](Batch::keep).
+/// The index of a cached limit, valid until the next one is [cached](DecisionBatch::cache_limit).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Handle(u8);
+pub(super) struct CachedLimitIndex(u8);
 
-impl Batch {
-    /// A limit that was written like this before.
+impl DecisionBatch {
+    /// Finds the cached limit that was parsed from `text`.
     #[inline]
-    pub(super) fn find(&self, form: Form, written: &[u8]) -> Option<Handle> {
-        let same = |known: &AtHand| known.form == form && *known.written == *written;
-        self.limits.iter().position(same).map(|found| Handle(found as u8))
+    pub(super) fn find_limit(&self, form: ReplyForm, text: &[u8]) -> Option<CachedLimitIndex> {
+        let matches = |cached: &CachedLimit| cached.form == form && *cached.text == *text;
+        self.limits.iter().position(matches).map(|found| CachedLimitIndex(found as u8))
     }
 
-    /// Keeps a limit at hand. It may take the place of one that is asked about: decide first.
-    pub(super) fn keep(&mut self, form: Form, written: &[u8], brought: Arc<Brought>) {
-        debug_assert!(self.asked.is_empty(), "decided first");
-        let limit = AtHand { form, written: written.into(), brought };
-        if self.limits.len() < AT_HAND {
+    /// Caches a limit; no decision may be pending, because this may replace its limit.
+    pub(super) fn cache_limit(&mut self, form: ReplyForm, text: &[u8], limit: Arc<InlineLimit>) {
+        debug_assert!(self.pending.is_empty(), "pending decisions use the cache");
+        let limit = CachedLimit { form, text: text.into(), limit };
+        if self.limits.len() < CACHED_LIMITS {
             self.limits.push(limit);
             return;
         }
         self.limits[self.oldest] = limit;
-        self.oldest = (self.oldest + 1) % AT_HAND;
+        self.oldest = (self.oldest + 1) % CACHED_LIMITS;
     }
 
-    /// Asks about a key; whether that is enough for now.
+    /// Adds a decision; returns whether the batch is full.
     #[inline]
-    pub(super) fn ask(&mut self, key: Place, limit: Handle, cost: u64) -> bool {
-        self.asked.push(Asked { key, cost, limit });
-        self.asked.len() >= MOST
+    pub(super) fn push(&mut self, key: ArgumentSpan, limit: CachedLimitIndex, cost: u64) -> bool {
+        self.pending.push(PendingDecision { key, cost, limit });
+        self.pending.len() >= MAX_BATCH
     }
 
-    /// Decides all that was asked, in order. `received` is where the keys are.
+    /// Makes all pending decisions, in order; `received` contains their keys.
     #[inline]
-    pub(super) async fn decide(&mut self, engine: &Engine, received: &[u8], replies: &mut Replies) {
-        if self.asked.is_empty() {
+    pub(super) async fn decide(
+        &mut self,
+        decisions: &DecisionService,
+        received: &[u8],
+        replies: &mut ReplyBuffer,
+    ) {
+        if self.pending.is_empty() {
             return;
         }
-        match engine.store() {
-            AnyStore::Memory(store) => self.decide_here(engine, store, received, replies),
-            // In a box: every connection would be as large as all that is asked at once.
+        match decisions.store() {
+            AnyStore::Memory(store) => self.decide_now(decisions, store, received, replies),
+            // Boxed: otherwise every connection would reserve the size of a whole batch.
             AnyStore::Redis(store) => {
-                Box::pin(self.decide_elsewhere(engine, store, received, replies)).await;
+                Box::pin(self.decide_remote(decisions, store, received, replies)).await;
             }
         }
-        self.asked.clear();
+        self.pending.clear();
     }
 
-    fn decide_here(
+    fn decide_now(
         &self,
-        engine: &Engine,
+        decisions: &DecisionService,
         store: &MemoryStore,
         received: &[u8],
-        replies: &mut Replies,
+        replies: &mut ReplyBuffer,
     ) {
-        // Filled where it stands: moving it would cost more than a decision.
-        let mut checks = SmallVec::<[Check<'_>; MOST]>::new();
+        // Filled in place: moving it would cost more than a decision.
+        let mut checks = SmallVec::<[Check<'_>; MAX_BATCH]>::new();
         checks.extend(self.checks(received));
         let mut forms = self.forms();
-        engine.limit_each(store, DoorName::Resp, &checks, |verdict| {
+        decisions.check_each_now(store, DoorName::Resp, &checks, |verdict| {
             if let Some(form) = forms.next() {
                 write(form, &verdict, replies);
             }
         });
     }
 
-    async fn decide_elsewhere(
+    async fn decide_remote(
         &self,
-        engine: &Engine,
-        store: &Shared,
+        decisions: &DecisionService,
+        store: &SharedStore,
         received: &[u8],
-        replies: &mut Replies,
+        replies: &mut ReplyBuffer,
     ) {
         let checks: Vec<Check<'_>> = self.checks(received).collect();
-        let verdicts = engine.limit_each_elsewhere(store, DoorName::Resp, &checks).await;
+        let verdicts = decisions.check_each(store, DoorName::Resp, &checks).await;
         for (form, verdict) in self.forms().zip(verdicts) {
             match verdict {
                 Ok(verdict) => write(form, &verdict, replies),
@@ -136,21 +142,21 @@ impl Batch {
     }
 
     fn checks<'c>(&'c self, received: &'c [u8]) -> impl Iterator<Item = Check<'c>> {
-        self.asked.iter().map(|asked| {
-            let brought = &self.limits[usize::from(asked.limit.0)].brought;
-            brought.check(asked.key.of(received), asked.cost)
+        self.pending.iter().map(|decision| {
+            let cached = &self.limits[usize::from(decision.limit.0)];
+            cached.limit.check(decision.key.slice(received), decision.cost)
         })
     }
 
-    fn forms(&self) -> impl Iterator<Item = Form> {
-        self.asked.iter().map(|asked| self.limits[usize::from(asked.limit.0)].form)
+    fn forms(&self) -> impl Iterator<Item = ReplyForm> {
+        self.pending.iter().map(|decision| self.limits[usize::from(decision.limit.0)].form)
     }
 }
 
 #[inline]
-fn write(form: Form, verdict: &Verdict, replies: &mut Replies) {
+fn write(form: ReplyForm, verdict: &Verdict, replies: &mut ReplyBuffer) {
     match form {
-        Form::Fields => fields::of_limit(verdict, replies),
-        Form::Throttle => replies.throttle(verdict),
+        ReplyForm::Fields => decision_reply::write_limit(verdict, replies),
+        ReplyForm::Throttle => replies.throttle(verdict),
     }
 }

@@ -1,62 +1,66 @@
-//! One command with its arguments, as it came.
+//! One command with its arguments, borrowed from the received bytes.
 
-use super::request::Place;
+use super::parser::ArgumentSpan;
 
 /// One command with its arguments.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Command<'a> {
+pub(super) struct RespCommand<'a> {
     bytes: &'a [u8],
-    places: &'a [Place],
-    /// Where it begins in what was received.
+    spans: &'a [ArgumentSpan],
+    /// The position of the command in the received bytes.
     start: usize,
 }
 
-impl<'a> Command<'a> {
-    pub(super) fn new(bytes: &'a [u8], places: &'a [Place], start: usize) -> Command<'a> {
-        Command { bytes, places, start }
+impl<'a> RespCommand<'a> {
+    pub(super) fn new(bytes: &'a [u8], spans: &'a [ArgumentSpan], start: usize) -> RespCommand<'a> {
+        RespCommand { bytes, spans, start }
     }
 
-    /// How many arguments there are, its name among them.
+    /// Returns the number of arguments, including the name.
     pub(super) fn len(&self) -> usize {
-        self.places.len()
+        self.spans.len()
     }
 
-    /// An argument; its name is the first. Empty if there are not that many.
+    /// Returns an argument; the name is the first, and missing ones are empty.
     #[inline]
     pub(super) fn get(&self, index: usize) -> &'a [u8] {
-        self.places.get(index).map_or(&[], |place| place.of(self.bytes))
+        self.spans.get(index).map_or(&[], |span| span.slice(self.bytes))
     }
 
-    /// Its arguments from `index` on.
-    pub(super) fn from(&self, index: usize) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
-        let (bytes, places) = (self.bytes, self.places.get(index..).unwrap_or_default());
-        places.iter().map(move |place| place.of(bytes))
+    /// Returns the arguments from `index` on.
+    pub(super) fn arguments_from(
+        &self,
+        index: usize,
+    ) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
+        let (bytes, spans) = (self.bytes, self.spans.get(index..).unwrap_or_default());
+        spans.iter().map(move |span| span.slice(bytes))
     }
 
-    /// Whether an argument is this word, in either case.
+    /// Returns whether an argument equals `word`, ignoring case.
     #[inline]
     pub(super) fn is(&self, index: usize, word: &str) -> bool {
         self.get(index).eq_ignore_ascii_case(word.as_bytes())
     }
 
-    /// Where an argument is in what was received.
-    pub(super) fn place(&self, index: usize) -> Place {
+    /// Returns the position of an argument in the received bytes.
+    pub(super) fn span(&self, index: usize) -> ArgumentSpan {
         let start = self.start as u32;
-        let Place { from, to } = self.places.get(index).copied().unwrap_or_default();
-        Place { from: start + from, to: start + to }
+        let ArgumentSpan { from, to } = self.spans.get(index).copied().unwrap_or_default();
+        ArgumentSpan { from: start + from, to: start + to }
     }
 
-    /// Several arguments just as they came, with what stands between them. The same bytes are the
-    /// same arguments, if some of these were numbers. None for what was typed.
+    /// Returns the raw bytes of several arguments, with the lengths between them.
+    ///
+    /// Equal bytes mean equal arguments. Inline commands have no lengths, so this is `None`.
     #[inline]
     pub(super) fn raw(&self, first: usize, last: usize) -> Option<&'a [u8]> {
-        let (first, last) = (self.places.get(first)?, self.places.get(last)?);
+        let (first, last) = (self.spans.get(first)?, self.spans.get(last)?);
         let raw = self.bytes.get(first.from as usize..last.to as usize)?;
         (self.bytes.first() == Some(&b'*')).then_some(raw)
     }
 
-    /// An argument as text; what is no UTF-8 is replaced. For messages only.
-    pub(super) fn shown(&self, index: usize) -> std::borrow::Cow<'a, str> {
+    /// Returns an argument as text for messages; invalid UTF-8 is replaced.
+    pub(super) fn display(&self, index: usize) -> std::borrow::Cow<'a, str> {
         String::from_utf8_lossy(self.get(index))
     }
 }

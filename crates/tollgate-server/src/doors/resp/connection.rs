@@ -1,4 +1,4 @@
-//! The loop of a connection: read what is there, answer all of it, send the answers at once.
+//! The loop of a connection: read all that is there, run it, send the replies in one write.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -9,158 +9,166 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 
-use super::input::Input;
-use super::session::{Next, Session};
-use super::vigil::{QUIET_MS, Verdict, Vigil};
+use super::idle_timeout::{IdleTimeout, QUIET_MS, TimeoutVerdict};
+use super::read_buffer::ReadBuffer;
+use super::session::{NextStep, RespSession};
 use crate::config::Bounds;
-use crate::net::{Connection, Drain, Seat, Stream};
+use crate::net::{Connection, ConnectionSlot, Drain, Stream};
 use crate::server::Context;
 
-/// A client that never pauses is asked so often whether the server is closing.
-const READS_BETWEEN_LOOKS: u32 = 32;
-/// What a closing server still reads of a client that goes on sending.
-const LAST_READS: u32 = 64;
-/// What was sent in time is heard of by then.
-const LAST_MOMENT: Duration = Duration::from_millis(20);
+/// The number of reads between checks for draining, for clients that never pause.
+const READS_PER_DRAIN_CHECK: u32 = 32;
+/// The maximum number of reads after draining has begun.
+const MAX_FINAL_READS: u32 = 64;
+/// The time within which commands that were sent before the drain arrive.
+const FINAL_READ_TIMEOUT: Duration = Duration::from_millis(20);
 
-/// Serves a connection to its end.
+/// Serves a connection until it closes.
 pub(super) async fn serve(context: &Context, connection: Connection) {
-    let Connection { stream, peer, seat, drain } = connection;
+    let Connection { stream, peer, slot, drain } = connection;
     let peer = peer.map(|peer| peer.ip().to_canonical());
-    let talk = Talk::new(context, stream, peer);
-    let wanted = pin!(seat.wanted());
-    if let Some(stream) = talk.until(wanted, &seat, &drain).await {
+    let client = RespConnection::new(context, stream, peer);
+    let evicted = pin!(slot.evicted());
+    if let Some(stream) = client.run(evicted, &slot, &drain).await {
         stream.close().await;
     }
 }
 
-struct Talk {
+/// One client connection of the RESP door.
+struct RespConnection {
     stream: Stream,
-    input: Input,
-    session: Session,
-    vigil: Vigil,
+    input: ReadBuffer,
+    session: RespSession,
+    idle_timeout: IdleTimeout,
     bounds: Bounds,
 }
 
-/// Why it does not go on. Either the connection is to be closed in good order, or dropped.
-enum End {
+/// The way to end a connection: close it gracefully, or drop it.
+enum RespEnd {
     Close,
     Drop,
 }
 
-impl Talk {
-    fn new(context: &Context, stream: Stream, peer: Option<IpAddr>) -> Talk {
+impl RespConnection {
+    fn new(context: &Context, stream: Stream, peer: Option<IpAddr>) -> RespConnection {
         let bounds = context.config.bounds;
-        let session = Session::new(context.clone(), peer);
-        Talk { stream, input: Input::default(), session, vigil: Vigil::new(&bounds), bounds }
+        let session = RespSession::new(context.clone(), peer);
+        RespConnection {
+            stream,
+            input: ReadBuffer::default(),
+            session,
+            idle_timeout: IdleTimeout::new(&bounds),
+            bounds,
+        }
     }
 
-    /// Talks until the place is wanted, the server drains or the client ends it; the stream if it
-    /// is to be closed in good order.
-    async fn until(
+    /// Serves until the client leaves, the slot is evicted or the server drains.
+    ///
+    /// Returns the stream if it should be closed gracefully.
+    async fn run(
         mut self,
-        mut wanted: Pin<&mut impl Future<Output = ()>>,
-        seat: &Seat,
+        mut evicted: Pin<&mut impl Future<Output = ()>>,
+        slot: &ConnectionSlot,
         drain: &Drain,
     ) -> Option<Stream> {
         let mut closing = pin!(drain.closing());
         let mut reads = 0_u32;
         loop {
-            let most = self.session.bounds().bytes;
+            let max_bytes = self.session.bounds().bytes;
             let (input, stream) = (&mut self.input, &mut self.stream);
             let read = tokio::select! {
                 biased;
-                read = poll_fn(|context| input.poll_read(stream, most, context)) => read,
-                () = wanted.as_mut() => return None,
+                read = poll_fn(|context| input.poll_read(stream, max_bytes, context)) => read,
+                () = evicted.as_mut() => return None,
                 () = closing.as_mut() => break,
-                () = self.vigil.due() => match self.look(seat) {
-                    Verdict::Stay => continue,
-                    Verdict::Leave => return None,
+                () = self.idle_timeout.due() => match self.check_timeouts(slot) {
+                    TimeoutVerdict::KeepOpen => continue,
+                    TimeoutVerdict::Close => return None,
                 },
             };
-            seat.heard();
-            let answered = async {
+            slot.touch();
+            let run = async {
                 match read {
-                    Ok(1..) => self.answer().await,
-                    Ok(0) | Err(_) => Err(End::Drop),
+                    Ok(1..) => self.run_commands().await,
+                    Ok(0) | Err(_) => Err(RespEnd::Drop),
                 }
             };
-            // Somebody who does not read must not keep the place either.
-            let answered = tokio::select! {
+            // A client that does not read its replies can be evicted too.
+            let result = tokio::select! {
                 biased;
-                answered = answered => answered,
-                () = wanted.as_mut() => return None,
+                result = run => result,
+                () = evicted.as_mut() => return None,
             };
-            match answered {
+            match result {
                 Ok(()) => {}
-                Err(End::Close) => return Some(self.stream),
-                Err(End::Drop) => return None,
+                Err(RespEnd::Close) => return Some(self.stream),
+                Err(RespEnd::Drop) => return None,
             }
-            let held = self.held();
-            self.vigil.heard(self.input.is_partial(), held);
+            let buffered = self.buffer_bytes();
+            self.idle_timeout.record_read(self.input.is_partial(), buffered);
             reads = reads.wrapping_add(1);
-            if reads.is_multiple_of(READS_BETWEEN_LOOKS) && drain.is_closing() {
+            if reads.is_multiple_of(READS_PER_DRAIN_CHECK) && drain.is_closing() {
                 break;
             }
         }
-        match self.last_words().await {
-            Ok(()) | Err(End::Close) => Some(self.stream),
-            Err(End::Drop) => None,
+        match self.run_final_commands().await {
+            Ok(()) | Err(RespEnd::Close) => Some(self.stream),
+            Err(RespEnd::Drop) => None,
         }
     }
 
-    /// Answers what has come by now, some of it being with the system or on its way from there.
-    async fn last_words(&mut self) -> Result<(), End> {
-        for _ in 0..LAST_READS {
-            let most = self.session.bounds().bytes;
+    /// Runs the commands that the client sent before it could notice the drain.
+    async fn run_final_commands(&mut self) -> Result<(), RespEnd> {
+        for _ in 0..MAX_FINAL_READS {
+            let max_bytes = self.session.bounds().bytes;
             let (input, stream) = (&mut self.input, &mut self.stream);
-            let read = poll_fn(|context| input.poll_read(stream, most, context));
-            match tokio::time::timeout(LAST_MOMENT, read).await {
-                Ok(Ok(1..)) => self.answer().await?,
+            let read = poll_fn(|context| input.poll_read(stream, max_bytes, context));
+            match tokio::time::timeout(FINAL_READ_TIMEOUT, read).await {
+                Ok(Ok(1..)) => self.run_commands().await?,
                 Ok(Ok(0) | Err(_)) | Err(_) => break,
             }
         }
         Ok(())
     }
 
-    /// Answers all commands that are complete.
-    async fn answer(&mut self) -> Result<(), End> {
+    /// Runs all complete commands and sends their replies.
+    async fn run_commands(&mut self) -> Result<(), RespEnd> {
         loop {
-            let (used, next) = self.session.answer(self.input.received()).await;
+            let (used, next) = self.session.run(self.input.received()).await;
             self.input.consume(used);
             let replies = &mut self.session.replies;
             if !replies.bytes().is_empty() {
                 let sent = send(&mut self.stream, replies.bytes(), self.bounds.write_timeout).await;
                 replies.clear();
-                sent.map_err(|_| End::Drop)?;
+                sent.map_err(|_| RespEnd::Drop)?;
             }
             match next {
-                Next::Read => return Ok(()),
-                Next::Answer => {}
-                Next::Close => return Err(End::Close),
+                NextStep::Read => return Ok(()),
+                NextStep::RunMore => {}
+                NextStep::Close => return Err(RespEnd::Close),
             }
         }
     }
 
-    /// The memory of its buffers.
-    fn held(&self) -> usize {
+    /// Returns the size of the buffers, in bytes.
+    fn buffer_bytes(&self) -> usize {
         self.input.capacity() + self.session.replies.capacity()
     }
 
-    /// A moment has come at which something may have to be done about a silent client.
-    fn look(&mut self, seat: &Seat) -> Verdict {
-        let silent_ms = seat.silent_ms();
-        if silent_ms >= QUIET_MS {
+    /// Shrinks the buffers of a quiet connection and checks its timeouts.
+    fn check_timeouts(&mut self, slot: &ConnectionSlot) -> TimeoutVerdict {
+        let idle_ms = slot.idle_ms();
+        if idle_ms >= QUIET_MS {
             self.input.shrink();
             self.session.replies.shrink();
         }
-        self.vigil.look(silent_ms, self.held())
+        self.idle_timeout.check(idle_ms, self.buffer_bytes())
     }
 }
 
-/// Sends everything. Who does not read it in time is cut off.
-async fn send(stream: &mut Stream, bytes: &[u8], patience: Duration) -> io::Result<()> {
-    // Most often the system takes all of it at once, and no timer is needed.
+/// Sends all bytes, which the client must read within `time_limit`.
+async fn send(stream: &mut Stream, bytes: &[u8], time_limit: Duration) -> io::Result<()> {
+    // The kernel takes most replies at once, and then no timer is needed.
     let sent = poll_fn(|context| {
         let mut stream = Pin::new(&mut *stream);
         match stream.as_mut().poll_write(context, bytes) {
@@ -181,24 +189,24 @@ async fn send(stream: &mut Stream, bytes: &[u8], patience: Duration) -> io::Resu
         stream.write_all(&bytes[sent..]).await?;
         stream.flush().await
     };
-    match tokio::time::timeout(patience, rest).await {
+    match tokio::time::timeout(time_limit, rest).await {
         Ok(sent) => sent,
         Err(_) => Err(io::ErrorKind::TimedOut.into()),
     }
 }
 
-impl Input {
-    /// Reads once, as much as there is room for.
+impl ReadBuffer {
+    /// Reads once, as much as fits into the buffer.
     fn poll_read(
         &mut self,
         stream: &mut Stream,
-        most: usize,
+        max_bytes: usize,
         context: &mut task::Context<'_>,
     ) -> Poll<io::Result<usize>> {
-        let mut room = ReadBuf::new(self.room(most));
-        let polled = Pin::new(stream).poll_read(context, &mut room);
-        let read = room.filled().len();
-        self.add(read);
+        let mut space = ReadBuf::new(self.unfilled(max_bytes));
+        let polled = Pin::new(stream).poll_read(context, &mut space);
+        let read = space.filled().len();
+        self.advance(read);
         polled.map_ok(|()| read)
     }
 }

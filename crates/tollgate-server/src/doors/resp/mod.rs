@@ -1,34 +1,34 @@
-//! The door of the Redis protocol: any client of Redis can ask for decisions.
+//! The RESP door: Redis clients ask for decisions over the Redis protocol.
 //!
-//! | room | what happens there |
+//! | file | what happens there |
 //! | --- | --- |
-//! | `connection`, `input`, `vigil` | reading, sending, letting go of who is silent or slow |
-//! | `request`, `inline`, `command` | bytes become commands |
-//! | `session`, `table` | commands become calls, in order |
+//! | `connection`, `read_buffer`, `idle_timeout` | reads and writes, closes idle and slow connections |
+//! | `parser`, `inline_command`, `command` | bytes become commands |
+//! | `session`, `command_table` | commands are run in order |
 //! | `batch` | consecutive decisions are made together |
-//! | `throttle`, `asking`, `greet`, `about` | what single commands mean |
-//! | `reply`, `fields` | answers become bytes |
+//! | `throttle`, `arguments`, `client_identity`, `introspection` | the arguments of single commands |
+//! | `reply_buffer`, `decision_reply` | replies become bytes |
 
-mod about;
-mod asking;
+mod arguments;
 mod batch;
+mod client_identity;
 mod command;
+mod command_table;
 mod connection;
-mod fields;
-mod greet;
-mod inline;
-mod input;
-mod reply;
-mod request;
+mod decision_reply;
+mod idle_timeout;
+mod inline_command;
+mod introspection;
+mod parser;
+mod read_buffer;
+mod reply_buffer;
 mod session;
-mod table;
 mod throttle;
-mod vigil;
 
 use crate::net::{Connection, Door};
 use crate::server::Context;
 
-/// The door of the Redis protocol.
+/// The RESP door.
 #[derive(Clone, Debug)]
 pub(crate) struct RespDoor {
     context: Context,

@@ -1,101 +1,105 @@
-//! A conversation: commands in, answers out, in the same order.
+//! The session of a client: runs commands and writes their replies in order.
 
 use std::net::IpAddr;
 use std::str;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tollgate::rules::{Adjustment, Decision};
 use tollgate::{Action, Retry, Span, Verdict};
+use tollgate_rules::{Adjustment, Decision};
 
-use super::batch::{Batch, Form, Handle};
-use super::command::Command;
-use super::greet::{self, Guest};
-use super::reply::Replies;
-use super::request::{Bounds, Parser};
-use super::table::{self, Known, Verb};
-use super::throttle::{Throttle, integer};
-use super::{about, asking, fields};
+use super::batch::{CachedLimitIndex, DecisionBatch, ReplyForm};
+use super::client_identity::{self, ClientIdentity};
+use super::command::RespCommand;
+use super::command_table::{self, CommandKind, CommandSpec};
+use super::parser::{CommandBounds, CommandParser};
+use super::reply_buffer::ReplyBuffer;
+use super::throttle::{ThrottleArguments, integer};
+use super::{arguments, decision_reply, introspection};
 use crate::server::Context;
 use crate::telemetry::DoorName;
 
-/// Once so much is to be sent, it is sent before more is answered.
-const ENOUGH: usize = 64 << 10;
-/// What an error repeats of an unknown command.
-const REPEATED: usize = 128;
+/// The size of replies at which they are sent before more commands run, in bytes.
+const SEND_THRESHOLD: usize = 64 << 10;
+/// The maximum length of an unknown command in an error.
+const MAX_QUOTED_CHARS: usize = 128;
 
-/// The state of one connection.
+/// The session of one connection.
 #[derive(Debug)]
-pub(super) struct Session {
+pub(super) struct RespSession {
     context: Context,
     peer: Option<IpAddr>,
-    guest: Guest,
-    parser: Parser,
-    batch: Batch,
-    pub(super) replies: Replies,
+    identity: ClientIdentity,
+    parser: CommandParser,
+    batch: DecisionBatch,
+    pub(super) replies: ReplyBuffer,
 }
 
-/// What to do once the answers are sent.
+/// The next step once the replies are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
-    /// Wait for more.
+pub(super) enum NextStep {
+    /// Read more bytes.
     Read,
-    /// There is more to answer.
-    Answer,
-    /// End the connection.
+    /// Run more commands that are already received.
+    RunMore,
+    /// Close the connection.
     Close,
 }
 
-/// What became of a command that can be put off.
+/// The state of a decision that was added to the batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Put {
-    /// More may come before it is decided.
-    Aside,
-    /// It is decided now, with those before it.
-    Due,
+enum BatchState {
+    /// More decisions may join the batch.
+    Open,
+    /// The batch is full and must be decided now.
+    Full,
 }
 
-impl Session {
-    pub(super) fn new(context: Context, peer: Option<IpAddr>) -> Session {
+impl RespSession {
+    pub(super) fn new(context: Context, peer: Option<IpAddr>) -> RespSession {
         static CONNECTIONS: AtomicU64 = AtomicU64::new(1);
         let id = CONNECTIONS.fetch_add(1, Ordering::Relaxed);
-        let guest = Guest::new(id, context.config.clone());
+        let identity = ClientIdentity::new(id, context.config.clone());
         let (parser, batch, replies) = Default::default();
-        Session { context, peer, guest, parser, batch, replies }
+        RespSession { context, peer, identity, parser, batch, replies }
     }
 
-    /// What may come as one command.
-    pub(super) fn bounds(&self) -> &'static Bounds {
-        if self.guest.known { &Bounds::KNOWN } else { &Bounds::STRANGER }
+    /// Returns the maximum size of a command.
+    pub(super) fn bounds(&self) -> &'static CommandBounds {
+        if self.identity.is_authenticated {
+            &CommandBounds::AUTHENTICATED
+        } else {
+            &CommandBounds::ANONYMOUS
+        }
     }
 
-    /// Answers the commands in `received`, and says how many bytes they were.
-    pub(super) async fn answer(&mut self, received: &mut [u8]) -> (usize, Next) {
+    /// Runs the commands in `received`; returns how many bytes they were.
+    pub(super) async fn run(&mut self, received: &mut [u8]) -> (usize, NextStep) {
         let mut used = 0;
         let next = loop {
             let length = match self.parser.next(&mut received[used..], self.bounds()) {
                 Ok(Some(length)) => length,
-                Ok(None) => break Next::Read,
+                Ok(None) => break NextStep::Read,
                 Err(error) => {
                     self.decide(received).await;
                     self.replies.error(&format!("ERR {error}"));
-                    return (received.len(), Next::Close);
+                    return (received.len(), NextStep::Close);
                 }
             };
-            let places = std::mem::take(&mut self.parser.places);
-            let command = Command::new(&received[used..used + length], &places, used);
+            let spans = std::mem::take(&mut self.parser.spans);
+            let command = RespCommand::new(&received[used..used + length], &spans, used);
             used += length;
-            let mut next = Next::Read;
-            let put_off = self.ask(&command);
-            if put_off != Some(Put::Aside) {
+            let mut next = NextStep::Read;
+            let batched = self.add_to_batch(&command);
+            if batched != Some(BatchState::Open) {
                 self.decide(received).await;
             }
-            if put_off.is_none() {
-                next = self.run(&command).await;
+            if batched.is_none() {
+                next = self.run_command(&command).await;
             }
-            self.parser.places = places;
+            self.parser.spans = spans;
             match next {
-                Next::Read if self.replies.bytes().len() < ENOUGH => {}
-                Next::Read => break Next::Answer,
+                NextStep::Read if self.replies.bytes().len() < SEND_THRESHOLD => {}
+                NextStep::Read => break NextStep::RunMore,
                 next => break next,
             }
         };
@@ -103,195 +107,221 @@ impl Session {
         (used, next)
     }
 
-    /// Decides what was put off.
+    /// Makes the decisions of the batch.
     #[inline]
     async fn decide(&mut self, received: &[u8]) {
-        self.batch.decide(&self.context.engine, received, &mut self.replies).await;
+        self.batch.decide(&self.context.decisions, received, &mut self.replies).await;
     }
 
-    /// The everyday commands, put off to be decided together, if it is one.
+    /// Adds a `CL.THROTTLE` or `TG.LIMIT` with a cached limit to the batch.
     #[inline]
-    fn ask(&mut self, command: &Command<'_>) -> Option<Put> {
+    fn add_to_batch(&mut self, command: &RespCommand<'_>) -> Option<BatchState> {
         let name = command.get(0);
-        let asked = match name.len() {
-            11 if name.eq_ignore_ascii_case(b"CL.THROTTLE") => self.throttle(command),
-            8 if name.eq_ignore_ascii_case(b"TG.LIMIT") => self.limit(command),
+        let decision = match name.len() {
+            11 if name.eq_ignore_ascii_case(b"CL.THROTTLE") => self.cached_throttle(command),
+            8 if name.eq_ignore_ascii_case(b"TG.LIMIT") => self.cached_limit(command),
             _ => None,
         };
-        let (handle, cost) = asked.filter(|_| self.guest.known)?;
-        match self.batch.ask(command.place(1), handle, cost) {
-            true => Some(Put::Due),
-            false => Some(Put::Aside),
+        let (limit, cost) = decision.filter(|_| self.identity.is_authenticated)?;
+        match self.batch.push(command.span(1), limit, cost) {
+            true => Some(BatchState::Full),
+            false => Some(BatchState::Open),
         }
     }
 
-    /// A limit that is at hand, written as before.
+    /// Returns the cached limit and the cost of a `CL.THROTTLE`.
     #[inline]
-    fn throttle(&mut self, command: &Command<'_>) -> Option<(Handle, u64)> {
+    fn cached_throttle(&mut self, command: &RespCommand<'_>) -> Option<(CachedLimitIndex, u64)> {
         let cost = match command.len() {
             5 => 1,
             6 => u64::try_from(integer(command.get(5))?).ok()?,
             _ => return None,
         };
-        let handle = self.batch.find(Form::Throttle, command.raw(2, 4)?)?;
-        Some((handle, cost))
+        let limit = self.batch.find_limit(ReplyForm::Throttle, command.raw(2, 4)?)?;
+        Some((limit, cost))
     }
 
-    fn limit(&mut self, command: &Command<'_>) -> Option<(Handle, u64)> {
-        let cost = asking::cost_of_limit(command).ok()?;
-        let handle = self.batch.find(Form::Fields, command.get(2))?;
-        Some((handle, cost))
+    /// Returns the cached limit and the cost of a `TG.LIMIT`.
+    fn cached_limit(&mut self, command: &RespCommand<'_>) -> Option<(CachedLimitIndex, u64)> {
+        let cost = arguments::cost_of_limit(command).ok()?;
+        let limit = self.batch.find_limit(ReplyForm::Fields, command.get(2))?;
+        Some((limit, cost))
     }
 
-    /// Runs any other command.
-    async fn run(&mut self, command: &Command<'_>) -> Next {
+    /// Runs a command that is not in the batch.
+    async fn run_command(&mut self, command: &RespCommand<'_>) -> NextStep {
         if command.len() == 0 {
-            return Next::Read;
+            return NextStep::Read;
         }
-        // A browser that was lured here: the rest of its request must not be taken for commands.
+        // A browser was tricked into sending HTTP: the rest of its request must not run as commands.
         if command.is(0, "POST") || command.is(0, "Host:") {
-            return Next::Close;
+            return NextStep::Close;
         }
-        let known = table::find(command.get(0));
-        if !self.guest.known && !known.is_some_and(|known| known.verb.is_open()) {
+        let spec = command_table::find(command.get(0));
+        if !self.identity.is_authenticated
+            && !spec.is_some_and(|spec| spec.kind.is_allowed_anonymously())
+        {
             self.replies.error("NOAUTH Authentication required.");
-            return Next::Read;
+            return NextStep::Read;
         }
-        let Some(known) = known else {
-            self.replies.error(&unknown(command));
-            return Next::Read;
+        let Some(spec) = spec else {
+            self.replies.error(&unknown_command(command));
+            return NextStep::Read;
         };
-        if !takes(known, command.len()) {
-            let name = known.name.to_ascii_lowercase();
+        if !accepts(spec, command.len()) {
+            let name = spec.name.to_ascii_lowercase();
             let error = format!("ERR wrong number of arguments for '{name}' command");
             self.replies.error(&error);
-            return Next::Read;
+            return NextStep::Read;
         }
-        if let Err(error) = self.obey(known.verb, command).await {
+        if let Err(error) = self.execute(spec.kind, command).await {
             self.replies.error(&error);
         }
-        if known.verb == Verb::Quit { Next::Close } else { Next::Read }
+        if spec.kind == CommandKind::Quit { NextStep::Close } else { NextStep::Read }
     }
 
-    async fn obey(&mut self, verb: Verb, command: &Command<'_>) -> Result<(), String> {
+    async fn execute(
+        &mut self,
+        kind: CommandKind,
+        command: &RespCommand<'_>,
+    ) -> Result<(), String> {
         let replies = &mut self.replies;
-        match verb {
-            Verb::Throttle => return self.new_throttle(command).await,
-            Verb::Limit => return self.new_limit(command).await,
-            Verb::Check => return self.check(command).await,
-            Verb::Peek => return self.adjust(command, Adjustment::Peek, Action::Peek).await,
-            Verb::Forget => return self.adjust(command, Adjustment::Reset, Action::Reset).await,
-            Verb::Ping => match command.len() {
+        match kind {
+            CommandKind::Throttle => return self.throttle(command).await,
+            CommandKind::Limit => return self.limit(command).await,
+            CommandKind::Check => return self.check(command).await,
+            CommandKind::Peek => return self.adjust(command, Adjustment::Peek, Action::Peek).await,
+            CommandKind::ResetCounters => {
+                return self.adjust(command, Adjustment::Reset, Action::Reset).await;
+            }
+            CommandKind::Ping => match command.len() {
                 1 => replies.simple("PONG"),
                 2 => replies.bulk(command.get(1)),
                 _ => return Err("ERR wrong number of arguments for 'ping' command".into()),
             },
-            Verb::Echo => replies.bulk(command.get(1)),
-            Verb::Hello => self.guest.hello(command, replies),
-            Verb::Auth => self.guest.auth(command, replies),
-            Verb::Info => about::info(&self.context, command, replies),
-            Verb::Command => about::command(command, replies),
-            Verb::Quit => replies.ok(),
-            Verb::Select => greet::select(command, replies),
-            Verb::Client => self.guest.client(command, replies),
-            Verb::Reset => self.guest.reset(replies),
+            CommandKind::Echo => replies.bulk(command.get(1)),
+            CommandKind::Hello => self.identity.hello(command, replies),
+            CommandKind::Auth => self.identity.auth(command, replies),
+            CommandKind::Info => introspection::info(&self.context, command, replies),
+            CommandKind::Command => introspection::command(command, replies),
+            CommandKind::Quit => replies.ok(),
+            CommandKind::Select => client_identity::select(command, replies),
+            CommandKind::Client => self.identity.client(command, replies),
+            CommandKind::Reset => self.identity.reset(replies),
         }
         Ok(())
     }
 
-    /// `CL.THROTTLE` with a limit that is not at hand, or something to give back.
-    async fn new_throttle(&mut self, command: &Command<'_>) -> Result<(), String> {
-        let throttle = Throttle::read(command)?;
+    /// Runs `CL.THROTTLE` with a limit that is not cached, or with a refund.
+    async fn throttle(&mut self, command: &RespCommand<'_>) -> Result<(), String> {
+        let throttle = ThrottleArguments::read(command)?;
         if command.len() > 6 {
             return Err("ERR wrong number of arguments for 'cl.throttle' command".into());
         }
-        if throttle.is_shut() {
-            self.replies.throttle(&shut(throttle.quantity > 0));
+        if throttle.is_blocked() {
+            self.replies.throttle(&blocked_verdict(throttle.quantity > 0));
             return Ok(());
         }
-        let engine = &self.context.engine;
-        let brought = throttle.brought(engine).map_err(|error| asking::wrong_limit(&error))?;
+        let decisions = &self.context.decisions;
+        let limit =
+            throttle.inline_limit(decisions).map_err(|error| arguments::wrong_limit(&error))?;
         let (key, amount) = (command.get(1), throttle.quantity.unsigned_abs());
         let verdict = match throttle.quantity {
-            0.. => engine.limit(DoorName::Resp, key, &brought, amount).await,
-            _ => engine.on(Action::Refund, key, &brought, amount).await.map(given_back),
+            0.. => decisions.check_inline(DoorName::Resp, key, &limit, amount).await,
+            _ => decisions
+                .adjust_inline(Action::Refund, key, &limit, amount)
+                .await
+                .map(refund_verdict),
         };
         self.replies.throttle(&verdict.map_err(|error| format!("ERR {error}"))?);
-        if let Some(written) = command.raw(2, 4) {
-            self.batch.keep(Form::Throttle, written, brought);
+        if let Some(text) = command.raw(2, 4) {
+            self.batch.cache_limit(ReplyForm::Throttle, text, limit);
         }
         Ok(())
     }
 
-    /// `TG.LIMIT` with a limit that is not at hand.
-    async fn new_limit(&mut self, command: &Command<'_>) -> Result<(), String> {
-        let cost = asking::cost_of_limit(command)?;
-        let engine = &self.context.engine;
-        let brought = asking::limit(engine, command.get(2))?;
-        let verdict = engine.limit(DoorName::Resp, command.get(1), &brought, cost).await;
-        fields::of_limit(&verdict.map_err(|error| format!("ERR {error}"))?, &mut self.replies);
-        self.batch.keep(Form::Fields, command.get(2), brought);
+    /// Runs `TG.LIMIT` with a limit that is not cached.
+    async fn limit(&mut self, command: &RespCommand<'_>) -> Result<(), String> {
+        let cost = arguments::cost_of_limit(command)?;
+        let decisions = &self.context.decisions;
+        let limit = arguments::limit(decisions, command.get(2))?;
+        let verdict = decisions.check_inline(DoorName::Resp, command.get(1), &limit, cost).await;
+        decision_reply::write_limit(
+            &verdict.map_err(|error| format!("ERR {error}"))?,
+            &mut self.replies,
+        );
+        self.batch.cache_limit(ReplyForm::Fields, command.get(2), limit);
         Ok(())
     }
 
-    async fn check(&mut self, command: &Command<'_>) -> Result<(), String> {
-        let (request, cost) = asking::request(command, self.peer)?;
-        let decision = self.context.engine.check(DoorName::Resp, &request, cost).await;
-        self.decided(command, &decision)
+    /// Runs `TG.CHECK`.
+    async fn check(&mut self, command: &RespCommand<'_>) -> Result<(), String> {
+        let (request, cost) = arguments::request(command, self.peer)?;
+        let decision = self.context.decisions.check(DoorName::Resp, &request, cost).await;
+        self.reply_decision(command, &decision)
     }
 
-    fn decided(&mut self, command: &Command<'_>, decision: &Decision) -> Result<(), String> {
+    /// Writes the reply to a decision by rules.
+    fn reply_decision(
+        &mut self,
+        command: &RespCommand<'_>,
+        decision: &Decision,
+    ) -> Result<(), String> {
         let domain = str::from_utf8(command.get(1)).ok().filter(|domain| !domain.is_empty());
-        if let Some(why) = self.context.engine.unknown_domain(domain, decision) {
+        if let Some(why) = self.context.decisions.unknown_domain(domain, decision) {
             return Err(format!("ERR {why}"));
         }
-        fields::of_decision(decision, &mut self.replies);
+        decision_reply::write_decision(decision, &mut self.replies);
         Ok(())
     }
 
-    /// Reads or changes counters: of a key under a limit, or of a request under rules.
+    /// Reads or changes counters, of an inline limit or of rules.
     async fn adjust(
         &mut self,
-        command: &Command<'_>,
+        command: &RespCommand<'_>,
         adjustment: Adjustment,
         action: Action,
     ) -> Result<(), String> {
-        let engine = &self.context.engine;
-        if asking::names_a_key(command) {
-            let brought = asking::limit(engine, command.get(2))?;
-            let verdict = engine.on(action, command.get(1), &brought, 0).await;
-            fields::of_limit(&verdict.map_err(|error| format!("ERR {error}"))?, &mut self.replies);
+        let decisions = &self.context.decisions;
+        if arguments::has_inline_limit(command) {
+            let limit = arguments::limit(decisions, command.get(2))?;
+            let verdict = decisions.adjust_inline(action, command.get(1), &limit, 0).await;
+            decision_reply::write_limit(
+                &verdict.map_err(|error| format!("ERR {error}"))?,
+                &mut self.replies,
+            );
             return Ok(());
         }
-        let (request, _) = asking::request(command, self.peer)?;
-        let decision = engine.adjust(&request, adjustment).await;
-        self.decided(command, &decision.map_err(|error| format!("ERR {error}"))?)
+        let (request, _) = arguments::request(command, self.peer)?;
+        let decision = decisions.adjust(&request, adjustment).await;
+        self.reply_decision(command, &decision.map_err(|error| format!("ERR {error}"))?)
     }
 }
 
-fn takes(known: &Known, arguments: usize) -> bool {
-    match usize::try_from(known.arity) {
+fn accepts(spec: &CommandSpec, arguments: usize) -> bool {
+    match usize::try_from(spec.arity) {
         Ok(exactly) => arguments == exactly,
-        Err(_) => arguments as u64 >= known.arity.unsigned_abs(),
+        Err(_) => arguments as u64 >= spec.arity.unsigned_abs(),
     }
 }
 
-/// In the words of Redis.
-fn unknown(command: &Command<'_>) -> String {
-    let name: String = command.shown(0).chars().take(REPEATED).collect();
-    let mut said = String::new();
+/// Returns the error about an unknown command, with the text of Redis.
+fn unknown_command(command: &RespCommand<'_>) -> String {
+    let name: String = command.display(0).chars().take(MAX_QUOTED_CHARS).collect();
+    let mut quoted = String::new();
     for index in 1..command.len() {
-        if said.len() >= REPEATED {
+        if quoted.len() >= MAX_QUOTED_CHARS {
             break;
         }
-        let argument: String = command.shown(index).chars().take(REPEATED - said.len()).collect();
-        said += &format!("'{argument}' ");
+        let argument: String =
+            command.display(index).chars().take(MAX_QUOTED_CHARS - quoted.len()).collect();
+        quoted += &format!("'{argument}' ");
     }
-    format!("ERR unknown command '{name}', with args beginning with: {said}")
+    format!("ERR unknown command '{name}', with args beginning with: {quoted}")
 }
 
-/// The answer of a limit that lets nothing pass.
-fn shut(limited: bool) -> Verdict {
+/// Returns the verdict of a limit that allows nothing at all.
+fn blocked_verdict(limited: bool) -> Verdict {
     Verdict {
         allowed: !limited,
         limit: 0,
@@ -302,7 +332,7 @@ fn shut(limited: bool) -> Verdict {
     }
 }
 
-/// Who gives back is not limited.
-fn given_back(verdict: Verdict) -> Verdict {
+/// Returns the verdict of a refund, which is never limited.
+fn refund_verdict(verdict: Verdict) -> Verdict {
     Verdict { allowed: true, retry: Retry::Now, ..verdict }
 }

@@ -1,63 +1,68 @@
-//! `CL.THROTTLE key max_burst count period [quantity]`, as redis-cell has it.
+//! `CL.THROTTLE key max_burst count period [quantity]`, compatible with redis-cell.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::Limit;
 
-use super::command::Command;
-use crate::engine::{Brought, BroughtError, Engine};
+use super::command::RespCommand;
+use crate::decisions::{DecisionService, InlineLimit, InlineLimitError};
 
-/// A limit in redis-cell's words.
+/// The arguments of `CL.THROTTLE` after the key.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Throttle {
-    /// What passes at once beside the first one; nothing ever passes if it is -1.
+pub(super) struct ThrottleArguments {
+    /// The burst beside the first request; -1 allows nothing at all.
     max_burst: i64,
     count: u64,
     period: u64,
-    /// What is asked for; given back if negative.
+    /// The cost; a negative one is a refund.
     pub(super) quantity: i64,
 }
 
-impl Throttle {
-    /// Reads the arguments; what is wrong is said as redis-cell says it.
-    pub(super) fn read(command: &Command<'_>) -> Result<Throttle, String> {
-        let store = |why: String| format!("ERR Cell error: Store error: {why}");
+impl ThrottleArguments {
+    /// Reads the arguments; errors have the texts of redis-cell.
+    pub(super) fn read(command: &RespCommand<'_>) -> Result<ThrottleArguments, String> {
+        let error = |why: String| format!("ERR Cell error: Store error: {why}");
         let number = |index: usize| {
             integer(command.get(index)).ok_or_else(|| {
-                store(format!("Couldn't parse as integer: {}", command.shown(index)))
+                error(format!("Couldn't parse as integer: {}", command.display(index)))
             })
         };
         let (max_burst, count, period) = (number(2)?, number(3)?, number(4)?);
         let quantity = if command.len() > 5 { number(5)? } else { 1 };
         let (Ok(count @ 1..), Ok(period @ 1..)) = (u64::try_from(count), u64::try_from(period))
         else {
-            return Err(store("Zero rates are not supported".into()));
+            return Err(error("Zero rates are not supported".into()));
         };
         if max_burst < -1 {
-            return Err(store("max_burst must be at least -1".into()));
+            return Err(error("max_burst must be at least -1".into()));
         }
-        Ok(Throttle { max_burst, count, period, quantity })
+        Ok(ThrottleArguments { max_burst, count, period, quantity })
     }
 
-    /// Whether the limit lets nothing pass, whoever asks.
-    pub(super) fn is_shut(&self) -> bool {
+    /// Returns whether the limit allows nothing at all.
+    pub(super) fn is_blocked(&self) -> bool {
         self.max_burst == -1
     }
 
-    /// The limit, ready to decide by. redis-cell keeps one arrival time for a key whatever limit
-    /// comes with it; here a key is counted apart under every limit.
-    pub(super) fn brought(&self, engine: &Engine) -> Result<Arc<Brought>, BroughtError> {
-        let Throttle { max_burst, count, period, .. } = *self;
-        engine.brought_as(&format!("{max_burst} {count} {period}"), || {
+    /// Returns the inline limit of the arguments.
+    ///
+    /// redis-cell has one arrival time per key, whatever the limit; here a key has one counter for
+    /// each limit.
+    pub(super) fn inline_limit(
+        &self,
+        decisions: &DecisionService,
+    ) -> Result<Arc<InlineLimit>, InlineLimitError> {
+        let ThrottleArguments { max_burst, count, period, .. } = *self;
+        decisions.inline_limit_or(&format!("{max_burst} {count} {period}"), || {
             let limit = Limit::new(count, Duration::from_secs(period));
             let burst = max_burst.unsigned_abs() + 1;
-            limit.and_then(|limit| limit.burst(burst)).map_err(BroughtError::Invalid)
+            limit.and_then(|limit| limit.burst(burst)).map_err(InlineLimitError::Invalid)
         })
     }
 }
 
-/// A number, as Redis writes them.
+/// Parses an integer argument.
 #[inline]
 pub(super) fn integer(text: &[u8]) -> Option<i64> {
     match text {

@@ -1,19 +1,21 @@
-//! HTTP on a connection, the same for every door that speaks it: which protocol it is, how slow a
-//! client may be, and how it is let go.
+//! HTTP/1.1 and HTTP/2 on a connection, for every door that speaks HTTP.
+//!
+//! Here are the protocol detection, the timeouts of slow and idle clients, and graceful shutdown.
 
-mod attend;
-mod chunks;
-mod guard;
-mod held;
+mod activity;
+mod chunked_body;
+mod request_guard;
 mod router;
-mod turns;
-mod wire;
+mod stream;
 
 use std::convert::Infallible;
 use std::error::Error;
-use std::future::Future;
-use std::pin::pin;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use hyper::body::{Body, Incoming};
@@ -22,29 +24,32 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::io::AsyncReadExt;
+use tokio::time::{sleep, timeout};
 
-use super::Connection;
+use super::{Connection, ConnectionSlot, Drain, Stream};
 use crate::config::Bounds;
-use attend::{Ended, Protocol, attend, protocol};
-use held::Held;
-use wire::Wire;
+use activity::{TrackedBody, WaitingFor};
+use stream::HttpStream;
 
+pub(crate) use activity::ConnectionActivity;
 pub(crate) use router::RouterDoor;
-pub(crate) use wire::Pulse;
 
-/// What the head of a request may have, in bytes.
-pub(crate) const LONGEST_HEAD: usize = 64 << 10;
-/// Streams that were reset before they were looked at: more is a flood.
-const MOST_RESETS: usize = 32;
-/// What is read at first to see which protocol is spoken.
+/// The maximum size of a request head, in bytes.
+pub(crate) const MAX_HEAD_BYTES: usize = 64 << 10;
+/// The maximum number of streams that a client may reset before they are accepted.
+const MAX_PENDING_RESETS: usize = 32;
+/// The size of the buffer that the protocol is detected in.
 const FIRST_READ: usize = 1024;
+/// The bytes that a client of HTTP/2 sends first.
+const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Speaks HTTP/1.1 and HTTP/2, within bounds.
+/// A server of HTTP/1.1 and HTTP/2 connections, within the configured bounds.
 #[derive(Clone, Debug)]
 pub(crate) struct HttpServer {
     bounds: Bounds,
-    /// Whether requests that could be read differently are told apart.
-    guards: bool,
+    /// Whether ambiguous requests are detected.
+    guards_requests: bool,
     http1: http1::Builder,
     http2: http2::Builder<TokioExecutor>,
 }
@@ -52,78 +57,188 @@ pub(crate) struct HttpServer {
 impl HttpServer {
     pub(crate) fn new(bounds: Bounds) -> HttpServer {
         let mut http1 = http1::Builder::new();
-        // Timeouts are kept by `attend`: those of hyper would set a timer for every request.
-        // Answers are small: copied into one piece they are written quicker than in two.
-        http1.half_close(true).writev(false).max_buf_size(LONGEST_HEAD);
+        // `supervise` enforces the timeouts: those of hyper would set a timer for every request.
+        // Responses are small: copied into one buffer they are written faster than in two.
+        http1.half_close(true).writev(false).max_buf_size(MAX_HEAD_BYTES);
         let mut http2 = http2::Builder::new(TokioExecutor::new());
         http2
             .timer(TokioTimer::new())
             .max_concurrent_streams(bounds.streams)
-            .max_pending_accept_reset_streams(MOST_RESETS)
-            .max_local_error_reset_streams(MOST_RESETS)
-            .max_header_list_size(LONGEST_HEAD as u32)
-            .max_send_buf_size(LONGEST_HEAD);
-        HttpServer { bounds, guards: false, http1, http2 }
+            .max_pending_accept_reset_streams(MAX_PENDING_RESETS)
+            .max_local_error_reset_streams(MAX_PENDING_RESETS)
+            .max_header_list_size(MAX_HEAD_BYTES as u32)
+            .max_send_buf_size(MAX_HEAD_BYTES);
+        HttpServer { bounds, guards_requests: false, http1, http2 }
     }
 
-    /// The same for requests that others will read after us: those that could be read differently
-    /// are [told apart](Pulse::unsound), and who says that nothing more comes has left.
-    pub(crate) fn for_others(mut self) -> HttpServer {
-        self.guards = true;
+    /// Prepares the server for a proxy, whose upstreams parse every request again.
+    ///
+    /// Such a server [detects](ConnectionActivity::ambiguity) requests that could be read in two ways,
+    /// and treats a client that has closed its write side as gone.
+    pub(crate) fn for_proxy(mut self) -> HttpServer {
+        self.guards_requests = true;
         self.http1.half_close(false);
         self
     }
 
-    /// Answers what comes on a connection until it ends. `greet` is told how the connection is
-    /// doing, and makes of that what answers its requests.
-    pub(crate) async fn serve<A, F, B>(
+    /// Serves a connection until it closes.
+    ///
+    /// `make_handler` gets the activity of the connection and returns the handler of its requests.
+    pub(crate) async fn serve<H, F, B>(
         &self,
         connection: Connection,
-        greet: impl FnOnce(&Arc<Pulse>) -> A,
+        make_handler: impl FnOnce(&Arc<ConnectionActivity>) -> H,
     ) where
-        A: Fn(Request<Incoming>) -> F,
+        H: Fn(Request<Incoming>) -> F,
         F: Future<Output = Response<B>> + Send + 'static,
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
     {
-        let Connection { mut stream, seat, drain, .. } = connection;
+        let Connection { mut stream, slot, drain, .. } = connection;
         let bounds = &self.bounds;
         let mut read = BytesMut::with_capacity(FIRST_READ);
-        let Some(spoken) = protocol(&mut stream, &mut read, &seat, &drain, bounds).await else {
-            return;
-        };
-        let pulse = Pulse::new(seat, drain.clone());
-        let is_http1 = spoken == Protocol::Http1;
-        let wire = Wire::new(stream, read.freeze(), is_http1, pulse.clone());
-        let wire = TokioIo::new(if self.guards && is_http1 { wire.guarded() } else { wire });
-        let answer = greet(&pulse);
-        // Boxed: hyper keeps room for it as long as the connection lasts, and most are idle.
+        let detected = detect_protocol(&mut stream, &mut read, &slot, &drain, bounds).await;
+        let Some(protocol) = detected else { return };
+        let activity = ConnectionActivity::new(slot, drain.clone());
+        let is_http1 = protocol == HttpProtocol::Http1;
+        let stream = HttpStream::new(stream, read.freeze(), is_http1, activity.clone());
+        let guards = self.guards_requests && is_http1;
+        let stream = TokioIo::new(if guards { stream.guarded() } else { stream });
+        let handler = make_handler(&activity);
+        // Boxed: hyper reserves its size for the life of the connection, and most are idle.
         let service = service_fn(|request| {
-            let (busy, answer) = (pulse.request(), answer(request));
+            let (active, response) = (activity.start_request(), handler(request));
             Box::pin(async move {
-                let mut answer = answer.await;
-                let goes_on = !is_http1 || answer.status() == StatusCode::SWITCHING_PROTOCOLS;
-                if !goes_on && busy.is_leaving() {
-                    answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                let mut response = response.await;
+                let goes_on = !is_http1 || response.status() == StatusCode::SWITCHING_PROTOCOLS;
+                if !goes_on && active.is_leaving() {
+                    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
                 }
-                Ok::<_, Infallible>(answer.map(|body| Held::new(body, busy)))
+                Ok::<_, Infallible>(response.map(|body| TrackedBody::new(body, active)))
             })
         });
-        let ended = match spoken {
-            Protocol::Http1 => {
-                let served = pin!(self.http1.serve_connection(wire, service).with_upgrades());
+        let end = match protocol {
+            HttpProtocol::Http1 => {
+                let served = pin!(self.http1.serve_connection(stream, service).with_upgrades());
                 let shut_down = http1::UpgradeableConnection::graceful_shutdown;
-                attend(served, shut_down, &pulse, &drain, bounds).await
+                supervise(served, shut_down, &activity, &drain, bounds).await
             }
-            Protocol::Http2 => {
-                // Boxed, so that connections of HTTP/1.1 need no room for it.
-                let mut served = Box::pin(self.http2.serve_connection(wire, service));
+            HttpProtocol::Http2 => {
+                // Boxed, so that connections of HTTP/1.1 do not reserve its size.
+                let mut served = Box::pin(self.http2.serve_connection(stream, service));
                 let shut_down = http2::Connection::graceful_shutdown;
-                attend(served.as_mut(), shut_down, &pulse, &drain, bounds).await
+                supervise(served.as_mut(), shut_down, &activity, &drain, bounds).await
             }
         };
-        if let (Ended::Finished, Some(stream)) = (ended, pulse.take_stream()) {
+        if let (ConnectionEnd::Finished, Some(stream)) = (end, activity.take_stream()) {
             stream.close().await;
         }
+    }
+}
+
+/// The way a connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ConnectionEnd {
+    /// The client closed it, or it was idle: it may be closed gracefully.
+    Finished,
+    /// A timeout passed or the slot was evicted: it is dropped.
+    CutOff,
+}
+
+/// Drives a connection to its end, enforcing timeouts, eviction and draining.
+///
+/// `shut_down` makes the connection accept no more requests.
+async fn supervise<C: Future>(
+    mut connection: Pin<&mut C>,
+    shut_down: impl Fn(Pin<&mut C>),
+    activity: &ConnectionActivity,
+    drain: &Drain,
+    bounds: &Bounds,
+) -> ConnectionEnd {
+    let timeout_of = |waiting| match waiting {
+        WaitingFor::Request => bounds.idle_timeout,
+        WaitingFor::Head => bounds.header_timeout,
+        WaitingFor::Reader => bounds.write_timeout,
+    };
+    let mut evicted = pin!(activity.slot.evicted());
+    let mut closing = pin!(drain.closing());
+    let mut is_shut_down = false;
+    let mut timed = WaitingFor::Request;
+    let mut timer = pin!(sleep(timeout_of(timed)));
+    poll_fn(move |context| {
+        if connection.as_mut().poll(context).is_ready() {
+            return Poll::Ready(ConnectionEnd::Finished);
+        }
+        let waiting = activity.waiting_for();
+        if waiting != timed {
+            timed = waiting;
+            timer.set(sleep(timeout_of(waiting)));
+        }
+        while timer.as_mut().poll(context).is_ready() {
+            if waiting != WaitingFor::Request {
+                return Poll::Ready(ConnectionEnd::CutOff);
+            }
+            // The timer is reset only when it fires, not with every request.
+            if activity.stalled_bodies.start_interval() {
+                return Poll::Ready(ConnectionEnd::CutOff);
+            }
+            let idle = Duration::from_millis(activity.slot.idle_ms());
+            match bounds.idle_timeout.checked_sub(idle) {
+                _ if activity.is_busy() => timer.set(sleep(bounds.idle_timeout)),
+                Some(rest) if !rest.is_zero() => timer.set(sleep(rest)),
+                _ => return Poll::Ready(ConnectionEnd::Finished),
+            }
+        }
+        if evicted.as_mut().poll(context).is_ready() {
+            return Poll::Ready(ConnectionEnd::CutOff);
+        }
+        if !is_shut_down && closing.as_mut().poll(context).is_ready() {
+            is_shut_down = true;
+            shut_down(connection.as_mut());
+            if connection.as_mut().poll(context).is_ready() {
+                return Poll::Ready(ConnectionEnd::Finished);
+            }
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+/// The version of HTTP that a client speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HttpProtocol {
+    Http1,
+    Http2,
+}
+
+/// Reads until the protocol is known; returns `None` if the connection ends before.
+async fn detect_protocol(
+    stream: &mut Stream,
+    read: &mut BytesMut,
+    slot: &ConnectionSlot,
+    drain: &Drain,
+    bounds: &Bounds,
+) -> Option<HttpProtocol> {
+    let detect = async {
+        // A connection that was opened ahead of its first request is only idle.
+        let mut limit = bounds.idle_timeout;
+        loop {
+            if timeout(limit, stream.read_buf(read)).await.map_err(io::Error::from)?? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            let length = read.len().min(HTTP2_PREFACE.len());
+            if read[..length] != HTTP2_PREFACE[..length] {
+                return Ok(HttpProtocol::Http1);
+            }
+            if length == HTTP2_PREFACE.len() {
+                return io::Result::Ok(HttpProtocol::Http2);
+            }
+            limit = bounds.header_timeout;
+        }
+    };
+    tokio::select! {
+        detected = detect => detected.ok(),
+        () = slot.evicted() => None,
+        () = drain.closing() => None,
     }
 }

@@ -1,4 +1,4 @@
-//! A door with routes behind it.
+//! A door that serves an axum router.
 
 use axum::Router;
 use hyper::Request;
@@ -9,7 +9,7 @@ use super::HttpServer;
 use crate::config::Bounds;
 use crate::net::{Connection, Door};
 
-/// A door with routes behind it.
+/// A door that serves an axum router.
 #[derive(Clone, Debug)]
 pub(crate) struct RouterDoor {
     http: HttpServer,
@@ -24,13 +24,13 @@ impl RouterDoor {
 
 impl Door for RouterDoor {
     async fn serve(&self, connection: Connection) {
-        let answer = |request: Request<Incoming>| {
+        let handler = |request: Request<Incoming>| {
             let routed = self.router.clone().oneshot(request);
             async move {
-                let Ok(answer) = routed.await;
-                answer
+                let Ok(response) = routed.await;
+                response
             }
         };
-        self.http.serve(connection, |_| answer).await;
+        self.http.serve(connection, |_| handler).await;
     }
 }

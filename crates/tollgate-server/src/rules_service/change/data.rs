@@ -1,107 +1,108 @@
 //! Changes of overrides, bans, modes and lists.
 
 use super::super::db::elements::{self, Element};
-use super::super::db::{Keeper, lists};
-use super::super::problem::{Problem, Result};
-use super::super::reading::Precondition;
-use super::{Applied, Entry, Request, Settled, settle};
+use super::super::db::{DbState, lists};
+use super::super::extract::Precondition;
+use super::{AppliedChange, AuditRecord, ChangeRequest, ChangeResult, commit_change};
+use crate::problem::{Problem, Result};
 
-fn entry(action: &'static str, subject: String, detail: String) -> Entry {
-    Entry { action, subject, from: None, to: None, detail }
+fn entry(action: &'static str, subject: String, detail: String) -> AuditRecord {
+    AuditRecord { action, subject, from: None, to: None, detail }
 }
 
-/// Adds an element; says its id.
+/// Adds an element and returns its id.
 pub(in super::super) fn add_element<T: Element>(
-    keeper: &mut Keeper,
-    request: &Request,
-    what: &T,
-) -> Result<Settled<u64>> {
-    settle(keeper, request, |transaction, revision| {
-        let (id, entry) = insert(transaction, request, what, revision)?;
-        Ok(Applied { entries: vec![entry], value: id })
+    state: &mut DbState,
+    request: &ChangeRequest,
+    data: &T,
+) -> Result<ChangeResult<u64>> {
+    commit_change(state, request, |transaction, revision| {
+        let (id, entry) = insert(transaction, request, data, revision)?;
+        Ok(AppliedChange { entries: vec![entry], value: id })
     })
 }
 
 fn insert<T: Element>(
     transaction: &rusqlite::Transaction<'_>,
-    request: &Request,
-    what: &T,
+    request: &ChangeRequest,
+    data: &T,
     revision: u64,
-) -> Result<(u64, Entry)> {
-    let id = elements::add(transaction, what, &request.author, revision)?;
-    let detail = serde_json::to_string(what).unwrap_or_default();
+) -> Result<(u64, AuditRecord)> {
+    let id = elements::add(transaction, data, &request.author, revision)?;
+    let detail = serde_json::to_string(data).unwrap_or_default();
     Ok((id, entry(T::ADD, format!("{}/{id}", T::TABLE), detail)))
 }
 
-/// Adds an element instead of some others: of those it replaces, and those that are over, so that
-/// they do not pile up.
+/// Adds an element and removes those that it replaces and those that have expired.
 pub(in super::super) fn replace_element<T: Element>(
-    keeper: &mut Keeper,
-    request: &Request,
-    what: &T,
+    state: &mut DbState,
+    request: &ChangeRequest,
+    data: &T,
     is_replaced: impl Fn(&T) -> bool,
-) -> Result<Settled<u64>> {
-    settle(keeper, request, |transaction, revision| {
+) -> Result<ChangeResult<u64>> {
+    commit_change(state, request, |transaction, revision| {
         for stored in elements::all::<T>(transaction)? {
-            if is_replaced(&stored.what) {
+            if is_replaced(&stored.data) {
                 elements::remove::<T>(transaction, stored.id)?;
             }
         }
-        let (id, entry) = insert(transaction, request, what, revision)?;
-        Ok(Applied { entries: vec![entry], value: id })
+        let (id, entry) = insert(transaction, request, data, revision)?;
+        Ok(AppliedChange { entries: vec![entry], value: id })
     })
 }
 
 /// Removes an element.
 pub(in super::super) fn remove_element<T: Element>(
-    keeper: &mut Keeper,
-    request: &Request,
+    state: &mut DbState,
+    request: &ChangeRequest,
     id: u64,
-) -> Result<Settled<u64>> {
-    settle(keeper, request, |transaction, _| {
+) -> Result<ChangeResult<u64>> {
+    commit_change(state, request, |transaction, _| {
         let none = || Problem::not_found(format_args!("{} {id}", T::NAME));
         let stored = elements::get::<T>(transaction, id)?.ok_or_else(none)?;
         elements::remove::<T>(transaction, id)?;
-        let detail = serde_json::to_string(&stored.what).unwrap_or_default();
+        let detail = serde_json::to_string(&stored.data).unwrap_or_default();
         let entries = vec![entry(T::REMOVE, format!("{}/{id}", T::TABLE), detail)];
-        Ok(Applied { entries, value: id })
+        Ok(AppliedChange { entries, value: id })
     })
 }
 
-/// What a change does to a list.
+/// The effect of a change on a list.
 #[derive(Clone, Debug)]
 pub(in super::super) struct ListChange {
     pub(in super::super) name: String,
-    /// None if the list is gone.
+    /// The entity tag; `None` if the list was removed.
     pub(in super::super) etag: Option<String>,
     pub(in super::super) created: bool,
-    /// How many entries it has now.
+    /// The number of entries after the change.
     pub(in super::super) entries: usize,
-    /// How many were added or removed.
+    /// The number of entries added or removed.
     pub(in super::super) touched: usize,
 }
 
-/// A list in a domain; `""` is the only domain there is.
-type Which<'a> = (&'a str, &'a str);
+/// The domain and name of a list; the domain `""` stands for the only domain.
+type ListId<'a> = (&'a str, &'a str);
 
-fn subject((domain, name): Which<'_>) -> String {
+fn subject((domain, name): ListId<'_>) -> String {
     if domain.is_empty() { format!("lists/{name}") } else { format!("lists/{domain}/{name}") }
 }
 
-fn counted(which: Which<'_>, action: &'static str, changed: usize) -> Entry {
+fn counted(list: ListId<'_>, action: &'static str, changed: usize) -> AuditRecord {
     let entries = if changed == 1 { "entry" } else { "entries" };
-    entry(action, subject(which), format!("{changed} {entries}"))
+    entry(action, subject(list), format!("{changed} {entries}"))
 }
 
-/// A list that must be there. One that only a file has is not: adding to it would hide the file's.
+/// Returns a list that must exist as data.
+///
+/// A list that is only in a file does not count, because adding to it would hide the file's entries.
 fn existing(
     transaction: &rusqlite::Transaction<'_>,
-    (domain, name): Which<'_>,
+    (domain, name): ListId<'_>,
     expected: &Precondition,
-) -> Result<lists::Stored> {
+) -> Result<lists::StoredList> {
     let stored = lists::get(transaction, domain, name)?;
     if expected.is_given() {
-        expected.check(stored.as_ref().map(lists::Stored::etag), false)?;
+        expected.check(stored.as_ref().map(lists::StoredList::etag), false)?;
     }
     stored.ok_or_else(|| {
         let name = name.escape_debug();
@@ -112,95 +113,95 @@ fn existing(
     })
 }
 
-/// Replaces all entries of a list, or makes it.
+/// Replaces all entries of a list, or creates the list.
 pub(in super::super) fn set_list(
-    keeper: &mut Keeper,
-    request: &Request,
-    which: Which<'_>,
+    state: &mut DbState,
+    request: &ChangeRequest,
+    list: ListId<'_>,
     entries: &[String],
     expected: &Precondition,
-) -> Result<Settled<ListChange>> {
-    settle(keeper, request, |transaction, revision| {
-        let stored = lists::get(transaction, which.0, which.1)?;
+) -> Result<ChangeResult<ListChange>> {
+    commit_change(state, request, |transaction, revision| {
+        let stored = lists::get(transaction, list.0, list.1)?;
         if expected.is_given() {
-            expected.check(stored.as_ref().map(lists::Stored::etag), request.dry_run)?;
+            expected.check(stored.as_ref().map(lists::StoredList::etag), request.dry_run)?;
         }
         let created = stored.is_none();
-        let same = stored.as_ref().filter(|stored| stored.what.entries == entries);
-        let etag = same.map_or_else(|| lists::etag(revision), lists::Stored::etag);
+        let same = stored.as_ref().filter(|stored| stored.data.entries == entries);
+        let etag = same.map_or_else(|| lists::etag(revision), lists::StoredList::etag);
         let mut audited = Vec::new();
         if same.is_none() {
-            lists::set(transaction, which.0, which.1, entries, revision)?;
-            audited.push(counted(which, "list.set", entries.len()));
+            lists::set(transaction, list.0, list.1, entries, revision)?;
+            audited.push(counted(list, "list.set", entries.len()));
         }
-        let (name, touched) = (which.1.to_owned(), audited.len() * entries.len());
-        let count = lists::get(transaction, which.0, which.1)?;
-        let count = count.map_or(0, |stored| stored.what.entries.len());
+        let (name, touched) = (list.1.to_owned(), audited.len() * entries.len());
+        let count = lists::get(transaction, list.0, list.1)?;
+        let count = count.map_or(0, |stored| stored.data.entries.len());
         let value = ListChange { name, etag: Some(etag), created, entries: count, touched };
-        Ok(Applied { entries: audited, value })
+        Ok(AppliedChange { entries: audited, value })
     })
 }
 
-/// Removes a list: the one in the rules file counts again.
+/// Removes a list, so that the list of the rules file applies again.
 pub(in super::super) fn remove_list(
-    keeper: &mut Keeper,
-    request: &Request,
-    which: Which<'_>,
+    state: &mut DbState,
+    request: &ChangeRequest,
+    list: ListId<'_>,
     expected: &Precondition,
-) -> Result<Settled<ListChange>> {
-    settle(keeper, request, |transaction, _| {
-        let stored = existing(transaction, which, expected)?;
+) -> Result<ChangeResult<ListChange>> {
+    commit_change(state, request, |transaction, _| {
+        let stored = existing(transaction, list, expected)?;
         lists::remove(transaction, &stored)?;
-        let (name, touched) = (which.1.to_owned(), stored.what.entries.len());
+        let (name, touched) = (list.1.to_owned(), stored.data.entries.len());
         let value = ListChange { name, etag: None, created: false, entries: 0, touched };
-        Ok(Applied { entries: vec![counted(which, "list.remove", touched)], value })
+        Ok(AppliedChange { entries: vec![counted(list, "list.remove", touched)], value })
     })
 }
 
 /// Adds entries to a list.
 pub(in super::super) fn add_entries(
-    keeper: &mut Keeper,
-    request: &Request,
-    which: Which<'_>,
+    state: &mut DbState,
+    request: &ChangeRequest,
+    list: ListId<'_>,
     entries: &[String],
     expected: &Precondition,
-) -> Result<Settled<ListChange>> {
-    settle(keeper, request, |transaction, revision| {
-        let stored = existing(transaction, which, expected)?;
+) -> Result<ChangeResult<ListChange>> {
+    commit_change(state, request, |transaction, revision| {
+        let stored = existing(transaction, list, expected)?;
         let added = lists::add_entries(transaction, &stored, entries, revision)?;
-        let count = stored.what.entries.len() + added;
-        Ok(touched(which, &stored, count, added, revision, "list.add-entries"))
+        let count = stored.data.entries.len() + added;
+        Ok(touched(list, &stored, count, added, revision, "list.add-entries"))
     })
 }
 
 /// Removes entries from a list.
 pub(in super::super) fn remove_entries(
-    keeper: &mut Keeper,
-    request: &Request,
-    which: Which<'_>,
+    state: &mut DbState,
+    request: &ChangeRequest,
+    list: ListId<'_>,
     entries: &[String],
     expected: &Precondition,
-) -> Result<Settled<ListChange>> {
-    settle(keeper, request, |transaction, revision| {
-        let stored = existing(transaction, which, expected)?;
+) -> Result<ChangeResult<ListChange>> {
+    commit_change(state, request, |transaction, revision| {
+        let stored = existing(transaction, list, expected)?;
         let removed = lists::remove_entries(transaction, &stored, entries, revision)?;
-        let count = stored.what.entries.len() - removed;
-        Ok(touched(which, &stored, count, removed, revision, "list.remove-entries"))
+        let count = stored.data.entries.len() - removed;
+        Ok(touched(list, &stored, count, removed, revision, "list.remove-entries"))
     })
 }
 
 fn touched(
-    which: Which<'_>,
-    stored: &lists::Stored,
+    list: ListId<'_>,
+    stored: &lists::StoredList,
     count: usize,
     touched: usize,
     revision: u64,
     action: &'static str,
-) -> Applied<ListChange> {
+) -> AppliedChange<ListChange> {
     let changed = touched > 0;
     let etag = if changed { lists::etag(revision) } else { stored.etag() };
-    let name = which.1.to_owned();
+    let name = list.1.to_owned();
     let value = ListChange { name, etag: Some(etag), created: false, entries: count, touched };
-    let entries = if changed { vec![counted(which, action, touched)] } else { Vec::new() };
-    Applied { entries, value }
+    let entries = if changed { vec![counted(list, action, touched)] } else { Vec::new() };
+    AppliedChange { entries, value }
 }

@@ -1,20 +1,20 @@
-//! Who changed what, and when.
+//! The table of the audit log.
 
 use rusqlite::{Connection, Row, params};
 use serde::Serialize;
 
-use super::super::change::{Author, Entry};
+use super::super::change::{AuditRecord, Author};
 use crate::clock;
 
-/// Rows that are kept; the oldest go first.
-const KEPT: i64 = 100_000;
+/// The maximum number of rows; the oldest are removed.
+const MAX_ROWS: i64 = 100_000;
 
-/// Characters of what is said about a change.
-const DETAIL: usize = 2000;
+/// The maximum number of characters of the detail.
+const MAX_DETAIL: usize = 2000;
 
-/// One change.
+/// A row of the audit log.
 #[derive(Clone, Debug, Serialize)]
-pub(in super::super) struct Line {
+pub(in super::super) struct AuditRow {
     pub(in super::super) id: u64,
     at: String,
     who: String,
@@ -30,11 +30,11 @@ pub(in super::super) struct Line {
 
 pub(in super::super) fn add(
     connection: &Connection,
-    entry: &Entry,
+    record: &AuditRecord,
     author: &Author,
     revision: u64,
 ) -> rusqlite::Result<()> {
-    let detail: String = entry.detail.chars().take(DETAIL).collect();
+    let detail: String = record.detail.chars().take(MAX_DETAIL).collect();
     connection.execute(
         "INSERT INTO audit (at_ms, who, action, subject, from_version, to_version, revision,
                             request_id, detail)
@@ -42,26 +42,26 @@ pub(in super::super) fn add(
         params![
             clock::unix_ms(),
             author.who,
-            entry.action,
-            entry.subject,
-            entry.from.map(|version| version as i64),
-            entry.to.map(|version| version as i64),
+            record.action,
+            record.subject,
+            record.from.map(|version| version as i64),
+            record.to.map(|version| version as i64),
             revision as i64,
             author.request_id,
             detail,
         ],
     )?;
     let last = connection.last_insert_rowid();
-    connection.execute("DELETE FROM audit WHERE id <= ?1", [last - KEPT]).map(drop)
+    connection.execute("DELETE FROM audit WHERE id <= ?1", [last - MAX_ROWS]).map(drop)
 }
 
-/// A page of the audit, the newest first: lines before an id, about a subject.
+/// Returns a page of the audit log, newest first: rows before an id, about a subject.
 pub(in super::super) fn page(
     connection: &Connection,
     before: Option<u64>,
     subject: Option<&str>,
     limit: u64,
-) -> rusqlite::Result<Vec<Line>> {
+) -> rusqlite::Result<Vec<AuditRow>> {
     let sql = "SELECT id, strftime('%Y-%m-%dT%H:%M:%fZ', at_ms / 1000.0, 'unixepoch'), who, action,
                       subject, from_version, to_version, revision, request_id, detail
                FROM audit
@@ -69,12 +69,12 @@ pub(in super::super) fn page(
                ORDER BY id DESC LIMIT ?3";
     let before = before.map(|id| i64::try_from(id).unwrap_or(i64::MAX));
     let values = params![before, subject, limit as i64];
-    connection.prepare_cached(sql)?.query_map(values, line)?.collect()
+    connection.prepare_cached(sql)?.query_map(values, audit_row)?.collect()
 }
 
-fn line(row: &Row<'_>) -> rusqlite::Result<Line> {
+fn audit_row(row: &Row<'_>) -> rusqlite::Result<AuditRow> {
     let number = |column| row.get::<_, Option<i64>>(column).map(|n| n.map(|n| n as u64));
-    Ok(Line {
+    Ok(AuditRow {
         id: row.get::<_, i64>(0)? as u64,
         at: row.get(1)?,
         who: row.get(2)?,

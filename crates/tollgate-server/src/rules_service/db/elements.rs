@@ -1,23 +1,24 @@
-//! Overrides, bans and modes as data: elements that come and go without a rules file.
+//! The tables of overrides, bans and modes, which change without a rules file.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tollgate::rules::{BanData, ModeData, OverrideData};
+use tollgate_rules::{BanData, ModeData, OverrideData};
 
 use super::super::change::Author;
 use crate::clock;
 
-/// A kind of data of which there are many, each known by a number.
+/// A kind of data whose elements have numeric ids.
 pub(in super::super) trait Element:
     Serialize + DeserializeOwned + Send + 'static
 {
-    /// What one is called.
+    /// The name of one element.
     const NAME: &'static str;
-    /// The table they are in, which is also their name in an address.
+    /// The name of the table, which is also the path segment.
     const TABLE: &'static str;
-    /// What adding and removing one is called in the audit.
+    /// The audit action of adding an element.
     const ADD: &'static str;
+    /// The audit action of removing an element.
     const REMOVE: &'static str;
 }
 
@@ -42,11 +43,11 @@ impl Element for ModeData {
     const REMOVE: &'static str = "mode.remove";
 }
 
-/// An element, and who made it.
+/// A stored element and its author.
 #[derive(Clone, Debug)]
-pub(in super::super) struct Stored<T> {
+pub(in super::super) struct StoredElement<T> {
     pub(in super::super) id: u64,
-    pub(in super::super) what: T,
+    pub(in super::super) data: T,
     pub(in super::super) at: String,
     pub(in super::super) who: String,
     pub(in super::super) revision: u64,
@@ -55,10 +56,10 @@ pub(in super::super) struct Stored<T> {
 const COLUMNS: &str = "id, what, strftime('%Y-%m-%dT%H:%M:%fZ', at_ms / 1000.0, 'unixepoch'),
     who, revision";
 
-/// All of them, the oldest first.
+/// Returns all elements, oldest first.
 pub(in super::super) fn all<T: Element>(
     connection: &Connection,
-) -> rusqlite::Result<Vec<Stored<T>>> {
+) -> rusqlite::Result<Vec<StoredElement<T>>> {
     let sql = format!("SELECT {COLUMNS} FROM {} ORDER BY id", T::TABLE);
     connection.prepare_cached(&sql)?.query_map([], stored)?.collect()
 }
@@ -66,28 +67,28 @@ pub(in super::super) fn all<T: Element>(
 pub(in super::super) fn get<T: Element>(
     connection: &Connection,
     id: u64,
-) -> rusqlite::Result<Option<Stored<T>>> {
+) -> rusqlite::Result<Option<StoredElement<T>>> {
     let sql = format!("SELECT {COLUMNS} FROM {} WHERE id = ?1", T::TABLE);
     connection.prepare_cached(&sql)?.query_row([id as i64], stored).optional()
 }
 
-fn stored<T: Element>(row: &Row<'_>) -> rusqlite::Result<Stored<T>> {
-    let what: String = row.get(1)?;
-    let what = serde_json::from_str(&what).map_err(|error| {
+fn stored<T: Element>(row: &Row<'_>) -> rusqlite::Result<StoredElement<T>> {
+    let data: String = row.get(1)?;
+    let data = serde_json::from_str(&data).map_err(|error| {
         rusqlite::Error::FromSqlConversionFailure(1, rusqlite::types::Type::Text, error.into())
     })?;
     let (id, revision) = (row.get::<_, i64>(0)? as u64, row.get::<_, i64>(4)? as u64);
-    Ok(Stored { id, what, at: row.get(2)?, who: row.get(3)?, revision })
+    Ok(StoredElement { id, data, at: row.get(2)?, who: row.get(3)?, revision })
 }
 
-/// Adds one; says its id.
+/// Adds an element and returns its id.
 pub(in super::super) fn add<T: Element>(
     connection: &Connection,
-    what: &T,
+    data: &T,
     author: &Author,
     revision: u64,
 ) -> rusqlite::Result<u64> {
-    let text = serde_json::to_string(what)
+    let text = serde_json::to_string(data)
         .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
     let sql =
         format!("INSERT INTO {} (what, revision, at_ms, who) VALUES (?1, ?2, ?3, ?4)", T::TABLE);

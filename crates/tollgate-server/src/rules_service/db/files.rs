@@ -1,4 +1,4 @@
-//! Versions of rules files.
+//! The table of rules files and their versions.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::Serialize;
@@ -6,24 +6,23 @@ use serde::Serialize;
 use super::super::change::Author;
 use crate::{clock, digest};
 
-/// Versions of one file that are kept; the oldest go first.
-const KEPT: i64 = 1000;
-/// What they may have together, so that large files do not fill the database. The newest two
-/// stay whatever they have.
-const KEPT_BYTES: i64 = 64 << 20;
+/// The maximum number of stored versions of one file.
+const MAX_VERSIONS: i64 = 1000;
+/// The maximum total size of the versions of one file; the newest two always stay.
+const MAX_VERSION_BYTES: i64 = 64 << 20;
 
 /// The current version of a file.
 #[derive(Clone, Debug)]
-pub(in super::super) struct Current {
+pub(in super::super) struct CurrentFile {
     pub(in super::super) name: String,
     pub(in super::super) version: u64,
     pub(in super::super) text: String,
     digest: String,
 }
 
-/// A version, without its text.
+/// The metadata of a version, without its text.
 #[derive(Clone, Debug, Serialize)]
-pub(in super::super) struct Version {
+pub(in super::super) struct FileVersion {
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
     version: u64,
@@ -32,16 +31,16 @@ pub(in super::super) struct Version {
     who: String,
     revision: u64,
     bytes: u64,
-    /// Whether this version is that the file was removed.
+    /// Whether this version records the removal of the file.
     removed: bool,
 }
 
-/// The strong ETag of a version: versions are never counted anew, not even after a removal.
+/// Returns the strong entity tag of a version. Version numbers are never reused.
 pub(in super::super) fn etag(version: u64, digest: &str) -> String {
     format!("\"{version}-{}\"", digest::short(digest))
 }
 
-impl Current {
+impl CurrentFile {
     pub(in super::super) fn etag(&self) -> String {
         etag(self.version, &self.digest)
     }
@@ -50,32 +49,32 @@ impl Current {
 const IS_LAST: &str =
     "version = (SELECT max(version) FROM versions v WHERE v.name = versions.name)";
 
-pub(in super::super) fn all_current(connection: &Connection) -> rusqlite::Result<Vec<Current>> {
+pub(in super::super) fn all_current(connection: &Connection) -> rusqlite::Result<Vec<CurrentFile>> {
     let sql = format!(
         "SELECT name, version, text, digest FROM versions
          WHERE {IS_LAST} AND text IS NOT NULL ORDER BY name"
     );
-    connection.prepare_cached(&sql)?.query_map([], current_of)?.collect()
+    connection.prepare_cached(&sql)?.query_map([], read_current)?.collect()
 }
 
 pub(in super::super) fn current(
     connection: &Connection,
     name: &str,
-) -> rusqlite::Result<Option<Current>> {
+) -> rusqlite::Result<Option<CurrentFile>> {
     let sql = format!(
         "SELECT name, version, text, digest FROM versions
          WHERE name = ?1 AND {IS_LAST} AND text IS NOT NULL"
     );
-    connection.prepare_cached(&sql)?.query_row([name], current_of).optional()
+    connection.prepare_cached(&sql)?.query_row([name], read_current).optional()
 }
 
-fn current_of(row: &Row<'_>) -> rusqlite::Result<Current> {
+fn read_current(row: &Row<'_>) -> rusqlite::Result<CurrentFile> {
     let version = row.get::<_, i64>(1)? as u64;
-    Ok(Current { name: row.get(0)?, version, text: row.get(2)?, digest: row.get(3)? })
+    Ok(CurrentFile { name: row.get(0)?, version, text: row.get(2)?, digest: row.get(3)? })
 }
 
-/// The text of one version; `None` if there is no such version or it is a removal.
-pub(in super::super) fn text_of(
+/// Returns the text of a version; `None` if it does not exist or is a removal.
+pub(in super::super) fn version_text(
     connection: &Connection,
     name: &str,
     version: u64,
@@ -93,27 +92,27 @@ const VERSION: &str = "name, version, digest,
     strftime('%Y-%m-%dT%H:%M:%fZ', at_ms / 1000.0, 'unixepoch'), who, revision,
     coalesce(length(CAST(text AS BLOB)), 0), text IS NULL";
 
-/// The versions of a file, the newest first.
+/// Returns the versions of a file, newest first.
 pub(in super::super) fn history(
     connection: &Connection,
     name: &str,
-) -> rusqlite::Result<Vec<Version>> {
+) -> rusqlite::Result<Vec<FileVersion>> {
     let sql = format!("SELECT {VERSION} FROM versions WHERE name = ?1 ORDER BY version DESC");
-    let unnamed = |row: &Row<'_>| Ok(Version { name: None, ..version_of(row)? });
+    let unnamed = |row: &Row<'_>| Ok(FileVersion { name: None, ..read_version(row)? });
     connection.prepare_cached(&sql)?.query_map([name], unnamed)?.collect()
 }
 
-/// The files there are.
-pub(in super::super) fn list(connection: &Connection) -> rusqlite::Result<Vec<Version>> {
+/// Returns the current versions of all files.
+pub(in super::super) fn list(connection: &Connection) -> rusqlite::Result<Vec<FileVersion>> {
     let sql = format!(
         "SELECT {VERSION} FROM versions WHERE {IS_LAST} AND text IS NOT NULL ORDER BY name"
     );
-    connection.prepare_cached(&sql)?.query_map([], version_of)?.collect()
+    connection.prepare_cached(&sql)?.query_map([], read_version)?.collect()
 }
 
-fn version_of(row: &Row<'_>) -> rusqlite::Result<Version> {
+fn read_version(row: &Row<'_>) -> rusqlite::Result<FileVersion> {
     let (version, digest) = (row.get::<_, i64>(1)? as u64, row.get::<_, String>(2)?);
-    Ok(Version {
+    Ok(FileVersion {
         name: row.get(0)?,
         version,
         etag: etag(version, &digest),
@@ -125,7 +124,7 @@ fn version_of(row: &Row<'_>) -> rusqlite::Result<Version> {
     })
 }
 
-/// Adds a version; without a text the file is gone. Says its number and ETag.
+/// Adds a version and returns its number and entity tag. Without a text, it removes the file.
 pub(in super::super) fn add(
     connection: &Connection,
     name: &str,
@@ -135,17 +134,17 @@ pub(in super::super) fn add(
 ) -> rusqlite::Result<(u64, String)> {
     let next = "SELECT coalesce(max(version), 0) + 1 FROM versions WHERE name = ?1";
     let version: i64 = connection.query_row(next, [name], |row| row.get(0))?;
-    let digest = digest::of(text.unwrap_or_default().as_bytes());
+    let digest = digest::sha256(text.unwrap_or_default().as_bytes());
     connection.execute(
         "INSERT INTO versions (name, version, text, digest, revision, at_ms, who)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         params![name, version, text, digest, revision as i64, clock::unix_ms(), author.who],
     )?;
-    forget(connection, name, version)?;
+    prune(connection, name, version)?;
     Ok((version as u64, etag(version as u64, &digest)))
 }
 
-fn forget(connection: &Connection, name: &str, newest: i64) -> rusqlite::Result<()> {
+fn prune(connection: &Connection, name: &str, newest: i64) -> rusqlite::Result<()> {
     let sql = "
         DELETE FROM versions WHERE name = ?1 AND (version <= ?2 OR version IN (
             SELECT version FROM (
@@ -153,7 +152,7 @@ fn forget(connection: &Connection, name: &str, newest: i64) -> rusqlite::Result<
                 FROM versions WHERE name = ?1 WINDOW newer AS (ORDER BY version DESC)
             ) WHERE bytes > ?3 AND version < ?4
         ))";
-    let values = params![name, newest - KEPT, KEPT_BYTES, newest - 1];
+    let values = params![name, newest - MAX_VERSIONS, MAX_VERSION_BYTES, newest - 1];
     connection.execute(sql, values).map(drop)
 }
 
@@ -167,20 +166,20 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_versions_are_forgotten_by_number_and_by_size() {
+    fn the_oldest_versions_are_pruned_by_number_and_by_size() {
         let folder = tempfile::tempdir().unwrap();
         let mut connection = schema::open(&folder.path().join("rules.db"), 1 << 30).unwrap();
-        // Not committed: this is about which rows stay, not about the disk.
+        // The transaction is not committed, because the test does not need durability.
         let connection = connection.transaction().unwrap();
         let author = Author { who: "ann".into(), request_id: "1".into() };
         let write = |text: &str| add(&connection, "shop", Some(text), &author, 1).unwrap().0;
-        for _ in 0..KEPT + 5 {
+        for _ in 0..MAX_VERSIONS + 5 {
             write("rules: []");
         }
-        assert_eq!(numbers(&connection).len(), KEPT as usize);
+        assert_eq!(numbers(&connection).len(), MAX_VERSIONS as usize);
         assert_eq!(numbers(&connection).last(), Some(&6));
 
-        let large = "#".repeat(KEPT_BYTES as usize / 3);
+        let large = "#".repeat(MAX_VERSION_BYTES as usize / 3);
         let last = [(); 3].map(|()| write(&large))[2];
         assert_eq!(numbers(&connection)[..3], [last, last - 1, last - 2]);
         let last = write(&large);

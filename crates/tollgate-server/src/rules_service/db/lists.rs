@@ -1,28 +1,28 @@
-//! Lists as data: entries that come and go without a rules file.
+//! The table of lists, whose entries change without a rules file.
 
 use rusqlite::{Connection, OptionalExtension, params};
-use tollgate::rules::ListData;
+use tollgate_rules::ListData;
 
-/// A list and its entries.
+/// A stored list with its entries.
 #[derive(Clone, Debug)]
-pub(in super::super) struct Stored {
+pub(in super::super) struct StoredList {
     id: i64,
-    pub(in super::super) what: ListData,
+    pub(in super::super) data: ListData,
     pub(in super::super) revision: u64,
 }
 
-impl Stored {
+impl StoredList {
     pub(in super::super) fn etag(&self) -> String {
         etag(self.revision)
     }
 }
 
-/// No two changes have the same revision.
+/// Returns the entity tag of a revision, which is unique because every change has its own.
 pub(in super::super) fn etag(revision: u64) -> String {
     format!("\"r{revision}\"")
 }
 
-pub(in super::super) fn all(connection: &Connection) -> rusqlite::Result<Vec<Stored>> {
+pub(in super::super) fn all(connection: &Connection) -> rusqlite::Result<Vec<StoredList>> {
     let sql = "SELECT domain, name FROM lists ORDER BY domain, name";
     let names: Vec<(String, String)> = connection
         .prepare_cached(sql)?
@@ -36,7 +36,7 @@ pub(in super::super) fn get(
     connection: &Connection,
     domain: &str,
     name: &str,
-) -> rusqlite::Result<Option<Stored>> {
+) -> rusqlite::Result<Option<StoredList>> {
     let sql = "SELECT id, revision FROM lists WHERE domain = ?1 AND name = ?2";
     let found = connection
         .prepare_cached(sql)?
@@ -48,11 +48,11 @@ pub(in super::super) fn get(
         .query_map([id], |row| row.get(0))?
         .collect::<Result<_, _>>()?;
     let domain = (!domain.is_empty()).then(|| domain.to_owned());
-    let what = ListData { domain, name: name.to_owned(), entries };
-    Ok(Some(Stored { id, what, revision: revision as u64 }))
+    let data = ListData { domain, name: name.to_owned(), entries };
+    Ok(Some(StoredList { id, data, revision: revision as u64 }))
 }
 
-/// Makes a list, or marks one as changed. Says its id.
+/// Creates a list or marks it as changed, and returns its id.
 fn touch(
     connection: &Connection,
     domain: &str,
@@ -67,7 +67,7 @@ fn touch(
     )
 }
 
-/// Replaces all entries of a list, which need not exist.
+/// Replaces all entries of a list, creating the list if needed.
 pub(in super::super) fn set(
     connection: &Connection,
     domain: &str,
@@ -80,27 +80,27 @@ pub(in super::super) fn set(
     insert(connection, id, entries).map(drop)
 }
 
-/// Adds entries; says how many were not there yet.
+/// Adds entries and returns how many are new.
 pub(in super::super) fn add_entries(
     connection: &Connection,
-    list: &Stored,
+    list: &StoredList,
     entries: &[String],
     revision: u64,
 ) -> rusqlite::Result<usize> {
-    let domain = list.what.domain.as_deref().unwrap_or_default();
-    touch(connection, domain, &list.what.name, revision)?;
+    let domain = list.data.domain.as_deref().unwrap_or_default();
+    touch(connection, domain, &list.data.name, revision)?;
     insert(connection, list.id, entries)
 }
 
-/// Removes entries; says how many were there.
+/// Removes entries and returns how many existed.
 pub(in super::super) fn remove_entries(
     connection: &Connection,
-    list: &Stored,
+    list: &StoredList,
     entries: &[String],
     revision: u64,
 ) -> rusqlite::Result<usize> {
-    let domain = list.what.domain.as_deref().unwrap_or_default();
-    touch(connection, domain, &list.what.name, revision)?;
+    let domain = list.data.domain.as_deref().unwrap_or_default();
+    touch(connection, domain, &list.data.name, revision)?;
     let mut remove =
         connection.prepare_cached("DELETE FROM entries WHERE list = ?1 AND entry = ?2")?;
     entries.iter().try_fold(0, |sum, entry| Ok(sum + remove.execute(params![list.id, entry])?))
@@ -112,6 +112,6 @@ fn insert(connection: &Connection, id: i64, entries: &[String]) -> rusqlite::Res
     entries.iter().try_fold(0, |sum, entry| Ok(sum + insert.execute(params![id, entry])?))
 }
 
-pub(in super::super) fn remove(connection: &Connection, list: &Stored) -> rusqlite::Result<()> {
+pub(in super::super) fn remove(connection: &Connection, list: &StoredList) -> rusqlite::Result<()> {
     connection.execute("DELETE FROM lists WHERE id = ?1", [list.id]).map(drop)
 }

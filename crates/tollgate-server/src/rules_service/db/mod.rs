@@ -1,4 +1,4 @@
-//! The database and the one thread that talks to it.
+//! The rules database and the thread that owns it.
 
 pub(super) mod audit;
 pub(super) mod elements;
@@ -17,126 +17,126 @@ use std::thread;
 use bytes::Bytes;
 use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
-use tollgate::rules::{BanData, Data, ModeData, OverrideData, Rules, Source};
+use tollgate_rules::{BanData, Data, ModeData, OverrideData, Rules, Source};
 
 use super::ServiceError;
-use super::checker::Checker;
-use super::problem::{Problem, Result};
+use super::checker::BundleChecker;
 use crate::bundle::{Bundle, RulesFile};
-use crate::worker::{Undone, Worker};
+use crate::problem::{Problem, Result};
+use crate::worker::{Worker, WorkerError};
 
-/// Requests that may wait for the thread; more are told to come back.
+/// The maximum number of queued requests; further requests get 503.
 const QUEUE: usize = 256;
 
-type Job = Box<dyn FnOnce(&mut Keeper) + Send>;
+type DbJob = Box<dyn FnOnce(&mut DbState) + Send>;
 
-/// A way to the thread that has the database. Clones lead to the same one.
+/// A handle of the thread that owns the database. Clones share the thread.
 #[derive(Clone, Debug)]
-pub(super) struct Db {
-    thread: Arc<Worker<Job>>,
-    published: watch::Receiver<Arc<Published>>,
+pub(super) struct RulesDb {
+    thread: Arc<Worker<DbJob>>,
+    published: watch::Receiver<Arc<PublishedBundle>>,
 }
 
-/// What limiters fetch: the last revision, ready to be sent.
+/// The newest bundle, encoded for limiters.
 #[derive(Debug)]
-pub(super) struct Published {
+pub(super) struct PublishedBundle {
     pub(super) revision: u64,
     pub(super) etag: String,
     pub(super) body: Bytes,
-    /// Ready to decide with; none if they are wrong.
+    /// The compiled rules; `None` if they are invalid.
     pub(super) rules: Option<Rules>,
-    /// Why it cannot be used, if so: only after an upgrade that reads rules more strictly.
-    pub(super) wrong: Option<String>,
+    /// The reason why the rules are invalid, which happens only after an upgrade of tollgate.
+    pub(super) invalid: Option<String>,
 }
 
-/// What the thread has.
-pub(super) struct Keeper {
+/// The state of the database thread.
+pub(super) struct DbState {
     pub(super) connection: Connection,
-    pub(super) checker: Checker,
-    pub(super) publisher: Publisher,
-    /// Held as long as the thread lives: two services would not see each other's changes.
+    pub(super) checker: BundleChecker,
+    pub(super) publisher: BundlePublisher,
+    /// A lock on the folder, because two services would not see each other's changes.
     _lock: Option<File>,
 }
 
-/// Is given every new set of rules, before anybody is told that it is in force.
-type Install = Box<dyn Fn(Rules) + Send>;
+/// A function that activates new rules, called before the change is confirmed.
+type ActivateRules = Box<dyn Fn(Rules) + Send>;
 
-/// Tells whoever waits for it what there is now.
-pub(super) struct Publisher {
-    sender: watch::Sender<Arc<Published>>,
-    pub(super) install: Option<Install>,
+/// The sender of new bundles to waiting limiters.
+pub(super) struct BundlePublisher {
+    sender: watch::Sender<Arc<PublishedBundle>>,
+    pub(super) activate: Option<ActivateRules>,
 }
 
-impl Db {
-    /// The database of a folder, or one in memory.
-    pub(super) fn open(folder: Option<&Path>, max_size: u64) -> Result<Db, ServiceError> {
+impl RulesDb {
+    /// Opens the database of a folder, or one in memory.
+    pub(super) fn open(folder: Option<&Path>, max_size: u64) -> Result<RulesDb, ServiceError> {
         let lock = folder.map(lock).transpose()?;
         let path = folder.map_or_else(|| "in memory".into(), |folder| folder.join("rules.db"));
-        let wrong = |why: String| ServiceError::Database { path: path.clone(), why };
+        let failed = |reason: String| ServiceError::Database { path: path.clone(), reason };
         let connection = match folder {
             Some(_) => schema::open(&path, max_size),
             None => schema::in_memory(max_size),
         };
-        let connection = connection.map_err(wrong)?;
-        let bundle = load(&connection, None).map_err(|error| wrong(error.to_string()))?;
+        let connection = connection.map_err(failed)?;
+        let bundle = load(&connection, None).map_err(|error| failed(error.to_string()))?;
         let encoded = publishable(&bundle, bundle.rules().map_err(|error| error.to_string()))
-            .map_err(|problem| wrong(problem.to_string()))?;
+            .map_err(|problem| failed(problem.to_string()))?;
         let (sender, published) = watch::channel(Arc::new(encoded));
-        let mut keeper = Keeper {
+        let mut state = DbState {
             connection,
-            checker: Checker::default(),
-            publisher: Publisher { sender, install: None },
+            checker: BundleChecker::default(),
+            publisher: BundlePublisher { sender, activate: None },
             _lock: lock,
         };
-        let work = move |waiting: Receiver<Job>| waiting.iter().for_each(|job| job(&mut keeper));
+        let work = move |waiting: Receiver<DbJob>| waiting.iter().for_each(|job| job(&mut state));
         let thread = Worker::start("tollgate-rules-db", QUEUE, work);
-        let thread = thread.map_err(|error| wrong(error.to_string()))?;
-        Ok(Db { thread: Arc::new(thread), published })
+        let thread = thread.map_err(|error| failed(error.to_string()))?;
+        Ok(RulesDb { thread: Arc::new(thread), published })
     }
 
-    /// Lets go of the database, whoever still has a way to it.
+    /// Closes the database after the queued requests, even if other handles exist.
     pub(super) fn close(&self) {
-        self.thread.end();
+        self.thread.stop();
     }
 
-    pub(super) fn published(&self) -> watch::Receiver<Arc<Published>> {
+    pub(super) fn published(&self) -> watch::Receiver<Arc<PublishedBundle>> {
         self.published.clone()
     }
 
-    /// Has the thread do something, and waits for it without blocking.
+    /// Runs a job on the database thread.
     pub(super) async fn call<T: Send + 'static>(
         &self,
-        job: impl FnOnce(&mut Keeper) -> Result<T> + Send + 'static,
+        job: impl FnOnce(&mut DbState) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         self.send(job)?.await.unwrap_or_else(|_| Err(gone()))
     }
 
-    /// The same, blocking.
-    pub(super) fn call_now<T: Send + 'static>(
+    /// Runs a job on the database thread and blocks until it is done.
+    pub(super) fn blocking_call<T: Send + 'static>(
         &self,
-        job: impl FnOnce(&mut Keeper) -> Result<T> + Send + 'static,
+        job: impl FnOnce(&mut DbState) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let answer = self.send(job)?;
-        // The answer may be awaited on any thread but one that drives a runtime: take another.
-        let waiting = thread::spawn(move || answer.blocking_recv());
+        let result = self.send(job)?;
+        // A thread that drives a runtime must not block on the channel, so that another one waits.
+        let waiting = thread::spawn(move || result.blocking_recv());
         waiting.join().ok().and_then(std::result::Result::ok).unwrap_or_else(|| Err(gone()))
     }
 
     fn send<T: Send + 'static>(
         &self,
-        job: impl FnOnce(&mut Keeper) -> Result<T> + Send + 'static,
+        job: impl FnOnce(&mut DbState) -> Result<T> + Send + 'static,
     ) -> Result<oneshot::Receiver<Result<T>>> {
-        let (sender, answer) = oneshot::channel();
-        let job: Job = Box::new(move |keeper| drop(sender.send(job(keeper))));
+        let (sender, result) = oneshot::channel();
+        let job: DbJob = Box::new(move |state| drop(sender.send(job(state))));
         match self.thread.send(job) {
-            Ok(()) => Ok(answer),
-            Err(Undone::Full) => Err(Problem::busy("too many requests are waiting")),
-            Err(Undone::Gone) => Err(gone()),
+            Ok(()) => Ok(result),
+            Err(WorkerError::Full) => Err(Problem::busy("too many requests are waiting")),
+            Err(WorkerError::Stopped) => Err(gone()),
         }
     }
 }
 
-/// The thread has ended: only while the service stops, or after a panic.
+/// Returns the error of a thread that has ended because the service stops, or after a panic.
 fn gone() -> Problem {
     Problem::busy("the rules service is stopping")
 }
@@ -154,8 +154,8 @@ fn lock(folder: &Path) -> Result<File, ServiceError> {
 }
 
 /// Everything as it stands now; with the files of `outside`, if that is where they come from.
-pub(super) fn load(connection: &Connection, outside: Option<&Rules>) -> rusqlite::Result<Bundle> {
-    let files = match outside {
+pub(super) fn load(connection: &Connection, external: Option<&Rules>) -> rusqlite::Result<Bundle> {
+    let files = match external {
         Some(rules) => {
             let file = |source: &Source| RulesFile {
                 name: super::short_name(source),
@@ -168,19 +168,22 @@ pub(super) fn load(connection: &Connection, outside: Option<&Rules>) -> rusqlite
             files.map(|file| RulesFile { name: file.name, text: file.text }).collect()
         }
     };
-    fn what<T>(stored: elements::Stored<T>) -> T {
-        stored.what
+    fn data<T>(stored: elements::StoredElement<T>) -> T {
+        stored.data
     }
-    let overrides = elements::all::<OverrideData>(connection)?.into_iter().map(what).collect();
-    let bans = elements::all::<BanData>(connection)?.into_iter().map(what).collect();
-    let modes = elements::all::<ModeData>(connection)?.into_iter().map(what).collect();
-    let lists = lists::all(connection)?.into_iter().map(|stored| stored.what).collect();
+    let overrides = elements::all::<OverrideData>(connection)?.into_iter().map(data).collect();
+    let bans = elements::all::<BanData>(connection)?.into_iter().map(data).collect();
+    let modes = elements::all::<ModeData>(connection)?.into_iter().map(data).collect();
+    let lists = lists::all(connection)?.into_iter().map(|stored| stored.data).collect();
     let revision = schema::revision(connection)?;
     Ok(Bundle::new(revision, files, Data { overrides, lists, bans, modes }))
 }
 
-/// Ready to be sent, if it is not more than a limiter accepts.
-pub(super) fn publishable(bundle: &Bundle, rules: Result<Rules, String>) -> Result<Published> {
+/// Encodes a bundle, unless it is larger than a limiter accepts.
+pub(super) fn publishable(
+    bundle: &Bundle,
+    rules: Result<Rules, String>,
+) -> Result<PublishedBundle> {
     let internal = |error: serde_json::Error| Problem::bad_request(error.to_string());
     let encoded = bundle.encode().map_err(internal)?;
     if encoded.bytes.len() > super::MAX_BUNDLE {
@@ -191,18 +194,18 @@ pub(super) fn publishable(bundle: &Bundle, rules: Result<Rules, String>) -> Resu
     }
     let etag = format!("\"{}\"", encoded.version);
     let (revision, body) = (bundle.revision, encoded.bytes);
-    let (rules, wrong) = match rules {
+    let (rules, invalid) = match rules {
         Ok(rules) => (Some(rules), None),
-        Err(wrong) => (None, Some(wrong)),
+        Err(reason) => (None, Some(reason)),
     };
-    Ok(Published { revision, etag, body, rules, wrong })
+    Ok(PublishedBundle { revision, etag, body, rules, invalid })
 }
 
-impl Publisher {
-    /// Puts rules in force and tells everybody.
-    pub(super) fn publish(&self, published: Published) {
-        if let (Some(install), Some(rules)) = (&self.install, &published.rules) {
-            install(rules.clone());
+impl BundlePublisher {
+    /// Activates the rules and notifies waiting limiters.
+    pub(super) fn publish(&self, published: PublishedBundle) {
+        if let (Some(activate), Some(rules)) = (&self.activate, &published.rules) {
+            activate(rules.clone());
         }
         self.sender.send_replace(Arc::new(published));
     }

@@ -1,16 +1,17 @@
-//! The tables, and how a database of an earlier release becomes one of this.
+//! The schema of the rules database and its migrations.
 
 use std::path::Path;
 
 use rusqlite::Connection;
 
-use crate::sqlite::Purpose;
+use crate::sqlite::DatabaseSchema;
 
-/// The database of rules; its number reads "toll".
-const RULES: Purpose = Purpose { name: "rules database", application: 0x746f_6c6c, steps: STEPS };
+/// The schema of the rules database; the application id is "toll" in ASCII.
+const RULES: DatabaseSchema =
+    DatabaseSchema { name: "rules database", application_id: 0x746f_6c6c, migrations: MIGRATIONS };
 
-/// One step for each version, in order. Never change one that was released: add another.
-const STEPS: &[&str] = &[
+/// One migration per version, in order. Never change a released one; append a new one.
+const MIGRATIONS: &[&str] = &[
     "
 CREATE TABLE state (
     id INTEGER PRIMARY KEY CHECK (id = 1),
@@ -90,23 +91,23 @@ CREATE TABLE modes (
 ",
 ];
 
-/// Opens the database, makes it or brings it up to date. What is wrong comes as a sentence.
+/// Opens the database file, creating or migrating it as needed.
 pub(super) fn open(path: &Path, max_size: u64) -> Result<Connection, String> {
-    RULES.open(path, max_size).map_err(|unusable| unusable.why)
+    RULES.open(path, max_size).map_err(|error| error.reason)
 }
 
-/// A database that nothing outlives.
+/// Opens a database in memory.
 pub(super) fn in_memory(max_size: u64) -> Result<Connection, String> {
-    RULES.in_memory(max_size).map_err(|unusable| unusable.why)
+    RULES.in_memory(max_size).map_err(|error| error.reason)
 }
 
-/// How many changes there have been.
+/// Returns the number of changes so far.
 pub(in super::super) fn revision(connection: &Connection) -> rusqlite::Result<u64> {
     let sql = "SELECT revision FROM state";
     connection.query_row(sql, [], |row| row.get::<_, i64>(0)).map(|revision| revision as u64)
 }
 
-/// Counts a change.
+/// Stores the number of changes.
 pub(in super::super) fn set_revision(
     connection: &Connection,
     revision: u64,
@@ -121,7 +122,7 @@ mod tests {
     const SIZE: u64 = 1 << 30;
 
     #[test]
-    fn a_database_is_made_once_and_opened_again() {
+    fn a_database_is_created_once_and_opened_again() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rules.db");
         set_revision(&open(&path, SIZE).unwrap(), 7).unwrap();
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_ours_or_newer_is_left_alone() {
+    fn foreign_newer_and_corrupt_databases_are_rejected() {
         let folder = tempfile::tempdir().unwrap();
         let foreign = folder.path().join("foreign.db");
         Connection::open(&foreign).unwrap().execute_batch("CREATE TABLE mine (a)").unwrap();

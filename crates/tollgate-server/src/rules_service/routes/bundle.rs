@@ -1,4 +1,4 @@
-//! What limiters ask: is there anything new?
+//! The routes from which limiters fetch the bundle, by long polling.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,41 +10,43 @@ use hyper::StatusCode;
 use hyper::header::{CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue, IF_NONE_MATCH};
 use serde::Deserialize;
 
-use super::Context;
+use super::RoutesContext;
 use crate::bundle::MEDIA_TYPE;
-use crate::rules_service::db::{Keeper, Published};
-use crate::rules_service::problem::{Problem, Result};
-use crate::rules_service::reading::{Asked, tags};
+use crate::problem::{Problem, Result};
+use crate::rules_service::db::{DbState, PublishedBundle};
+use crate::rules_service::extract::{UrlQuery, entity_tags};
 
-/// The longest an answer is held back.
-pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(60);
-const READY_WITHIN: Duration = Duration::from_secs(2);
+/// The maximum time of long polling.
+pub(super) const MAX_WAIT: Duration = Duration::from_secs(60);
+const READY_TIMEOUT: Duration = Duration::from_secs(2);
 const PREFER: HeaderName = HeaderName::from_static("prefer");
 const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(super) struct Waiting {
-    /// `30s`, or `30`.
+pub(super) struct WaitQuery {
+    /// The time to wait, as `30s` or `30`.
     wait: Option<String>,
 }
 
-/// Everything a limiter needs. With `?wait=30s` or `Prefer: wait=30`, and a version that is still
-/// the last, the answer is held back until there is another one.
+/// Returns the bundle.
+///
+/// With `?wait=30s` or `Prefer: wait=30` and an entity tag that is still current, the response waits
+/// for the next version.
 pub(super) async fn fetch(
-    State(context): State<Context>,
-    Asked(waiting): Asked<Waiting>,
+    State(context): State<RoutesContext>,
+    UrlQuery(waiting): UrlQuery<WaitQuery>,
     headers: HeaderMap,
 ) -> Result<Response> {
-    let wait = match &waiting.wait {
-        Some(text) => Some(
-            seconds(text)
-                .ok_or_else(|| Problem::bad_request("wait is a number of seconds, such as 30s"))?,
-        ),
-        None => preferred(&headers),
-    };
-    let known = tags(&headers, &IF_NONE_MATCH)?.unwrap_or_default();
-    let is_known = |published: &Arc<Published>| {
+    let wait =
+        match &waiting.wait {
+            Some(text) => Some(seconds(text).ok_or_else(|| {
+                Problem::bad_request("`wait` is a number of seconds, such as 30s")
+            })?),
+            None => preferred(&headers),
+        };
+    let known = entity_tags(&headers, &IF_NONE_MATCH)?.unwrap_or_default();
+    let is_known = |published: &Arc<PublishedBundle>| {
         let same = |tag: &String| tag == "*" || tag.trim_start_matches("W/") == published.etag;
         known.iter().any(same)
     };
@@ -78,31 +80,31 @@ pub(super) async fn fetch(
 
 fn seconds(text: &str) -> Option<Duration> {
     let seconds = text.strip_suffix('s').unwrap_or(text).parse().ok()?;
-    Some(Duration::from_secs(seconds).min(LONGEST_WAIT))
+    Some(Duration::from_secs(seconds).min(MAX_WAIT))
 }
 
-/// RFC 7240: a preference that cannot be read is none.
+/// Returns the wait of the header `Prefer`; RFC 7240 ignores malformed preferences.
 fn preferred(headers: &HeaderMap) -> Option<Duration> {
     let preferences = headers.get_all(PREFER).into_iter().filter_map(|value| value.to_str().ok());
     let mut each = preferences.flat_map(|value| value.split([',', ';']));
     each.find_map(|one| seconds(one.trim().strip_prefix("wait=")?))
 }
 
-/// Whether the service can do its work: the database answers, and what it has can be used.
-pub(super) async fn ready(State(context): State<Context>) -> Result<&'static str> {
-    let wrong = context.db.published().borrow().wrong.is_some();
-    if wrong {
-        let detail = "the stored rules are wrong for this version of tollgate; see the log";
+/// Reports whether the database answers and the stored rules are valid.
+pub(super) async fn ready(State(context): State<RoutesContext>) -> Result<&'static str> {
+    let is_invalid = context.db.published().borrow().invalid.is_some();
+    if is_invalid {
+        let detail = "this version of tollgate rejects the stored rules; see the log";
         return Err(Problem::busy(detail));
     }
     let look = async {
         let _probing = context.probing.lock().await;
-        let look = |keeper: &mut Keeper| {
-            Ok(keeper.connection.query_row("SELECT 1 FROM state", [], |_| Ok(()))?)
+        let look = |state: &mut DbState| {
+            Ok(state.connection.query_row("SELECT 1 FROM state", [], |_| Ok(()))?)
         };
         context.db.call(look).await
     };
-    match tokio::time::timeout(READY_WITHIN, look).await {
+    match tokio::time::timeout(READY_TIMEOUT, look).await {
         Ok(looked) => looked.map(|()| "ready\n"),
         Err(_) => Err(Problem::busy("the rules database does not answer in time")),
     }

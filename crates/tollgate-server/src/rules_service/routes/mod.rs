@@ -1,14 +1,15 @@
-//! What may be asked of a rules service.
+//! The HTTP routes of the rules service.
 
+mod audit;
 mod bans;
 mod bundle;
-mod data;
 mod elements;
-mod elsewhere;
-mod ending;
+mod end_time;
+mod external_origin;
 mod files;
-mod guard;
+mod lists;
 mod modes;
+mod token_guard;
 
 use std::sync::Arc;
 
@@ -21,44 +22,44 @@ use hyper::header::{ETAG, HeaderValue};
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, watch};
 use tollgate::Clock;
-use tollgate::rules::{BanData, ModeData, OverrideData};
+use tollgate_rules::{BanData, ModeData, OverrideData};
 
-use super::change::{Request, Settled};
-use super::db::Db;
-use super::problem::Problem;
-use super::reading::{Caller, Changing};
+use super::change::{ChangeRequest, ChangeResult};
+use super::db::RulesDb;
+use super::extract::{Caller, ChangeQuery};
+use crate::problem::Problem;
 use crate::store::AnyLimiter;
 
-/// What every request is answered with the help of.
+/// The state shared by all routes.
 #[derive(Clone, Debug)]
-pub(super) struct Context {
-    pub(super) db: Db,
-    /// Tells when bans end.
+pub(super) struct RoutesContext {
+    pub(super) db: RulesDb,
+    /// The clock that determines when bans end.
     pub(super) clock: Clock,
-    /// Who decides by the rules and bans, if that is in this process.
+    /// The limiter of this process; `None` in a stand-alone rules service.
     pub(super) limiter: Option<AnyLimiter>,
-    /// Where the rules come from, if not from here.
-    pub(super) elsewhere: Option<Elsewhere>,
-    /// Becomes true once the service stops: nobody is kept waiting then.
+    /// The external origin of the rules, if they are not stored here.
+    pub(super) external: Option<ExternalOrigin>,
+    /// Becomes true when the service stops, which ends long polling.
     pub(super) stopping: watch::Receiver<bool>,
-    /// Held by who asks whether the database answers: one at a time, because anybody may ask.
+    /// Limits database probes to one at a time, because `/readyz` needs no token.
     pub(super) probing: Arc<Mutex<()>>,
 }
 
-pub(crate) use elsewhere::Elsewhere;
-pub(crate) use guard::{Guard, guarded};
+pub(crate) use external_origin::ExternalOrigin;
+pub(crate) use token_guard::{TokenGuard, with_guard};
 
-/// Everything a rules service answers when it runs on its own.
-pub(super) fn router(context: Context, guard: Guard) -> Router {
+/// Returns the router of a stand-alone rules service.
+pub(super) fn router(context: RoutesContext, guard: TokenGuard) -> Router {
     let routes = routes(context.clone());
-    guarded(routes.fallback(nowhere).method_not_allowed_fallback(no_such_method), guard)
-        // Not behind the guard: whoever looks after processes has no token.
+    with_guard(routes.fallback(unknown_path).method_not_allowed_fallback(method_not_allowed), guard)
+        // Health checks are not behind the guard, because process supervisors have no token.
         .route("/livez", get(|| async { "ok\n" }))
         .route("/readyz", get(bundle::ready).with_state(context))
 }
 
-/// What only those with a token may ask.
-pub(super) fn routes(context: Context) -> Router {
+/// Returns the routes that need a token.
+pub(super) fn routes(context: RoutesContext) -> Router {
     Router::new()
         .route("/v1/rules", get(files::list))
         .route("/v1/rules/bundle", get(bundle::fetch))
@@ -66,7 +67,7 @@ pub(super) fn routes(context: Context) -> Router {
         .route("/v1/rules/{name}/history", get(files::history))
         .route("/v1/rules/{name}/versions/{version}", get(files::version))
         .route("/v1/rules/{name}/rollback", post(files::rollback))
-        .route("/v1/audit", get(data::audit))
+        .route("/v1/audit", get(audit::list))
         .route("/v1/overrides", get(elements::overrides).post(elements::add_override))
         .route(
             "/v1/overrides/{id}",
@@ -76,33 +77,33 @@ pub(super) fn routes(context: Context) -> Router {
         .route("/v1/bans/{id}", get(bans::get).delete(elements::remove::<BanData>))
         .route("/v1/modes", get(modes::list).post(modes::set))
         .route("/v1/modes/{id}", get(modes::get).delete(elements::remove::<ModeData>))
-        .route("/v1/lists", get(data::lists))
+        .route("/v1/lists", get(lists::lists))
         .route(
             "/v1/lists/{name}",
-            get(data::get_list).put(data::set_list).delete(data::remove_list),
+            get(lists::get_list).put(lists::set_list).delete(lists::remove_list),
         )
-        .route("/v1/lists/{name}/entries", post(data::add_entries).delete(data::remove_entries))
-        .layer(from_fn_with_state(context.clone(), elsewhere::answer))
+        .route("/v1/lists/{name}/entries", post(lists::add_entries).delete(lists::remove_entries))
+        .layer(from_fn_with_state(context.clone(), external_origin::answer))
         .with_state(context)
 }
 
-/// The answer at an address that nothing has.
-pub(crate) async fn nowhere() -> Problem {
-    Problem::not_found("such address")
+/// Returns the response for an unknown path.
+pub(crate) async fn unknown_path() -> Problem {
+    Problem::not_found("such path")
 }
 
-/// The answer to a method that an address does not take.
-pub(crate) async fn no_such_method() -> Problem {
-    let detail = "this address does not take that method";
+/// Returns the response for a method that a path does not support.
+pub(crate) async fn method_not_allowed() -> Problem {
+    let detail = "this path does not support that method";
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", detail)
 }
 
-fn request(Caller(author): Caller, changing: &Changing) -> Request {
-    Request { author, dry_run: changing.dry_run }
+fn request(Caller(author): Caller, changing: &ChangeQuery) -> ChangeRequest {
+    ChangeRequest { author, dry_run: changing.dry_run }
 }
 
-/// An answer in JSON with the version it is about.
-fn answer(status: StatusCode, etag: Option<&str>, body: &Value) -> Response {
+/// Returns a JSON response with an optional entity tag.
+fn json_response(status: StatusCode, etag: Option<&str>, body: &Value) -> Response {
     let mut response = (status, axum::Json(body)).into_response();
     if let Some(etag) = etag.and_then(|etag| HeaderValue::from_str(etag).ok()) {
         response.headers_mut().insert(ETAG, etag);
@@ -110,26 +111,26 @@ fn answer(status: StatusCode, etag: Option<&str>, body: &Value) -> Response {
     response
 }
 
-/// The answer to a change: what is said of every change, and more.
-fn changed<T>(
-    settled: &Settled<T>,
+/// Returns the response to a change: `body` with the fields common to all changes.
+fn change_response<T>(
+    result: &ChangeResult<T>,
     created: bool,
     etag: Option<&str>,
     mut body: Value,
 ) -> Response {
-    body["revision"] = json!(settled.revision);
-    body["changed"] = json!(settled.changed);
-    if !settled.warnings.is_empty() {
-        body["warnings"] = json!(settled.warnings);
+    body["revision"] = json!(result.revision);
+    body["changed"] = json!(result.changed);
+    if !result.warnings.is_empty() {
+        body["warnings"] = json!(result.warnings);
     }
-    if settled.dry_run {
-        // What a change would be called is not said: somebody else's may come first.
+    if result.dry_run {
+        // A dry run returns no entity tag, because another change may take that version first.
         body["dry_run"] = json!(true);
-        return answer(StatusCode::OK, None, &body);
+        return json_response(StatusCode::OK, None, &body);
     }
     if let Some(etag) = etag {
         body["etag"] = json!(etag);
     }
-    let status = if created && settled.changed { StatusCode::CREATED } else { StatusCode::OK };
-    answer(status, etag, &body)
+    let status = if created && result.changed { StatusCode::CREATED } else { StatusCode::OK };
+    json_response(status, etag, &body)
 }

@@ -1,4 +1,4 @@
-//! Modes of rules that were set while running; that of all rules is the kill switch.
+//! The routes of rule modes that are set at run time; the mode of all rules is the kill switch.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -6,16 +6,16 @@ use hyper::StatusCode;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tollgate::rules::ModeData;
+use tollgate_rules::ModeData;
 
-use super::ending::{Ending, end_of, now, rest_ms};
-use super::{Context, answer, elements, request};
+use super::end_time::{EndTime, now, parse_end, remaining_ms};
+use super::{RoutesContext, elements, json_response, request};
+use crate::problem::Result;
 use crate::rules_service::change;
-use crate::rules_service::db::elements::Stored;
-use crate::rules_service::problem::Result;
-use crate::rules_service::reading::{Asked, Caller, Changing, Document, InPath};
+use crate::rules_service::db::elements::StoredElement;
+use crate::rules_service::extract::{Caller, ChangeQuery, JsonBody, UrlPath, UrlQuery};
 
-/// A mode as it is asked for.
+/// The body of a request that sets a mode.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ModeRequest {
@@ -31,53 +31,52 @@ pub(super) struct ModeRequest {
     reason: Option<String>,
 }
 
-fn body(stored: &Stored<ModeData>, now: Timestamp) -> Value {
-    let Stored { id, what, at, who, revision } = stored;
-    let mut body = json!(what);
+fn body(stored: &StoredElement<ModeData>, now: Timestamp) -> Value {
+    let StoredElement { id, data, at, who, revision } = stored;
+    let mut body = json!(data);
     body["id"] = json!(id);
     body["at"] = json!(at);
     body["who"] = json!(who);
     body["revision"] = json!(revision);
-    body["rest_ms"] = rest_ms(end_of(&what.until), now);
+    body["rest_ms"] = remaining_ms(parse_end(&data.until), now);
     body
 }
 
-/// Those that are not over.
-pub(super) async fn list(State(context): State<Context>) -> Result<Response> {
+/// Lists the modes that have not expired.
+pub(super) async fn list(State(context): State<RoutesContext>) -> Result<Response> {
     let now = now(&context);
     let mut all = elements::all::<ModeData>(&context).await?;
-    all.retain(|stored| end_of(&stored.what.until).is_none_or(|end| end > now));
+    all.retain(|stored| parse_end(&stored.data.until).is_none_or(|end| end > now));
     let modes: Vec<Value> = all.iter().map(|stored| body(stored, now)).collect();
-    Ok(answer(StatusCode::OK, None, &json!({ "modes": modes })))
+    Ok(json_response(StatusCode::OK, None, &json!({ "modes": modes })))
 }
 
 pub(super) async fn get(
-    State(context): State<Context>,
-    InPath(id): InPath<String>,
+    State(context): State<RoutesContext>,
+    UrlPath(id): UrlPath<String>,
 ) -> Result<Response> {
     let mode = elements::one(&context, &id).await?;
-    Ok(answer(StatusCode::OK, None, &body(&mode, now(&context))))
+    Ok(json_response(StatusCode::OK, None, &body(&mode, now(&context))))
 }
 
-/// Sets the mode of a rule, instead of the one that was set before.
+/// Sets the mode of a rule and replaces the previous one.
 pub(super) async fn set(
-    State(context): State<Context>,
+    State(context): State<RoutesContext>,
     caller: Caller,
-    Asked(changing): Asked<Changing>,
-    Document(asked): Document<ModeRequest>,
+    UrlQuery(changing): UrlQuery<ChangeQuery>,
+    JsonBody(asked): JsonBody<ModeRequest>,
 ) -> Result<Response> {
     let now = now(&context);
     let ModeRequest { domain, rule, mode, lasts, until, reason } = asked;
-    let until = Ending { lasts, until }.at(now)?.map(|end| end.to_string());
-    let what = ModeData { domain, rule, mode, until: until.clone(), reason };
+    let until = EndTime { lasts, until }.at(now)?.map(|end| end.to_string());
+    let data = ModeData { domain, rule, mode, until: until.clone(), reason };
     let request = request(caller, &changing);
-    let (domain, rule) = (what.domain.clone(), what.rule.clone());
+    let (domain, rule) = (data.domain.clone(), data.rule.clone());
     let is_replaced = move |known: &ModeData| {
         let is_same = known.rule == rule && known.domain == domain;
-        is_same || end_of(&known.until).is_some_and(|end| end <= now)
+        is_same || parse_end(&known.until).is_some_and(|end| end <= now)
     };
-    let set = context
-        .db
-        .call(move |keeper| change::replace_element(keeper, &request, &what, is_replaced));
+    let set =
+        context.db.call(move |state| change::replace_element(state, &request, &data, is_replaced));
     Ok(elements::added(&set.await?, json!({ "until": until })))
 }

@@ -1,4 +1,4 @@
-//! A URL that is opened once and asked again and again.
+//! A URL source: the first request, and the thread that follows the URL.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,54 +9,55 @@ use hyper::Uri;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::fetch::{Content, Fetched, display, fetch};
+use super::fetch::{FetchResult, RemoteContent, display, fetch};
 use crate::bundle::BundleError;
 use crate::client::Client;
 use crate::secret::Secret;
-use crate::sources::follower::Wake;
-use crate::sources::kept::Kept;
-use crate::sources::origin::First;
-use crate::sources::set::{CurrentSet, Update};
-use crate::sources::status::Shared;
+use crate::sources::follower::WakeReason;
+use crate::sources::origin::InitialRules;
+use crate::sources::saved_copy::SavedCopy;
+use crate::sources::set::{CurrentSet, RulesUpdate};
+use crate::sources::status::SharedStatus;
 use crate::sources::{Follower, SourceError, Target};
 
-/// What a URL may serve: as much as files may have, written as JSON.
+/// The maximum size of a response: the maximum of files, encoded as JSON.
 const MAX_BODY: usize = 48 << 20;
-/// How long a rules service may hold its answer back.
-const WAIT: Duration = Duration::from_secs(30);
-/// An answer that was held back took at least so long; faster ones do not earn the next question
-/// at once, or a wrong cache in between would have us ask without a pause.
-const HELD_BACK: Duration = Duration::from_secs(1);
-/// Between two questions, whatever the answers.
-const PAUSE: Duration = Duration::from_millis(50);
-/// Between two questions while there is no answer, at most.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// The maximum time that a rules service may delay its response.
+const LONG_POLL: Duration = Duration::from_secs(30);
+/// The minimum duration of a long poll that is followed by another one at once.
+///
+/// A misconfigured cache may answer immediately, and must not cause requests without a pause.
+const MIN_LONG_POLL: Duration = Duration::from_secs(1);
+/// The minimum pause between two requests.
+const MIN_PAUSE: Duration = Duration::from_millis(50);
+/// The maximum pause between two requests while the URL fails.
+const MAX_PAUSE: Duration = Duration::from_secs(30);
 
-/// Everything there is to know about a URL before it was asked.
+/// The settings of a URL source.
 #[derive(Debug)]
 pub(in crate::sources) struct UrlSource {
     pub(in crate::sources) uri: Uri,
     pub(in crate::sources) token: Option<Secret>,
     pub(in crate::sources) every: Duration,
     pub(in crate::sources) timeout: Duration,
-    pub(in crate::sources) keep_in: Option<PathBuf>,
+    pub(in crate::sources) copy_folder: Option<PathBuf>,
 }
 
-/// A URL that was asked.
+/// A URL source after its first request.
 #[derive(Debug)]
-pub(in crate::sources) struct Remote {
+pub(in crate::sources) struct RemoteSource {
     source: UrlSource,
-    kept: Option<Kept>,
-    /// Of the last answer, right or wrong.
+    copy_file: Option<SavedCopy>,
+    /// The entity tag of the last response, valid or not.
     etag: Option<String>,
-    /// Whether it knows how to hold an answer back.
+    /// Whether the URL is a rules service, which supports long polling.
     is_service: bool,
-    /// What was wrong with the last answer: as long as nothing changes, it still is.
+    /// The error of the last response, which applies until the content changes.
     rejected: Option<BundleError>,
-    failures_in_a_row: u32,
+    consecutive_failures: u32,
 }
 
-/// An error of the thread that asks, or of its runtime.
+/// Returns the error of a thread or runtime that cannot be started.
 fn no_thread(uri: &Uri, error: std::io::Error) -> SourceError {
     SourceError::Thread { origin: display(uri), error }
 }
@@ -67,14 +68,16 @@ impl UrlSource {
         client.map_err(|error| SourceError::Unreachable { origin: display(&self.uri), error })
     }
 
-    /// Asks for the first time. On a thread of its own, because the caller may be in a runtime,
-    /// in which no other may be waited for.
-    pub(in crate::sources) fn open(self) -> Result<(Remote, First), SourceError> {
+    /// Makes the first request.
+    ///
+    /// It runs on a separate thread, because the caller may be inside a runtime, which cannot block on
+    /// another one.
+    pub(in crate::sources) fn open(self) -> Result<(RemoteSource, InitialRules), SourceError> {
         let uri = self.uri.clone();
         let opening = std::thread::Builder::new().name("tollgate-rules-open".into());
         let thread = opening.spawn(move || {
             let runtime = runtime().map_err(|error| no_thread(&self.uri, error))?;
-            let opened = runtime.block_on(self.ask_first());
+            let opened = runtime.block_on(self.fetch_first());
             runtime.shutdown_background();
             opened
         });
@@ -83,38 +86,39 @@ impl UrlSource {
         thread.join().unwrap_or_else(|_| Err(lost()))
     }
 
-    async fn ask_first(self) -> Result<(Remote, First), SourceError> {
+    async fn fetch_first(self) -> Result<(RemoteSource, InitialRules), SourceError> {
         let client = self.client()?;
         let mut copy_error = None;
-        let kept = self.keep_in.as_ref().and_then(|folder| {
-            let kept = Kept::new(folder, &self.uri.to_string());
-            kept.map_err(|error| copy_error = Some(format!("{}: {error}", folder.display()))).ok()
+        let copy_file = self.copy_folder.as_ref().and_then(|folder| {
+            let copy_file = SavedCopy::new(folder, &self.uri.to_string());
+            copy_file
+                .map_err(|error| copy_error = Some(format!("{}: {error}", folder.display())))
+                .ok()
         });
-        let copy = kept.as_ref().and_then(|kept| {
-            kept.read().unwrap_or_else(|error| {
-                tracing::warn!(%error, "the copy of the rules cannot be used");
+        let copy = copy_file.as_ref().and_then(|copy_file| {
+            copy_file.read().unwrap_or_else(|error| {
+                tracing::warn!(%error, "cannot use the saved copy of the rules");
                 copy_error = Some(error);
                 None
             })
         });
         let etag = copy.as_ref().and_then(|copy| copy.etag.clone());
-        let asked = fetch(&client, &self.uri, etag.as_deref(), None).await;
-        let read = |content: &Content| {
+        let fetched = fetch(&client, &self.uri, etag.as_deref(), None).await;
+        let read = |content: &RemoteContent| {
             let (bundle, version) = content.bundle(&self.uri)?;
             CurrentSet::first(&bundle, version)
         };
-        // The answer, if it is right; otherwise why not.
-        let answered = match asked {
-            Ok(Fetched { content: Some(content), .. }) => {
+        let response = match fetched {
+            Ok(FetchResult { content: Some(content), .. }) => {
                 read(&content).map(|(set, rules)| Some((content, set, rules)))
             }
-            Ok(Fetched { content: None, .. }) => Ok(None),
+            Ok(FetchResult { content: None, .. }) => Ok(None),
             Err(error) => Err(error),
         };
-        let (content, set, rules, instead_of) = match (answered, copy) {
+        let (content, set, rules, copy_reason) = match (response, copy) {
             (Ok(Some((content, set, rules))), _) => {
-                if let Some(kept) = &kept
-                    && let Err(error) = kept.write(&content)
+                if let Some(copy_file) = &copy_file
+                    && let Err(error) = copy_file.write(&content)
                 {
                     copy_error = Some(error.to_string());
                 }
@@ -126,8 +130,8 @@ impl UrlSource {
             }
             (Ok(None), None) => {
                 let origin = display(&self.uri);
-                let why = "says that nothing changed, but nothing was there".to_owned();
-                return Err(SourceError::Garbled { origin, why });
+                let reason = "answered `not modified` to the first request".to_owned();
+                return Err(SourceError::Malformed { origin, reason });
             }
             (Err(error), Some(copy)) => match read(&copy) {
                 Ok((set, rules)) => (copy, set, rules, Some(error)),
@@ -135,15 +139,15 @@ impl UrlSource {
             },
             (Err(error), None) => return Err(error),
         };
-        let remote = Remote {
+        let remote = RemoteSource {
             source: self,
-            kept,
+            copy_file,
             etag: content.etag,
             is_service: content.is_bundle,
             rejected: None,
-            failures_in_a_row: instead_of.is_some().into(),
+            consecutive_failures: copy_reason.is_some().into(),
         };
-        Ok((remote, First { set, rules, instead_of, copy_error }))
+        Ok((remote, InitialRules { set, rules, copy_reason, copy_error }))
     }
 }
 
@@ -151,114 +155,113 @@ fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()
 }
 
-impl Remote {
+impl RemoteSource {
     pub(in crate::sources) fn follow(
         self,
         set: CurrentSet,
-        shared: Shared,
+        status: SharedStatus,
         target: impl Target,
     ) -> Follower {
         let (notify, stop) = (Arc::new(Notify::new()), Arc::new(AtomicBool::new(false)));
         let wake = {
             let (notify, stop) = (notify.clone(), stop.clone());
             move |wake| {
-                if wake == Wake::Stop {
+                if wake == WakeReason::Stop {
                     stop.store(true, Ordering::Release);
                 }
                 notify.notify_one();
             }
         };
         let body = {
-            let shared = shared.clone();
+            let status = status.clone();
             move || {
                 let uri = self.source.uri.clone();
                 let started = runtime().map_err(|error| no_thread(&uri, error));
                 match started.and_then(|runtime| Ok((runtime, self.source.client()?))) {
                     Ok((runtime, client)) => {
-                        let following = Following { remote: self, client, set, shared, target };
+                        let following = UrlFollower { remote: self, client, set, status, target };
                         runtime.block_on(following.run(&notify, &stop));
                         runtime.shutdown_background();
                     }
-                    Err(error) => shared.record(&Err(error)),
+                    Err(error) => status.record(&Err(error)),
                 }
             }
         };
-        Follower::start(shared, wake, body)
+        Follower::start(status, wake, body)
     }
 
-    /// How long until the next question after an answer, or none, that took `took`.
+    /// Returns the pause before the next request, after one that took `took`.
     fn pause(&self, waited: bool, changed: bool, took: Duration) -> Duration {
         let every = self.source.every;
-        if self.failures_in_a_row > 0 {
+        if self.consecutive_failures > 0 {
             let first = every.min(Duration::from_secs(1));
-            let doubled = first.saturating_mul(1 << self.failures_in_a_row.min(16));
-            // Many limiters lose one service at the same moment: they must not return together.
-            return doubled.min(LONGEST_PAUSE.max(every)).mul_f64(0.5 + fastrand::f64() / 2.0);
+            let doubled = first.saturating_mul(1 << self.consecutive_failures.min(16));
+            // Many limiters lose a service at the same moment and must not return together.
+            return doubled.min(MAX_PAUSE.max(every)).mul_f64(0.5 + fastrand::f64() / 2.0);
         }
-        if self.is_service && (changed || waited && took >= HELD_BACK) {
-            return PAUSE;
+        if self.is_service && (changed || waited && took >= MIN_LONG_POLL) {
+            return MIN_PAUSE;
         }
         every.mul_f64(0.8 + 0.4 * fastrand::f64())
     }
 }
 
-struct Following<T> {
-    remote: Remote,
+struct UrlFollower<T> {
+    remote: RemoteSource,
     client: Client,
     set: CurrentSet,
-    shared: Shared,
+    status: SharedStatus,
     target: T,
 }
 
-impl<T: Target> Following<T> {
+impl<T: Target> UrlFollower<T> {
     async fn run(mut self, wake: &Notify, stop: &AtomicBool) {
-        let failed = self.remote.failures_in_a_row > 0;
+        let failed = self.remote.consecutive_failures > 0;
         let mut pause = self.remote.pause(false, !failed, Duration::ZERO);
-        let mut hurried = false;
+        let mut interrupted = false;
         loop {
             let woken = tokio::time::timeout(pause, wake.notified()).await.is_ok();
             if stop.load(Ordering::Acquire) {
                 return;
             }
             let began = Instant::now();
-            let asked = {
+            let fetched = {
                 let remote = &self.remote;
-                // Who was told to look, or does not know whether the service is back, wants to
-                // know now.
-                let patient = !woken && !hurried && remote.failures_in_a_row == 0;
-                let wait = (remote.is_service && patient).then_some(WAIT);
+                // A refresh, and a retry after a failure, need an immediate response.
+                let may_wait = !woken && !interrupted && remote.consecutive_failures == 0;
+                let wait = (remote.is_service && may_wait).then_some(LONG_POLL);
                 let etag = remote.etag.as_deref();
                 tokio::select! {
-                    asked = fetch(&self.client, &remote.source.uri, etag, wait) => Some(asked),
-                    // Stopped, or told to look now: either way this question is given up.
+                    fetched = fetch(&self.client, &remote.source.uri, etag, wait) => Some(fetched),
+                    // A stop and a refresh both abort this request.
                     () = wake.notified() => None,
                 }
             };
             if stop.load(Ordering::Acquire) {
                 return;
             }
-            hurried = asked.is_none();
-            let Some(asked) = asked else {
+            interrupted = fetched.is_none();
+            let Some(fetched) = fetched else {
                 pause = Duration::ZERO;
                 continue;
             };
-            let waited = asked.as_ref().is_ok_and(|fetched| fetched.waited);
-            let outcome = asked.and_then(|fetched| self.digest(fetched));
+            let waited = fetched.as_ref().is_ok_and(|fetched| fetched.waited);
+            let outcome = fetched.and_then(|fetched| self.process(fetched));
             let changed = matches!(outcome, Ok(Some(_)));
-            self.remote.failures_in_a_row = match &outcome {
-                // It answers: to ask less often would not make the answer better.
+            self.remote.consecutive_failures = match &outcome {
+                // The service answers, so that a longer pause would not help.
                 Ok(_) | Err(SourceError::Invalid(_)) => 0,
-                Err(_) => self.remote.failures_in_a_row.saturating_add(1),
+                Err(_) => self.remote.consecutive_failures.saturating_add(1),
             };
-            if let Ok(Some(Update { rules, .. })) = &outcome {
-                self.target.install(rules.clone());
+            if let Ok(Some(RulesUpdate { rules, .. })) = &outcome {
+                self.target.activate(rules.clone());
             }
-            self.shared.record(&outcome);
+            self.status.record(&outcome);
             pause = self.remote.pause(waited, changed, began.elapsed());
         }
     }
 
-    fn digest(&mut self, fetched: Fetched) -> Result<Option<Update>, SourceError> {
+    fn process(&mut self, fetched: FetchResult) -> Result<Option<RulesUpdate>, SourceError> {
         let Some(content) = fetched.content else {
             return match &self.remote.rejected {
                 Some(error) => Err(SourceError::Invalid(error.clone())),
@@ -274,9 +277,9 @@ impl<T: Target> Following<T> {
         }
         match self.set.next(&bundle, version) {
             Ok(update) => {
-                if let Some(kept) = &self.remote.kept {
-                    let written = kept.write(&content);
-                    self.shared.record_copy(written.map_err(|error| error.to_string()));
+                if let Some(copy_file) = &self.remote.copy_file {
+                    let written = copy_file.write(&content);
+                    self.status.record_copy(written.map_err(|error| error.to_string()));
                 }
                 Ok(Some(update))
             }

@@ -1,4 +1,4 @@
-// Receives traces by OTLP over gRPC on a port, until as many spans came as are wanted; prints them.
+// Receives traces by OTLP over gRPC on a port, and prints them once it has the wanted number.
 const {MockOtlpServer} = require('@elastic/mockotlpserver');
 
 const [port, wanted] = process.argv.slice(2).map(Number);

@@ -1,13 +1,13 @@
-//! Metrics: true, well-formed and bounded.
+//! Metrics are correct, well-formed and bounded.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
 
 use super::API;
-use super::client::Operator;
+use super::client::AdminClient;
 use crate::support::{start, start_with};
 
-/// Has promtool look at metrics.
+/// Checks the metrics with promtool.
 fn promtool(text: &str) {
     let mut child = Command::new("promtool")
         .args(["check", "metrics"])
@@ -18,8 +18,8 @@ fn promtool(text: &str) {
         .expect("promtool is installed: cargo xtask components");
     child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && said.is_empty(), "{said}\n{text}");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && errors.is_empty(), "{errors}\n{text}");
 }
 
 fn value(text: &str, series: &str) -> Option<f64> {
@@ -28,14 +28,14 @@ fn value(text: &str, series: &str) -> Option<f64> {
 }
 
 #[test]
-fn metrics_say_what_happened() {
+fn metrics_count_decisions_keys_and_connections() {
     let server = start_with(API, |config| config.max_keys = Some(3));
-    let operator = Operator::of(&server);
+    let admin = AdminClient::with_all_rights(&server);
     for user in ["ann", "ann", "ann", "bob", "carol", "dave", "erin"] {
-        operator.check(user);
+        admin.check(user);
     }
     let shop = "tollgate_decisions_total{domain=\"shop\",rule=\"api\"";
-    let text = operator.get("/metrics").text;
+    let text = admin.get("/metrics").text;
     assert_eq!(value(&text, &format!("{shop},outcome=\"allowed\"}}")), Some(6.0), "{text}");
     assert_eq!(value(&text, &format!("{shop},outcome=\"denied\"}}")), Some(1.0));
     assert_eq!(value(&text, "tollgate_decision_seconds_count{door=\"http\"}"), Some(7.0));
@@ -62,16 +62,16 @@ fn metrics_say_what_happened() {
 }
 
 #[test]
-fn rules_without_number_make_series_with_one() {
+fn the_number_of_series_is_bounded() {
     let rule =
         |n: u32| format!("  - {{ name: r{n}, when: user == \"u{n}\", per: user, limit: 9/s }}\n");
     let rules: String = (0..1100).map(rule).collect();
     let server = start(&format!("domain: shop\nrules:\n{rules}"));
-    let operator = Operator::of(&server);
+    let admin = AdminClient::with_all_rights(&server);
     for n in 0..1100 {
-        operator.check(&format!("u{n}"));
+        admin.check(&format!("u{n}"));
     }
-    let text = operator.get("/metrics").text;
+    let text = admin.get("/metrics").text;
     let series = text.lines().filter(|line| line.starts_with("tollgate_decisions_total{")).count();
     assert!(series <= 1000, "{series}");
     let other = "tollgate_decisions_total{domain=\"\",rule=\"other\",outcome=\"allowed\"}";
@@ -81,14 +81,14 @@ fn rules_without_number_make_series_with_one() {
 }
 
 #[test]
-fn a_domain_that_a_client_made_up_is_no_label() {
+fn unknown_domains_are_not_labels() {
     let server = start(API);
-    let operator = Operator::of(&server);
+    let admin = AdminClient::with_all_rights(&server);
     for n in 0..10 {
         let body = serde_json::json!({ "domain": format!("made-up-{n}"), "attributes": {} });
-        operator.post("/v1/check", &body);
+        admin.post("/v1/check", &body);
     }
-    let text = operator.get("/metrics").text;
+    let text = admin.get("/metrics").text;
     assert!(!text.contains("made-up"), "{text}");
     server.stop();
 }

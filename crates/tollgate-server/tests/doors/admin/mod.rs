@@ -3,11 +3,11 @@
 mod bans;
 mod client;
 mod keys;
-mod kill_switch;
 mod ladder;
 mod metrics;
 mod modes;
 mod openapi;
+mod rule_origins;
 mod tail;
 mod telemetry;
 mod tokens;

@@ -1,183 +1,125 @@
-//! Where rules come from: the service inside, a file, another service.
+//! Modes that are set at run time, and schedules that begin and end.
 
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
 use std::time::Duration;
 
-use serde_json::json;
-use tollgate_server::Config;
-use tollgate_server::secret::Secret;
-use tollgate_server::sources::Origin;
+use serde_json::{Value, json};
+use tollgate::testing::ManualClock;
 
 use super::API;
-use super::client::{Answer, Operator};
-use crate::support::{DEADLINE, start_with};
+use super::client::AdminClient;
+use crate::support::start_with;
 
-/// Asks until an answer is as wanted.
-fn eventually(ask: impl Fn() -> Answer, wanted: impl Fn(&Answer) -> bool) -> Answer {
-    for _ in 0..DEADLINE.as_millis() / 10 {
-        let answer = ask();
-        if wanted(&answer) {
-            return answer;
+fn modes(admin: &AdminClient) -> Vec<Value> {
+    admin.get("/v1/modes").json()["modes"].as_array().unwrap().clone()
+}
+
+#[test]
+fn a_mode_is_set_replaced_cleared_and_audited() {
+    let clock = ManualClock::new();
+    let server = start_with(API, |config| config.clock = Some((&clock).into()));
+    let admin = AdminClient::with_all_rights(&server);
+    assert!(admin.passes("ann") && admin.passes("ann") && !admin.passes("ann"));
+    let dry = admin.post("/v1/modes?dry_run=true", &json!({ "rule": "*", "mode": "off" }));
+    assert_eq!((dry.status, admin.passes("ann")), (200, false));
+
+    let shadow = json!({ "rule": "api", "mode": "shadow", "reason": "too tight" });
+    assert_eq!(admin.post("/v1/modes", &shadow).status, 201);
+    assert!(admin.passes("ann"));
+    assert_eq!(admin.check("ann")["limits"][0]["mode"], "shadow");
+    let off = admin.post("/v1/modes", &json!({ "rule": "api", "mode": "off", "for": "10m" }));
+    assert_eq!((off.status, &off.json()["until"]), (201, &json!("2026-01-01T12:10:00Z")));
+    assert_eq!(modes(&admin).len(), 1, "one rule has one mode");
+    assert_eq!(modes(&admin)[0]["rest_ms"], 600_000);
+    assert_eq!(admin.check("ann")["limits"], json!([]));
+    clock.advance(Duration::from_secs(600));
+    assert!(!admin.passes("ann") && modes(&admin).is_empty());
+
+    let kill = admin.post("/v1/modes", &json!({ "rule": "*", "mode": "off" })).json();
+    assert!((0..5).all(|_| admin.passes("ann")));
+    let id = &kill["id"];
+    assert_eq!(admin.get(&format!("/v1/modes/{id}")).json()["rule"], "*");
+    assert_eq!(admin.get("/v1/rules/bundle").json()["data"]["modes"][0]["mode"], "off");
+    assert_eq!(admin.delete(&format!("/v1/modes/{id}")).status, 200);
+    assert!(!admin.passes("ann"));
+    let audit = admin.get("/v1/audit").json();
+    let entries = audit["entries"].as_array().unwrap();
+    let actions: Vec<&str> = entries.iter().map(|e| e["action"].as_str().unwrap()).collect();
+    assert_eq!(actions, ["mode.remove", "mode.set", "mode.set", "mode.set"]);
+    assert_eq!(entries[0]["who"], "admin");
+    for (wrong, status, hint) in [
+        (json!({ "rule": "apo", "mode": "off" }), 422, "did you mean `api`?"),
+        (json!({ "rule": "api", "mode": "on" }), 422, "use `enforce`"),
+        (json!({ "rule": "api", "mode": "off", "for": "soon" }), 400, "10m"),
+        (json!({ "rule": "api" }), 400, "mode"),
+    ] {
+        let refused = admin.post("/v1/modes", &wrong);
+        assert_eq!(refused.status, status, "{wrong}: {}", refused.text);
+        assert!(refused.text.contains(hint), "{wrong}: {}", refused.text);
+    }
+    server.stop();
+}
+
+/// Changes modes 200 times under load: every request is decided by the old or the new mode.
+#[test]
+fn changing_modes_loses_no_request() {
+    let rules = "domain: shop\nrules: [{ name: all, limit: 1/day fixed first_hit }]\n";
+    let server = start_with(rules, |_| {});
+    let (done, passed, refused) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+    AdminClient::with_all_rights(&server).check("ann");
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let admin = AdminClient::with_all_rights(&server);
+                while !done.load(Ordering::Relaxed) {
+                    let response = admin.check("ann");
+                    let outcome = match response["allowed"].as_bool().unwrap() {
+                        true => &passed,
+                        false => &refused,
+                    };
+                    outcome.fetch_add(1, Ordering::Relaxed);
+                }
+            });
         }
-        std::thread::park_timeout(Duration::from_millis(10));
-    }
-    panic!("not in time: {:?}", ask());
-}
-
-fn inside(data: Option<&std::path::Path>) -> impl FnOnce(&mut Config) {
-    let data = data.map(std::path::Path::to_owned);
-    move |config| {
-        config.rules = None;
-        config.data = data;
-    }
-}
-
-#[test]
-fn at_first_there_is_a_sample_and_a_change_is_in_force_at_once() {
-    let server = start_with("", inside(None));
-    let operator = Operator::of(&server);
-    let files = operator.get("/v1/rules").json();
-    assert_eq!(files["files"][0]["name"], "sample");
-    assert_eq!(operator.get("/readyz").json()["rules"]["count"], 2);
-
-    let made = operator.send("PUT", "/v1/rules/shop", API, &[]);
-    assert_eq!(made.status, 201, "{}", made.text);
-    assert_eq!(operator.delete("/v1/rules/sample").status, 428, "If-Match is needed");
-    let removed = operator.send("DELETE", "/v1/rules/sample", "", &[("if-match", "*")]);
-    assert_eq!(removed.status, 200, "{}", removed.text);
-    // No wait: the answer comes once the rules are in force.
-    assert!(operator.passes("ann") && operator.passes("ann") && !operator.passes("ann"));
-
-    let dry = operator.send("PUT", "/v1/rules/shop?dry_run=true", "rules: [", &[]);
-    assert_eq!(dry.status, 422);
-    let none = operator.send("DELETE", "/v1/rules/shop", "", &[("if-match", "*")]);
-    assert_eq!(none.status, 200, "{}", none.text);
-    let unready = operator.get("/readyz");
-    assert_eq!((unready.status, &unready.json()["why"]), (503, &json!("there are no rules")));
-    server.stop();
-}
-
-#[test]
-fn a_restart_keeps_rules_overrides_lists_and_bans() {
-    let folder = tempfile::tempdir().unwrap();
-    let rules = "\
-domain: shop
-lists: { vip: [] }
-rules:
-  - { name: vip, when: user in lists.vip, then: allow }
-  - { name: api, per: user, limit: 2/h }
-";
-    let server = start_with("", inside(Some(folder.path())));
-    let operator = Operator::of(&server);
-    let headers = [("if-match", "*")];
-    operator.send("DELETE", "/v1/rules/sample", "", &headers);
-    assert_eq!(operator.send("PUT", "/v1/rules/shop", rules, &[]).status, 201);
-    let over = json!({ "match": { "user": "big" }, "rule": "api", "limit": "4/h" });
-    assert_eq!(operator.post("/v1/overrides", &over).status, 201);
-    let ban = json!({ "rule": "api", "key": "mallory", "for": "1h", "reason": "scraping" });
-    assert_eq!(operator.post("/v1/bans", &ban).status, 201);
-    let list = operator.send("PUT", "/v1/lists/vip", r#"{"entries":["ann"]}"#, &[]);
-    assert_eq!(list.status, 201, "{}", list.text);
-    server.stop();
-
-    let server = start_with("", inside(Some(folder.path())));
-    let operator = Operator::of(&server);
-    assert!((0..5).all(|_| operator.passes("ann")));
-    assert!((0..4).all(|_| operator.passes("big")) && !operator.passes("big"));
-    assert!(!operator.passes("mallory"));
-    assert_eq!(operator.get("/v1/bans").json()["bans"][0]["reason"], "scraping");
-    let audit = operator.get("/v1/audit").json();
-    let actions: Vec<&str> = audit["entries"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|e| e["action"].as_str().unwrap())
-        .collect();
-    for action in ["rules.import", "rules.put", "override.add", "ban.add", "list.set"] {
-        assert!(actions.contains(&action), "{action}: {actions:?}");
-    }
-    server.stop();
-}
-
-#[test]
-fn rules_of_a_file_are_changed_there_and_data_here() {
-    let server = start_with(API, |_| {});
-    let operator = Operator::of(&server);
-    for (method, path) in [
-        ("PUT", "/v1/rules/rules.yaml"),
-        ("DELETE", "/v1/rules/rules.yaml"),
-        ("POST", "/v1/rules/rules.yaml/rollback"),
-        ("GET", "/v1/rules/rules.yaml/history"),
-    ] {
-        let refused = operator.send(method, path, "rules: []", &[("if-match", "*")]);
-        assert_eq!(refused.status, 409, "{method} {path}: {}", refused.text);
-        assert!(refused.text.contains("rules.yaml"), "{}", refused.text);
-    }
-    let name = operator.get("/v1/rules").json()["files"][0]["name"].as_str().unwrap().to_owned();
-    assert_eq!(operator.get(&format!("/v1/rules/{name}")).text, API);
-
-    let over = json!({ "match": { "user": "big" }, "rule": "api", "limit": "3/h" });
-    assert_eq!(operator.post("/v1/overrides", &over).status, 201);
-    assert!((0..3).all(|_| operator.passes("big")) && !operator.passes("big"));
-    let wrong = json!({ "match": { "user": "x" }, "rule": "nothing", "limit": "3/h" });
-    assert_eq!(operator.post("/v1/overrides", &wrong).status, 422);
-    let bundle = operator.get("/v1/rules/bundle").json();
-    assert_eq!(bundle["data"]["overrides"][0]["rule"], "api");
-    assert_eq!(bundle["files"][0]["text"], API);
-
-    // The file goes on without asking: what no longer fits it is left out, and comes back.
-    let before = operator.get("/readyz").json()["rules"]["version"].clone();
-    server.write_rules("domain: shop\nrules: [{ name: other, per: user, limit: 1/h }]\n");
-    let changed = |answer: &Answer| answer.json()["rules"]["version"] != before;
-    let ready = eventually(|| operator.get("/readyz"), changed);
-    assert_eq!(ready.status, 200);
-    assert!(ready.text.contains("left_out") && ready.text.contains("there is no rule"));
-    assert!(operator.passes("big") && !operator.passes("big"));
-    let ban = json!({ "rule": "other", "key": "eve" });
-    assert_eq!(operator.post("/v1/bans", &ban).status, 201, "an old trouble is no new one");
-    assert_eq!(operator.delete("/v1/overrides/1").status, 200);
-    assert!(!operator.get("/readyz").text.contains("left_out"));
-
-    // One that is wrong is said, and the old rules go on.
-    server.write_rules("rules: [");
-    let wrong = |answer: &Answer| answer.text.contains("last_error");
-    let ready = eventually(|| operator.get("/readyz"), wrong);
-    assert_eq!(ready.status, 200, "{}", ready.text);
-    assert!(!operator.passes("eve"));
-    let metrics = operator.get("/metrics").text;
-    assert!(!metrics.contains("tollgate_rules_reload_errors_total 0"), "{metrics}");
-    server.stop();
-}
-
-#[test]
-fn rules_of_another_service_come_with_their_data() {
-    let service = start_with("", inside(None));
-    let writer = Operator::of(&service);
-    writer.send("DELETE", "/v1/rules/sample", "", &[("if-match", "*")]);
-    assert_eq!(writer.send("PUT", "/v1/rules/shop", API, &[]).status, 201);
-    let url = format!("http://{}/v1/rules/bundle", service.http());
-    let token = Secret::new(service.admin_token()).unwrap();
-    let server = start_with("", |config| {
-        config.rules = Some(Origin::url(&url).unwrap().token(Some(token)));
+        let admin = AdminClient::with_all_rights(&server);
+        for flip in 0..200 {
+            let mode = ["off", "enforce", "shadow", "enforce 50%"][flip % 4];
+            let rule = if flip % 8 < 4 { "*" } else { "all" };
+            let set = admin.post("/v1/modes", &json!({ "rule": rule, "mode": mode }));
+            assert_eq!(set.status, 201, "{}", set.text);
+        }
+        done.store(true, Ordering::Relaxed);
     });
-    let operator = Operator::of(&server);
-    assert!(operator.passes("ann"));
-    for (method, path) in [
-        ("PUT", "/v1/rules/shop"),
-        ("GET", "/v1/rules/bundle"),
-        ("GET", "/v1/overrides"),
-        ("POST", "/v1/bans"),
-        ("PUT", "/v1/lists/vip"),
-    ] {
-        let refused = operator.send(method, path, "{}", &[]);
-        assert_eq!(refused.status, 409, "{method} {path}: {}", refused.text);
-        assert!(refused.text.contains(&url), "{}", refused.text);
-    }
-    assert_eq!(operator.get("/v1/rules").json()["origin"], url);
-    assert_eq!(writer.post("/v1/bans", &json!({ "rule": "api", "key": "ann" })).status, 201);
-    let banned = |answer: &Answer| !answer.json()["allowed"].as_bool().unwrap();
-    let ask = || operator.post("/v1/check", &json!({ "attributes": { "user": "ann" } }));
-    let refused = eventually(ask, banned).json();
-    assert_eq!(refused["code"], 429);
+    let counts = [&passed, &refused].map(|count| count.load(Ordering::Relaxed));
+    assert!(counts.iter().all(|count| *count > 0), "{counts:?}");
     server.stop();
-    service.stop();
+}
+
+/// Checks that a rule with office hours begins and ends on the minute.
+#[test]
+fn a_schedule_begins_and_ends() {
+    let clock = ManualClock::new(); // noon on a Thursday, one o'clock in Berlin
+    let rules = "
+domain: shop
+rules:
+  - { name: api, per: user, limit: 1/h fixed, during: 'mon-fri 14:00-15:00 zone Europe/Berlin' }
+";
+    let server = start_with(rules, |config| config.clock = Some((&clock).into()));
+    let admin = AdminClient::with_all_rights(&server);
+    let limits = || admin.check("ann")["limits"].as_array().unwrap().len();
+    assert_eq!(limits(), 0);
+    clock.advance(Duration::from_secs(3600) - Duration::from_nanos(1));
+    assert_eq!(limits(), 0);
+    clock.advance(Duration::from_nanos(1));
+    assert_eq!((limits(), admin.passes("ann")), (1, false));
+    clock.advance(Duration::from_secs(3600) - Duration::from_nanos(1));
+    assert!(!admin.passes("ann"));
+    clock.advance(Duration::from_nanos(1));
+    assert!(admin.passes("ann") && limits() == 0);
+    clock.advance(Duration::from_secs(23 * 3600));
+    assert_eq!(limits(), 1, "again on the next day");
+    clock.advance(Duration::from_secs(24 * 3600));
+    assert_eq!(limits(), 0, "not on Saturday");
+    server.stop();
 }

@@ -1,4 +1,4 @@
-//! Traces by OTLP, received by a real collector; decision logs.
+//! Traces by OTLP with a real collector, and decision logs.
 
 use std::net::TcpStream;
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
 use super::API;
-use super::client::Operator;
+use super::client::AdminClient;
 use crate::support::{DEADLINE, free_port, node, start_with};
 
 #[test]
@@ -27,11 +27,11 @@ fn a_collector_receives_a_span_of_every_decision_in_the_sample() {
         config.telemetry.otlp = Some(format!("http://127.0.0.1:{port}"));
         config.telemetry.trace_share = 1.0;
     });
-    let operator = Operator::of(&server);
+    let admin = AdminClient::with_all_rights(&server);
     for _ in 0..3 {
-        operator.check("ann");
+        admin.check("ann");
     }
-    // What is left is sent before the server is gone.
+    // A stopping server sends its remaining spans.
     server.stop();
     let spans: Value = serde_json::from_str(&collector.join().unwrap()).unwrap();
     let spans = spans.as_array().unwrap();
@@ -48,23 +48,23 @@ fn a_collector_receives_a_span_of_every_decision_in_the_sample() {
 }
 
 #[test]
-fn a_collector_that_is_not_there_costs_nothing_but_traces() {
+fn a_missing_collector_loses_only_traces() {
     let server = start_with(API, |config| {
         config.telemetry.otlp = Some(format!("http://127.0.0.1:{}", free_port()));
         config.telemetry.trace_share = 1.0;
     });
-    let operator = Operator::of(&server);
-    assert!(operator.passes("ann") && operator.passes("ann") && !operator.passes("ann"));
+    let admin = AdminClient::with_all_rights(&server);
+    assert!(admin.passes("ann") && admin.passes("ann") && !admin.passes("ann"));
     server.stop();
 }
 
-/// Remembers the fields of decisions that were logged.
+/// A subscriber that records the fields of logged decisions.
 #[derive(Clone, Default)]
-struct Remembered(Arc<Mutex<Vec<String>>>);
+struct DecisionLog(Arc<Mutex<Vec<String>>>);
 
-struct Fields(String);
+struct FieldText(String);
 
-impl Visit for Fields {
+impl Visit for FieldText {
     fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
         self.0 += &format!("{field}={value:?} ");
     }
@@ -74,7 +74,7 @@ impl Visit for Fields {
     }
 }
 
-impl Subscriber for Remembered {
+impl Subscriber for DecisionLog {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         metadata.target() == "tollgate::decision"
     }
@@ -88,7 +88,7 @@ impl Subscriber for Remembered {
     fn record_follows_from(&self, _: &Id, _: &Id) {}
 
     fn event(&self, event: &Event<'_>) {
-        let mut fields = Fields(String::new());
+        let mut fields = FieldText(String::new());
         event.record(&mut fields);
         self.0.lock().unwrap().push(fields.0);
     }
@@ -99,16 +99,16 @@ impl Subscriber for Remembered {
 }
 
 #[test]
-fn refusals_are_logged_as_fields_and_no_more_than_so_many() {
-    let remembered = Remembered::default();
-    tracing::subscriber::set_global_default(remembered.clone()).unwrap();
+fn refusals_are_logged_with_fields_at_a_bounded_rate() {
+    let log = DecisionLog::default();
+    tracing::subscriber::set_global_default(log.clone()).unwrap();
     let server = start_with(API, |config| config.telemetry.log_denied = 1.0);
-    let operator = Operator::of(&server);
+    let admin = AdminClient::with_all_rights(&server);
     let hostile = "\u{1b}[31m\r\nforged=1";
     for _ in 0..3 {
-        operator.passes(hostile);
+        admin.passes(hostile);
     }
-    let lines = remembered.0.lock().unwrap().clone();
+    let lines = log.0.lock().unwrap().clone();
     assert_eq!(lines.len(), 1, "{lines:?}");
     let line = &lines[0];
     for field in ["door=http", "domain=shop", "rule=api", "outcome=denied", "reason=over_limit"] {

@@ -1,21 +1,21 @@
-//! Who may do what, and where.
+//! Tokens of the admin API and their rights.
 
 use tollgate_server::net::Bind;
 
 use super::API;
-use super::client::Operator;
+use super::client::AdminClient;
 use crate::support::{start, start_with};
 
 const READER: &str = "reader-0123456789";
 const WRITER: &str = "writer-0123456789";
 
 #[test]
-fn without_a_token_nothing_but_health_and_local_metrics_is_told() {
+fn only_health_and_local_metrics_need_no_token() {
     let server = start(API);
-    let nobody = Operator::new(server.http(), None);
-    let guesser = Operator::new(server.http(), Some("not-the-right-token"));
+    let anonymous = AdminClient::new(server.http(), None);
+    let wrong_token = AdminClient::new(server.http(), Some("not-the-right-token"));
     for path in ["/livez", "/readyz", "/metrics"] {
-        assert_eq!(nobody.get(path).status, 200, "{path}");
+        assert_eq!(anonymous.get(path).status, 200, "{path}");
     }
     for path in [
         "/v1/rules",
@@ -27,25 +27,25 @@ fn without_a_token_nothing_but_health_and_local_metrics_is_told() {
         "/v1/decisions",
         "/v1/decisions?follow",
     ] {
-        assert_eq!(nobody.get(path).status, 401, "{path}");
-        assert_eq!(guesser.get(path).status, 401, "{path}");
+        assert_eq!(anonymous.get(path).status, 401, "{path}");
+        assert_eq!(wrong_token.get(path).status, 401, "{path}");
         if !path.contains("follow") {
-            assert_eq!(Operator::of(&server).get(path).status, 200, "{path}");
+            assert_eq!(AdminClient::with_all_rights(&server).get(path).status, 200, "{path}");
         }
     }
     let body = serde_json::json!({ "rule": "api", "key": "ann" });
     for path in ["/v1/keys/peek", "/v1/keys/reset", "/v1/keys/topup", "/v1/simulate", "/v1/bans"] {
-        assert_eq!(nobody.post(path, &body).status, 401, "{path}");
+        assert_eq!(anonymous.post(path, &body).status, 401, "{path}");
     }
     server.stop();
 }
 
 #[test]
-fn who_may_only_read_changes_nothing() {
+fn a_read_token_cannot_change_anything() {
     let tokens = format!("reader:{READER}:read\nwriter:{WRITER}");
     let server = start_with(API, |config| config.admin_tokens = Some(tokens.parse().unwrap()));
     assert_eq!(server.admin_token(), WRITER);
-    let reader = Operator::new(server.http(), Some(READER));
+    let reader = AdminClient::new(server.http(), Some(READER));
     let named = serde_json::json!({ "rule": "api", "key": "ann" });
     assert_eq!(reader.get("/v1/top").status, 200);
     assert_eq!(reader.post("/v1/keys/peek", &named).status, 200);
@@ -58,27 +58,27 @@ fn who_may_only_read_changes_nothing() {
 }
 
 #[test]
-fn an_address_of_its_own_takes_the_admin_api_off_the_http_door() {
+fn a_separate_admin_address_removes_the_admin_api_from_the_http_door() {
     let server = start_with(API, |config| {
         config.admin = Some(Bind::plain("127.0.0.1:0".parse().unwrap()));
     });
     let token = server.admin_token();
-    let there = Operator::new(server.admin(), Some(&token));
-    let here = Operator::new(server.http(), Some(&token));
+    let separate = AdminClient::new(server.admin(), Some(&token));
+    let shared = AdminClient::new(server.http(), Some(&token));
     for path in ["/v1/rules", "/v1/bans", "/v1/top", "/v1/audit"] {
-        assert_eq!(there.get(path).status, 200, "{path}");
-        assert_eq!(here.get(path).status, 404, "{path}");
+        assert_eq!(separate.get(path).status, 200, "{path}");
+        assert_eq!(shared.get(path).status, 404, "{path}");
     }
     for path in ["/livez", "/readyz", "/metrics"] {
-        assert_eq!((here.get(path).status, there.get(path).status), (200, 200), "{path}");
+        assert_eq!((shared.get(path).status, separate.get(path).status), (200, 200), "{path}");
     }
-    assert_eq!(there.get("/v1/nothing").status, 404);
-    assert_eq!(Operator::new(server.admin(), None).get("/v1/top").status, 401);
+    assert_eq!(separate.get("/v1/nothing").status, 404);
+    assert_eq!(AdminClient::new(server.admin(), None).get("/v1/top").status, 401);
     server.stop();
 }
 
 #[test]
-fn tokens_are_made_once_and_kept_to_oneself() {
+fn generated_tokens_are_reused_and_private() {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
@@ -92,6 +92,6 @@ fn tokens_are_made_once_and_kept_to_oneself() {
     server.stop();
     let server = start();
     assert_eq!(server.admin_token(), token);
-    assert_eq!(Operator::of(&server).get("/v1/audit").status, 200);
+    assert_eq!(AdminClient::with_all_rights(&server).get("/v1/audit").status, 200);
     server.stop();
 }

@@ -1,11 +1,11 @@
-//! What is behind a proxy: answers everything, and counts it.
+//! An upstream that answers and counts every request.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What is behind a proxy.
+/// An upstream behind a proxy.
 pub(super) struct Upstream {
     pub(super) address: SocketAddr,
     served: Arc<AtomicU64>,
@@ -26,8 +26,8 @@ impl Upstream {
                     while reader.read_line(&mut line).is_ok_and(|length| length > 0) {
                         if line.trim_end().is_empty() {
                             count.fetch_add(1, Ordering::Relaxed);
-                            let answer = "HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nupstream";
-                            if reader.get_mut().write_all(answer.as_bytes()).is_err() {
+                            let response = "HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nupstream";
+                            if reader.get_mut().write_all(response.as_bytes()).is_err() {
                                 return;
                             }
                         }
@@ -39,7 +39,7 @@ impl Upstream {
         Upstream { address, served }
     }
 
-    /// How many requests came this far.
+    /// Returns the number of requests that arrived.
     pub(super) fn served(&self) -> u64 {
         self.served.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-"""Asks a server through grpcio: client.py WHAT ADDRESS [CA [CERTIFICATE KEY]]."""
+"""Calls a server through grpcio: client.py TEST ADDRESS [CA [CERTIFICATE KEY]]."""
 
 import sys
 
@@ -14,19 +14,19 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
 
 SERVICE = "envoy.service.ratelimit.v3.RateLimitService"
 TIMEOUT = 20
-Answer = rls_pb2.RateLimitResponse
+Response = rls_pb2.RateLimitResponse
 
 
 def channel(address, files):
     if not files:
-        # Otherwise the path of a unix socket is the name of the host, which HTTP/2 does not allow.
+        # By default the path of a Unix socket is the authority, which HTTP/2 does not allow.
         return grpc.insecure_channel(address, [("grpc.default_authority", "localhost")])
     root, *own = [open(name, "rb").read() for name in files]
     certificate, key = own or (None, None)
     return grpc.secure_channel(address, grpc.ssl_channel_credentials(root, key, certificate))
 
 
-def question(*descriptors, domain="demo", **rest):
+def request_for(*descriptors, domain="demo", **rest):
     request = rls_pb2.RateLimitRequest(domain=domain, **rest)
     for entries in descriptors:
         added = request.descriptors.add()
@@ -39,50 +39,50 @@ def equal(is_, wanted):
     assert is_ == wanted, f"{is_} instead of {wanted}"
 
 
-def ask(opened):
-    """Asks once; prints what it came to."""
+def decide(opened):
+    """Sends one request and prints the outcome."""
     stub = rls_pb2_grpc.RateLimitServiceStub(opened)
     try:
-        answer = stub.ShouldRateLimit(question({"user": "ann"}), timeout=TIMEOUT)
+        response = stub.ShouldRateLimit(request_for({"user": "ann"}), timeout=TIMEOUT)
     except grpc.RpcError as error:
         return print(error.code().name)
-    print(Answer.Code.Name(answer.overall_code), answer.statuses[0].limit_remaining)
+    print(Response.Code.Name(response.overall_code), response.statuses[0].limit_remaining)
 
 
 def limits(opened):
-    ask_ = rls_pb2_grpc.RateLimitServiceStub(opened).ShouldRateLimit
+    call = rls_pb2_grpc.RateLimitServiceStub(opened).ShouldRateLimit
     for remaining in (2, 1, 0):
-        answer = ask_(question({"user": "ann"}), timeout=TIMEOUT)
-        equal(answer.overall_code, Answer.OK)
-        equal(answer.statuses[0].limit_remaining, remaining)
-        limit = answer.statuses[0].current_limit
+        response = call(request_for({"user": "ann"}), timeout=TIMEOUT)
+        equal(response.overall_code, Response.OK)
+        equal(response.statuses[0].limit_remaining, remaining)
+        limit = response.statuses[0].current_limit
         equal((limit.name, limit.requests_per_unit), ("users", 3))
-        equal(limit.unit, Answer.RateLimit.HOUR)
-        equal(answer.statuses[0].duration_until_reset.seconds, 3593)
-    answer = ask_(question({"user": "ann"}, {"user": "bob"}), timeout=TIMEOUT)
-    equal(answer.overall_code, Answer.OVER_LIMIT)
-    equal([status.code for status in answer.statuses], [Answer.OVER_LIMIT, Answer.OK])
+        equal(limit.unit, Response.RateLimit.HOUR)
+        equal(response.statuses[0].duration_until_reset.seconds, 3593)
+    response = call(request_for({"user": "ann"}, {"user": "bob"}), timeout=TIMEOUT)
+    equal(response.overall_code, Response.OVER_LIMIT)
+    equal([status.code for status in response.statuses], [Response.OVER_LIMIT, Response.OK])
 
-    heavy = question({"heavy": "x"}, hits_addend=4)
-    equal(ask_(heavy, timeout=TIMEOUT).statuses[0].limit_remaining, 6)
+    heavy = request_for({"heavy": "x"}, hits_addend=4)
+    equal(call(heavy, timeout=TIMEOUT).statuses[0].limit_remaining, 6)
     heavy.descriptors[0].hits_addend.CopyFrom(UInt64Value(value=0))
-    equal(ask_(heavy, timeout=TIMEOUT).statuses[0].limit_remaining, 6)
-    gold = ask_(question({"gold": "x"}), timeout=TIMEOUT)
-    equal(gold.statuses[0].current_limit.unit, Answer.RateLimit.WEEK)
+    equal(call(heavy, timeout=TIMEOUT).statuses[0].limit_remaining, 6)
+    gold = call(request_for({"gold": "x"}), timeout=TIMEOUT)
+    equal(gold.statuses[0].current_limit.unit, Response.RateLimit.WEEK)
     equal(gold.dynamic_metadata["metadata"]["tier"], "gold")
-    shadow = [ask_(question({"watched": "x"}), timeout=TIMEOUT) for _ in range(3)]
-    equal([answer.overall_code for answer in shadow], [Answer.OK] * 3)
+    shadow = [call(request_for({"watched": "x"}), timeout=TIMEOUT) for _ in range(3)]
+    equal([response.overall_code for response in shadow], [Response.OK] * 3)
     equal(shadow[2].statuses[0].current_limit.requests_per_unit, 1)
-    unknown = ask_(question({"user": "ann"}, domain="elsewhere"), timeout=TIMEOUT)
-    equal((unknown.overall_code, unknown.statuses[0].HasField("current_limit")), (Answer.OK, False))
+    unknown = call(request_for({"user": "ann"}, domain="elsewhere"), timeout=TIMEOUT)
+    equal((unknown.overall_code, unknown.statuses[0].HasField("current_limit")), (Response.OK, False))
     try:
-        ask_(question({"user": "ann"}, domain=""), timeout=TIMEOUT)
+        call(request_for({"user": "ann"}, domain=""), timeout=TIMEOUT)
         raise AssertionError("an empty domain was answered")
     except grpc.RpcError as error:
         equal(error.code(), grpc.StatusCode.UNKNOWN)
         equal(error.details(), "rate limit domain must not be empty")
-    answers = [ask_.future(question({"user": "zoe"}), timeout=TIMEOUT) for _ in range(200)]
-    passed = sum(answer.result().overall_code == Answer.OK for answer in answers)
+    responses = [call.future(request_for({"user": "zoe"}), timeout=TIMEOUT) for _ in range(200)]
+    passed = sum(response.result().overall_code == Response.OK for response in responses)
     equal(passed, 3)
 
 
@@ -95,8 +95,8 @@ def health(opened):
         equal(next(watch).status, health_pb2.HealthCheckResponse.SERVING)
         watch.cancel()
     try:
-        stub.Check(health_pb2.HealthCheckRequest(service="nobody"), timeout=TIMEOUT)
-        raise AssertionError("nobody is healthy")
+        stub.Check(health_pb2.HealthCheckRequest(service="unknown"), timeout=TIMEOUT)
+        raise AssertionError("an unknown service is healthy")
     except grpc.RpcError as error:
         equal(error.code(), grpc.StatusCode.NOT_FOUND)
 
@@ -116,16 +116,16 @@ def reflection(opened):
         response_deserializer=reflection_pb2.ServerReflectionResponse.FromString,
     )
     request = reflection_pb2.ServerReflectionRequest(list_services="")
-    answer = next(info(iter([request]), timeout=TIMEOUT))
-    assert SERVICE in [service.name for service in answer.list_services_response.service]
+    response = next(info(iter([request]), timeout=TIMEOUT))
+    assert SERVICE in [service.name for service in response.list_services_response.service]
 
 
-# What came to Envoy after the published messages.
+# Fields that Envoy added after the published messages.
 NEWER = {"is_negative_hits"}
 
 
 def compare(ours, published, seen):
-    """Every field has the name, the number and the type it has in Envoy."""
+    """Checks that every field has the name, the number and the type of Envoy's."""
     if ours.full_name in seen or ours.full_name.startswith("google.protobuf."):
         return
     seen.add(ours.full_name)
@@ -139,13 +139,13 @@ def compare(ours, published, seen):
             equal(own.message_type.full_name, field.message_type.full_name)
             compare(own.message_type, field.message_type, seen)
         if field.enum_type:
-            values = lambda of: {value.name: value.number for value in of.enum_type.values}
+            values = lambda field: {value.name: value.number for value in field.enum_type.values}
             equal(values(own), values(field))
 
 
 if __name__ == "__main__":
-    what, address, *files = sys.argv[1:]
+    test, address, *files = sys.argv[1:]
     with channel(address, files) as opened:
-        globals()[what](opened)
-    if what != "ask":
-        print(f"{what}: fine")
+        globals()[test](opened)
+    if test != "decide":
+        print(f"{test}: fine")

@@ -1,4 +1,4 @@
-//! A client that is nothing but HTTP/2, so that it can do what libraries would not let it.
+//! A raw HTTP/2 client, which can send what gRPC libraries do not allow.
 
 use std::net::SocketAddr;
 
@@ -17,32 +17,34 @@ use super::proto::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitRes
 
 pub(super) const PATH: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 
-/// A connection; what became of it is known once the task is done.
-pub(super) struct Client {
+/// A client connection; its task ends with the result of the connection.
+pub(super) struct GrpcClient {
     requests: SendRequest<Bytes>,
     pub(super) connection: JoinHandle<Result<(), h2::Error>>,
 }
 
-/// An answer: the code of gRPC, what it says, and the message if there is one.
+/// A response: the gRPC code, its message, and the protobuf message if there is one.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct GrpcResponse {
     pub(super) code: i32,
-    pub(super) says: String,
+    pub(super) status_message: String,
     pub(super) message: Bytes,
 }
 
-impl Client {
-    pub(super) async fn connect(address: SocketAddr) -> Client {
-        Client::over(TcpStream::connect(address).await.unwrap()).await
+impl GrpcClient {
+    pub(super) async fn connect(address: SocketAddr) -> GrpcClient {
+        GrpcClient::over(TcpStream::connect(address).await.unwrap()).await
     }
 
-    pub(super) async fn over<I: AsyncRead + AsyncWrite + Unpin + Send + 'static>(io: I) -> Client {
+    pub(super) async fn over<I: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+        io: I,
+    ) -> GrpcClient {
         let (requests, connection) = h2::client::handshake(io).await.unwrap();
         let connection = tokio::spawn(connection);
-        Client { requests: requests.ready().await.unwrap(), connection }
+        GrpcClient { requests: requests.ready().await.unwrap(), connection }
     }
 
-    /// Begins a call of any method.
+    /// Starts a call of any method.
     pub(super) async fn begin(&mut self, path: &str) -> (ResponseFuture, SendStream<Bytes>) {
         self.begin_with(path, &[]).await
     }
@@ -61,37 +63,37 @@ impl Client {
         self.requests.send_request(request.body(()).unwrap(), false).unwrap()
     }
 
-    /// Asks, and reads the answer.
-    pub(super) async fn ask(&mut self, request: &RateLimitRequest) -> Answer {
-        self.ask_with(request, &[]).await
+    /// Sends a request and reads the response.
+    pub(super) async fn call(&mut self, request: &RateLimitRequest) -> GrpcResponse {
+        self.call_with(request, &[]).await
     }
 
-    pub(super) async fn ask_with(
+    pub(super) async fn call_with(
         &mut self,
         request: &RateLimitRequest,
         headers: &[(&str, &str)],
-    ) -> Answer {
-        let (answer, mut body) = self.begin_with(PATH, headers).await;
+    ) -> GrpcResponse {
+        let (response, mut body) = self.begin_with(PATH, headers).await;
         finish(&mut body, framed(&request.encode_to_vec()));
-        read(answer.await.unwrap()).await
+        read(response.await.unwrap()).await
     }
 
-    /// Asks about one entry; the answer's code, and what is left.
+    /// Sends one entry; returns the code and the remaining limit.
     pub(super) async fn hit(&mut self, key: &str, value: &str) -> (i32, u32) {
-        let answer = self.ask(&question(&[(key, value)])).await.response();
-        (answer.overall_code, answer.statuses[0].limit_remaining)
+        let response = self.call(&descriptors_request(&[(key, value)])).await.response();
+        (response.overall_code, response.statuses[0].limit_remaining)
     }
 }
 
-impl Answer {
+impl GrpcResponse {
     pub(super) fn response(&self) -> RateLimitResponse {
-        assert_eq!(self.code, 0, "{}", self.says);
+        assert_eq!(self.code, 0, "{}", self.status_message);
         RateLimitResponse::decode(self.message.clone()).unwrap()
     }
 }
 
-/// A question of the domain `demo`, with one descriptor for each entry.
-pub(super) fn question(entries: &[(&str, &str)]) -> RateLimitRequest {
+/// Returns a request of the domain `demo` with one descriptor for each entry.
+pub(super) fn descriptors_request(entries: &[(&str, &str)]) -> RateLimitRequest {
     let descriptor = |(key, value): &(&str, &str)| RateLimitDescriptor {
         entries: vec![Entry { key: (*key).into(), value: (*value).into() }],
         ..Default::default()
@@ -100,12 +102,12 @@ pub(super) fn question(entries: &[(&str, &str)]) -> RateLimitRequest {
     RateLimitRequest { domain: "demo".into(), descriptors, hits_addend: 0 }
 }
 
-/// Sends the last of a request. A refusal may have come before it; then nobody wants it.
+/// Sends the end of a request; errors are ignored, because a refusal may have come before.
 pub(super) fn finish(body: &mut SendStream<Bytes>, bytes: Bytes) {
     let _ = body.send_data(bytes, true);
 }
 
-/// A message as gRPC sends it.
+/// Returns a message with its gRPC prefix.
 pub(super) fn framed(message: &[u8]) -> Bytes {
     let mut framed = BytesMut::with_capacity(5 + message.len());
     framed.put_u8(0);
@@ -114,7 +116,7 @@ pub(super) fn framed(message: &[u8]) -> Bytes {
     framed.freeze()
 }
 
-pub(super) async fn read(response: Response<RecvStream>) -> Answer {
+pub(super) async fn read(response: Response<RecvStream>) -> GrpcResponse {
     let (head, mut body) = response.into_parts();
     assert_eq!(
         (head.status.as_u16(), &head.headers["content-type"]),
@@ -132,5 +134,5 @@ pub(super) async fn read(response: Response<RecvStream>) -> Answer {
     };
     let code = text(&trailers, "grpc-status").parse().unwrap();
     let message = if bytes.is_empty() { Bytes::new() } else { bytes.split_off(5).freeze() };
-    Answer { code, says: text(&trailers, "grpc-message"), message }
+    GrpcResponse { code, status_message: text(&trailers, "grpc-message"), message }
 }

@@ -1,25 +1,25 @@
-//! grpcio, with the messages that Envoy's API is published as.
+//! grpcio with the published messages of Envoy's API.
 
 use super::start;
 use crate::support::python;
 
 #[test]
-fn grpcio_asks_about_limits() {
+fn grpcio_gets_decisions() {
     let server = start();
-    let said = python("grpc/client.py", &["limits", &server.grpc().to_string()]);
-    assert_eq!(said.trim(), "limits: fine");
+    let output = python("grpc/client.py", &["limits", &server.grpc().to_string()]);
+    assert_eq!(output.trim(), "limits: fine");
 }
 
 #[test]
-fn grpcio_asks_about_health() {
+fn grpcio_checks_health() {
     let server = start();
-    let said = python("grpc/client.py", &["health", &server.grpc().to_string()]);
-    assert_eq!(said.trim(), "health: fine");
+    let output = python("grpc/client.py", &["health", &server.grpc().to_string()]);
+    assert_eq!(output.trim(), "health: fine");
 }
 
 #[test]
 fn grpcio_finds_the_service_by_reflection() {
     let server = start();
-    let said = python("grpc/client.py", &["reflection", &server.grpc().to_string()]);
-    assert_eq!(said.trim(), "reflection: fine");
+    let output = python("grpc/client.py", &["reflection", &server.grpc().to_string()]);
+    assert_eq!(output.trim(), "reflection: fine");
 }

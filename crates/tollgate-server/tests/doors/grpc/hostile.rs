@@ -1,4 +1,4 @@
-//! Those who mean no good: they are cut off, memory stays, and others are served meanwhile.
+//! Hostile clients: they are disconnected, memory stays bounded, and others are served.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tonic::Code;
 
-use super::client::{Client, PATH, finish, framed, question, read};
-use super::{start, start_also};
+use super::client::{GrpcClient, PATH, descriptors_request, finish, framed, read};
+use super::{start, start_configured};
 use crate::support::DEADLINE;
 
-/// What this process may grow by while it is attacked.
+/// The maximum growth of this process during an attack, in bytes.
 const GROWTH: usize = 48 << 20;
 
-/// The memory of this process, which is the server's too.
+/// Returns the memory of this process, which includes the server's.
 fn resident() -> usize {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
     let pages: usize = statm.split(' ').nth(1).unwrap().parse().unwrap();
@@ -37,7 +37,7 @@ const RESET: u8 = 3;
 const CONTINUATION: u8 = 9;
 const END_HEADERS: u8 = 4;
 
-/// The head of a call, in HPACK without indexing.
+/// Returns the head of a call in HPACK without indexing.
 fn head() -> Vec<u8> {
     let mut head = vec![0x83, 0x86, 0x04, PATH.len() as u8];
     head.extend(PATH.as_bytes());
@@ -45,12 +45,12 @@ fn head() -> Vec<u8> {
     head
 }
 
-/// Writes until the server has had enough, `most` bytes at most; what was written.
+/// Writes at most `most` bytes until the server disconnects; returns how many.
 async fn flood(address: SocketAddr, most: usize, mut next: impl FnMut() -> Vec<u8>) -> usize {
     let stream = TcpStream::connect(address).await.unwrap();
     let (mut read, mut write) = stream.into_split();
     write.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
-    // Answers are read, so that it is not for them that the server stops reading.
+    // Responses are read, so that they do not make the server stop reading.
     let end = tokio::spawn(async move {
         let mut ignored = vec![0; 64 << 10];
         while read.read(&mut ignored).await.is_ok_and(|read| read > 0) {}
@@ -71,7 +71,7 @@ async fn flood(address: SocketAddr, most: usize, mut next: impl FnMut() -> Vec<u
 }
 
 #[test]
-fn streams_that_are_reset_at_once_cost_the_connection() {
+fn rapid_resets_close_the_connection() {
     let server = start();
     server.block_on(async {
         let before = resident();
@@ -86,19 +86,19 @@ fn streams_that_are_reset_at_once_cost_the_connection() {
             }
             bytes
         });
-        assert!(written.await < most, "nobody was cut off");
+        assert!(written.await < most, "the client was not disconnected");
         assert!(resident() < before + GROWTH);
-        assert_eq!(Client::connect(server.grpc()).await.hit("user", "ann").await, (1, 2));
+        assert_eq!(GrpcClient::connect(server.grpc()).await.hit("user", "ann").await, (1, 2));
     });
 }
 
 #[test]
-fn heads_without_end_cost_the_connection() {
+fn endless_heads_close_the_connection() {
     let server = start();
     server.block_on(async {
         let before = resident();
         let mut is_first = true;
-        // A header that is never finished, and many that are.
+        // One header that never ends, and many complete ones.
         let mut block = Vec::new();
         for _ in 0..300 {
             block.extend(b"\x00\x03x-y\x20aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa");
@@ -108,9 +108,9 @@ fn heads_without_end_cost_the_connection() {
             let kind = if std::mem::take(&mut is_first) { HEADERS } else { CONTINUATION };
             frame(kind, 0, 1, &block)
         });
-        assert!(written.await < most, "nobody was cut off");
+        assert!(written.await < most, "the client was not disconnected");
         assert!(resident() < before + GROWTH);
-        assert_eq!(Client::connect(server.grpc()).await.hit("user", "ann").await, (1, 2));
+        assert_eq!(GrpcClient::connect(server.grpc()).await.hit("user", "ann").await, (1, 2));
     });
 }
 
@@ -119,8 +119,8 @@ fn a_message_of_100_mb_is_refused_before_it_is_read() {
     let server = start();
     server.block_on(async {
         let before = resident();
-        let mut client = Client::connect(server.grpc()).await;
-        let (answer, mut body) = client.begin(PATH).await;
+        let mut client = GrpcClient::connect(server.grpc()).await;
+        let (response, mut body) = client.begin(PATH).await;
         let mut prefix = vec![0];
         prefix.extend((100u32 << 20).to_be_bytes());
         body.send_data(prefix.into(), false).unwrap();
@@ -128,106 +128,114 @@ fn a_message_of_100_mb_is_refused_before_it_is_read() {
             let chunk = Bytes::from(vec![7; 16 << 10]);
             for _ in 0..(100 << 20) / chunk.len() {
                 body.reserve_capacity(chunk.len());
-                let room = std::future::poll_fn(|context| body.poll_capacity(context)).await;
-                let Some(Ok(room)) = room else { return };
-                // The refusal may come at any time.
-                if body.send_data(chunk.slice(..room.min(chunk.len())), false).is_err() {
+                let capacity = std::future::poll_fn(|context| body.poll_capacity(context)).await;
+                let Some(Ok(capacity)) = capacity else { return };
+                // The refusal may come at any point.
+                if body.send_data(chunk.slice(..capacity.min(chunk.len())), false).is_err() {
                     return;
                 }
             }
         };
         timeout(DEADLINE, sending).await.unwrap();
-        let answer = read(answer.await.unwrap()).await;
-        assert_eq!(answer.code, Code::ResourceExhausted as i32);
-        assert!(answer.says.contains("at most 1048576 bytes"), "{}", answer.says);
+        let response = read(response.await.unwrap()).await;
+        assert_eq!(response.code, Code::ResourceExhausted as i32);
+        assert!(
+            response.status_message.contains("at most 1048576 bytes"),
+            "{}",
+            response.status_message
+        );
         assert!(resident() < before + GROWTH);
         assert_eq!(client.hit("user", "ann").await, (1, 2), "the connection goes on");
     });
 }
 
 #[test]
-fn ten_thousand_descriptors_are_refused_and_a_thousand_answered() {
+fn a_thousand_descriptors_are_allowed_and_ten_thousand_refused() {
     let server = start();
     server.block_on(async {
         let before = resident();
-        let mut client = Client::connect(server.grpc()).await;
+        let mut client = GrpcClient::connect(server.grpc()).await;
         for _ in 0..20 {
-            let answer = client.ask(&question(&[("user", "a"); 10_000])).await;
-            assert_eq!(answer.code, Code::InvalidArgument as i32);
-            assert!(answer.says.contains("at most 1000"), "{}", answer.says);
+            let response = client.call(&descriptors_request(&[("user", "a"); 10_000])).await;
+            assert_eq!(response.code, Code::InvalidArgument as i32);
+            assert!(
+                response.status_message.contains("at most 1000"),
+                "{}",
+                response.status_message
+            );
         }
-        let answer = client.ask(&question(&[("heavy", "a"); 1_000])).await.response();
-        assert_eq!(answer.statuses.len(), 1_000);
-        let passed = answer.statuses.iter().filter(|status| status.code == 1).count();
+        let response = client.call(&descriptors_request(&[("heavy", "a"); 1_000])).await.response();
+        assert_eq!(response.statuses.len(), 1_000);
+        let passed = response.statuses.iter().filter(|status| status.code == 1).count();
         assert_eq!(passed, 10);
         assert!(resident() < before + GROWTH);
     });
 }
 
 #[test]
-fn a_message_of_nothing_but_empty_descriptors_is_not_unfolded() {
+fn a_message_of_empty_descriptors_uses_little_memory() {
     let server = start();
     server.block_on(async {
-        let mut client = Client::connect(server.grpc()).await;
+        let mut client = GrpcClient::connect(server.grpc()).await;
         assert_eq!(client.hit("user", "ann").await, (1, 2));
         let before = resident();
-        // Two bytes each: the tag and a length of none.
+        // Each descriptor takes two bytes: the tag and a length of zero.
         let message = framed(&[0x12, 0].repeat(500_000));
         for _ in 0..5 {
-            let (answer, mut body) = client.begin(PATH).await;
+            let (response, mut body) = client.begin(PATH).await;
             finish(&mut body, message.clone());
-            let answer = read(answer.await.unwrap()).await;
-            assert_eq!(answer.code, Code::InvalidArgument as i32, "{}", answer.says);
+            let response = read(response.await.unwrap()).await;
+            assert_eq!(response.code, Code::InvalidArgument as i32, "{}", response.status_message);
         }
         assert!(resident() < before + (8 << 20), "{} MB", (resident() - before) >> 20);
     });
 }
 
 #[test]
-fn messages_that_never_end_are_held_in_one_window_and_given_up() {
-    let server = start_also(|config| config.bounds.header_timeout = Duration::from_secs(1));
+fn endless_messages_are_bounded_by_the_window_and_time_out() {
+    let server = start_configured(|config| config.bounds.header_timeout = Duration::from_secs(1));
     server.block_on(async {
         let before = resident();
-        let mut client = Client::connect(server.grpc()).await;
+        let mut client = GrpcClient::connect(server.grpc()).await;
         let mut begun = Vec::new();
         for _ in 0..200 {
-            let (answer, mut body) = client.begin(PATH).await;
+            let (response, mut body) = client.begin(PATH).await;
             let mut prefix = vec![0];
             prefix.extend((1u32 << 20).to_be_bytes());
             body.send_data(prefix.into(), false).unwrap();
             body.reserve_capacity(1 << 20);
-            begun.push((answer, body));
+            begun.push((response, body));
         }
         let junk = Bytes::from(vec![7; 1 << 20]);
         for (_, body) in &mut begun {
-            let room = body.capacity().min(junk.len());
-            // On a slow machine the first are given up meanwhile.
-            let _ = body.send_data(junk.slice(..room), false);
+            let capacity = body.capacity().min(junk.len());
+            // On a slow machine the first calls have timed out by now.
+            let _ = body.send_data(junk.slice(..capacity), false);
         }
-        for (answer, _) in begun {
-            let gone = timeout(DEADLINE, answer).await.unwrap();
-            assert!(gone.is_err(), "given up");
+        for (response, _) in begun {
+            let gone = timeout(DEADLINE, response).await.unwrap();
+            assert!(gone.is_err(), "the call did not time out");
         }
         assert!(resident() < before + GROWTH);
-        let message = framed(&question(&[("user", "ann")]).encode_to_vec());
-        let (answer, mut body) = client.begin(PATH).await;
+        let message = framed(&descriptors_request(&[("user", "ann")]).encode_to_vec());
+        let (response, mut body) = client.begin(PATH).await;
         finish(&mut body, message);
-        assert_eq!(read(answer.await.unwrap()).await.response().overall_code, 1);
+        assert_eq!(read(response.await.unwrap()).await.response().overall_code, 1);
     });
 }
 
 #[test]
-fn who_asks_and_never_reads_is_bounded() {
+fn the_memory_of_unread_responses_is_bounded() {
     let server = start();
     server.block_on(async {
         let before = resident();
-        let message = framed(&question(&[("heavy", "a"); 900]).encode_to_vec());
-        // When it is cut off depends on who is quicker: it comes again until it has sent enough.
-        let mut held = Vec::new();
+        let message = framed(&descriptors_request(&[("heavy", "a"); 900]).encode_to_vec());
+        // The time of the disconnect varies, so the client reconnects until it has sent enough.
+        let mut streams = Vec::new();
         let mut written = 0;
         while written < 4 << 20 {
             let mut stream = TcpStream::connect(server.grpc()).await.unwrap();
-            // No window for answers at all.
+            // The client opens no window for responses.
             let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
             bytes.extend(frame(4, 0, 0, &[0, 4, 0, 0, 0, 0]));
             stream.write_all(&bytes).await.unwrap();
@@ -240,9 +248,9 @@ fn who_asks_and_never_reads_is_bounded() {
                 }
                 written += call.len();
             }
-            held.push(stream);
+            streams.push(stream);
             assert!(resident() < before + GROWTH, "{} MB", (resident() - before) >> 20);
         }
-        assert_eq!(Client::connect(server.grpc()).await.hit("user", "ann").await, (1, 2));
+        assert_eq!(GrpcClient::connect(server.grpc()).await.hit("user", "ann").await, (1, 2));
     });
 }

@@ -1,11 +1,11 @@
-//! The gRPC door: called by hand, by grpcio, by a real Envoy, and by those who mean no good.
+//! Tests of the gRPC door: with a raw client, grpcio, a real Envoy and hostile clients.
 
 mod calls;
 mod client;
-mod ending;
 mod envoy;
 mod grpcio;
 mod hostile;
+mod shutdown;
 mod sockets;
 #[rustfmt::skip]
 #[path = "../../../src/doors/grpc/proto/mod.rs"]
@@ -14,9 +14,9 @@ mod proto;
 
 use tollgate_server::Config;
 
-use crate::support::{Running, start_with};
+use crate::support::{TestServer, start_with};
 
-/// Every test has its own server, whose clock stands still: no window ends under it.
+/// The rules of every server; its clock stands still, so that no window ends during a test.
 const RULES: &str = "
 domain: demo
 descriptors:
@@ -34,15 +34,15 @@ descriptors:
     rate_limit: { unit: week, requests_per_unit: 5 }
 ";
 
-fn start() -> Running {
-    start_also(|_| {})
+fn start() -> TestServer {
+    start_configured(|_| {})
 }
 
-fn start_also(set_up: impl FnOnce(&mut Config)) -> Running {
-    start_by(RULES, set_up)
+fn start_configured(set_up: impl FnOnce(&mut Config)) -> TestServer {
+    start_with_rules(RULES, set_up)
 }
 
-fn start_by(rules: &str, set_up: impl FnOnce(&mut Config)) -> Running {
+fn start_with_rules(rules: &str, set_up: impl FnOnce(&mut Config)) -> TestServer {
     let noon = tollgate::Time::from_nanos(1_767_268_807_500_000_000);
     start_with(rules, |config| {
         config.clock = Some((&tollgate::testing::ManualClock::at(noon)).into());

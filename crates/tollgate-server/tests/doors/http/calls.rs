@@ -1,12 +1,12 @@
-//! The decision calls and what they answer.
+//! The decision calls and their responses.
 
 use std::time::Duration;
 
 use serde_json::json;
 use tollgate::testing::ManualClock;
 
-use super::client::{Client, post};
-use crate::support::{Running, start, start_with};
+use super::client::{HttpClient, post};
+use crate::support::{TestServer, start, start_with};
 
 const RULES: &str = "
 domain: shop
@@ -18,8 +18,8 @@ rules:
 
 const LOGIN: &str = r#"{"domain":"shop","attributes":{"ip":"192.0.2.1","route":"POST /login"}}"#;
 
-/// A server whose time stands still.
-fn still(rules: &str) -> (Running, ManualClock) {
+/// Starts a server whose clock stands still.
+fn start_with_frozen_clock(rules: &str) -> (TestServer, ManualClock) {
     let clock = ManualClock::new();
     let given = clock.clone();
     (start_with(rules, move |config| config.clock = Some((&given).into())), clock)
@@ -27,12 +27,15 @@ fn still(rules: &str) -> (Running, ManualClock) {
 
 #[test]
 fn the_sixth_login_is_refused() {
-    let (server, clock) = still(RULES);
-    let mut client = Client::connect(server.http());
+    let (server, clock) = start_with_frozen_clock(RULES);
+    let mut client = HttpClient::connect(server.http());
     for left in (0..5).rev() {
-        let answer = client.post("/v1/check", LOGIN);
-        assert_eq!((answer.status, answer.header("content-type")), (200, Some("application/json")));
-        assert_eq!(answer.json()["limits"][0]["remaining"], left);
+        let response = client.post("/v1/check", LOGIN);
+        assert_eq!(
+            (response.status, response.header("content-type")),
+            (200, Some("application/json"))
+        );
+        assert_eq!(response.json()["limits"][0]["remaining"], left);
     }
     let refused = client.post("/v1/check", LOGIN);
     assert_eq!(refused.status, 200);
@@ -55,9 +58,9 @@ fn the_sixth_login_is_refused() {
 }
 
 #[test]
-fn a_caller_may_want_the_status() {
-    let (server, _clock) = still(RULES);
-    let mut client = Client::connect(server.http());
+fn a_client_can_request_the_status() {
+    let (server, _clock) = start_with_frozen_clock(RULES);
+    let mut client = HttpClient::connect(server.http());
     let allowed = client.post("/v1/check?status=true", LOGIN);
     assert_eq!(allowed.status, 200);
     assert_eq!(allowed.header("ratelimit-policy"), Some("\"login\";q=5;w=60"));
@@ -73,8 +76,8 @@ fn a_caller_may_want_the_status() {
     assert!(body["type"].as_str().unwrap().ends_with("#quota-exceeded"));
     assert_eq!((&body["rule"], &body["violated-policies"]), (&json!("login"), &json!(["login"])));
 
-    let ask = |attributes: &str| format!(r#"{{"domain":"shop","attributes":{{{attributes}}}}}"#);
-    let shed = ask(r#""route":"POST /batch""#);
+    let body = |attributes: &str| format!(r#"{{"domain":"shop","attributes":{{{attributes}}}}}"#);
+    let shed = body(r#""route":"POST /batch""#);
     client.post("/v1/check", &shed);
     let shed = client.post("/v1/check?status=true", &shed);
     assert_eq!(shed.status, 503);
@@ -82,9 +85,9 @@ fn a_caller_may_want_the_status() {
 }
 
 #[test]
-fn who_must_wait_is_told_how_long() {
-    let (server, _clock) = still(RULES);
-    let mut client = Client::connect(server.http());
+fn a_delayed_request_gets_its_wait() {
+    let (server, _clock) = start_with_frozen_clock(RULES);
+    let mut client = HttpClient::connect(server.http());
     let search = r#"{"domain":"shop","attributes":{"ip":"192.0.2.1","route":"GET /search"}}"#;
     let waits: Vec<_> =
         (0..4).map(|_| client.post("/v1/check", search).json()["wait_ms"].clone()).collect();
@@ -92,47 +95,47 @@ fn who_must_wait_is_told_how_long() {
 }
 
 #[test]
-fn no_more_are_told_to_wait_than_a_line_has_places() {
+fn no_more_requests_are_delayed_than_the_queue_holds() {
     let rule = "{ name: even, limit: 5/s leaky burst 1, then: queue 3 up to 2s }";
-    let (server, clock) = still(&format!("domain: shop\nrules: [{rule}]"));
-    let mut client = Client::connect(server.http());
-    let mut ask = || {
-        let answer = client.post("/v1/check", r#"{"domain":"shop"}"#).json();
-        (answer["allowed"] == true, answer["wait_ms"].as_u64().unwrap_or(0))
+    let (server, clock) = start_with_frozen_clock(&format!("domain: shop\nrules: [{rule}]"));
+    let mut client = HttpClient::connect(server.http());
+    let mut check = || {
+        let response = client.post("/v1/check", r#"{"domain":"shop"}"#).json();
+        (response["allowed"] == true, response["wait_ms"].as_u64().unwrap_or(0))
     };
-    let said = [(); 5].map(|()| ask());
-    assert_eq!(said, [(true, 0), (true, 200), (true, 400), (true, 600), (false, 0)]);
-    // Who was told to wait stands in line no longer once its time has come.
+    let decisions = [(); 5].map(|()| check());
+    assert_eq!(decisions, [(true, 0), (true, 200), (true, 400), (true, 600), (false, 0)]);
+    // A delayed request leaves the queue once its wait is over.
     clock.advance(Duration::from_millis(200));
-    assert_eq!([ask(), ask()], [(true, 600), (false, 0)]);
+    assert_eq!([check(), check()], [(true, 600), (false, 0)]);
 }
 
 #[test]
-fn a_caller_may_bring_the_limit() {
-    let (server, _clock) = still(RULES);
-    let mut client = Client::connect(server.http());
-    let mut ask = |cost: u64| {
+fn a_client_may_send_an_inline_limit() {
+    let (server, _clock) = start_with_frozen_clock(RULES);
+    let mut client = HttpClient::connect(server.http());
+    let mut check = |cost: u64| {
         let body = format!(r#"{{"key":"user:42","limit":"10/s burst 20","cost":{cost}}}"#);
         client.post("/v1/limit", &body).json()
     };
     assert_eq!(
-        ask(15),
+        check(15),
         json!({
             "allowed": true, "code": 200, "reason": "within_limits",
             "limits": [{"limit": 20, "window_s": 2, "remaining": 5, "reset_after_ms": 1500, "mode": "enforce"}],
         })
     );
-    let refused = ask(6);
+    let refused = check(6);
     assert_eq!((&refused["code"], &refused["retry_after_ms"]), (&json!(429), &json!(100)));
-    assert_eq!(ask(21)["reason"], "never_fits");
+    assert_eq!(check(21)["reason"], "never_fits");
     let other = post(server.http(), "/v1/limit", r#"{"key":"user:43","limit":"10/s burst 20"}"#);
     assert_eq!(other.json()["limits"][0]["remaining"], 19);
 }
 
 #[test]
 fn counters_are_read_refunded_and_reset() {
-    let (server, _clock) = still(RULES);
-    let mut client = Client::connect(server.http());
+    let (server, _clock) = start_with_frozen_clock(RULES);
+    let mut client = HttpClient::connect(server.http());
     for _ in 0..4 {
         client.post("/v1/check", LOGIN);
         client.post("/v1/limit", r#"{"key":"k","limit":"5/h"}"#);
@@ -141,11 +144,11 @@ fn counters_are_read_refunded_and_reset() {
         |subject: &str, more: &str| format!("{}{more}}}", subject.strip_suffix('}').unwrap());
     for subject in [LOGIN, r#"{"key":"k","limit":"5/h"}"#] {
         let mut left = |path: &str, body: &str| {
-            let answer = client.post(path, body);
-            answer.json()["limits"][0]["remaining"].as_u64().unwrap()
+            let response = client.post(path, body);
+            response.json()["limits"][0]["remaining"].as_u64().unwrap()
         };
         assert_eq!(left("/v1/peek", subject), 1);
-        assert_eq!(left("/v1/peek", subject), 1, "looking costs nothing");
+        assert_eq!(left("/v1/peek", subject), 1, "a peek charges nothing");
         assert_eq!(left("/v1/refund", subject), 2);
         assert_eq!(left("/v1/refund", &with(subject, r#","amount":2"#)), 4);
         assert_eq!(left("/v1/refund", &with(subject, r#","amount":99"#)), 5, "never above full");
@@ -155,14 +158,14 @@ fn counters_are_read_refunded_and_reset() {
 
 #[test]
 fn a_batch_is_answered_in_order() {
-    let (server, _clock) = still(RULES);
+    let (server, _clock) = start_with_frozen_clock(RULES);
     let limit = r#"{"key":"k","limit":"1/h"}"#;
     let body = format!(r#"{{"requests":[{limit},{LOGIN},{limit},{{"domain":"nowhere"}}]}}"#);
-    let answer = post(server.http(), "/v1/batch", &body).json();
+    let response = post(server.http(), "/v1/batch", &body).json();
     let allowed: Vec<_> =
-        answer["results"].as_array().unwrap().iter().map(|result| &result["allowed"]).collect();
+        response["results"].as_array().unwrap().iter().map(|result| &result["allowed"]).collect();
     assert_eq!(json!(allowed), json!([true, true, false, null]));
-    assert_eq!(answer["results"][3]["problem"]["code"], "unknown-domain");
+    assert_eq!(response["results"][3]["problem"]["code"], "unknown-domain");
     let wrong = format!(r#"{{"requests":[{limit},{{"key":"k","limit":"1/x"}}]}}"#);
     let wrong = post(server.http(), "/v1/batch", &wrong);
     assert_eq!((wrong.status, &wrong.json()["field"]), (400, &json!("requests[1].limit")));
@@ -171,10 +174,10 @@ fn a_batch_is_answered_in_order() {
 }
 
 #[test]
-fn mistakes_are_named() {
+fn errors_name_the_field() {
     let server = start("domain: shop\nrules: [{ name: all, limit: 1000/s }]");
-    let mut client = Client::connect(server.http());
-    for (path, body, status, code, field, says) in [
+    let mut client = HttpClient::connect(server.http());
+    for (path, body, status, code, field, detail) in [
         ("/v1/check", "nonsense", 400, "bad-request", None, "the body"),
         ("/v1/check", r#"{"domian":"shop"}"#, 400, "bad-request", None, "`domian`"),
         ("/v1/check", r#"{"domain":"shp"}"#, 400, "unknown-domain", Some("domain"), "shop"),
@@ -219,19 +222,19 @@ fn mistakes_are_named() {
         ),
         ("/v1/reservations/x/settle", r#"{"amount":1}"#, 404, "not-found", None, "no open"),
     ] {
-        let answer = client.post(path, body);
-        assert_eq!(answer.status, status, "{path} {body} {answer:?}");
-        assert_eq!(answer.header("content-type"), Some("application/problem+json"));
-        let problem = answer.json();
+        let response = client.post(path, body);
+        assert_eq!(response.status, status, "{path} {body} {response:?}");
+        assert_eq!(response.header("content-type"), Some("application/problem+json"));
+        let problem = response.json();
         assert_eq!(problem["code"], code, "{body} {problem}");
         assert_eq!(problem["field"].as_str(), field, "{body} {problem}");
-        assert!(problem["detail"].as_str().unwrap().contains(says), "{body} {problem}");
+        assert!(problem["detail"].as_str().unwrap().contains(detail), "{body} {problem}");
     }
     let get = client.send("GET", "/v1/check", "");
     assert_eq!((get.status, get.header("allow")), (405, Some("POST")));
     for (method, path, status) in [("GET", "/nowhere", 404), ("PUT", "/livez", 405)] {
-        let answer = client.send(method, path, "");
-        assert_eq!(answer.status, status, "{path}");
-        assert_eq!(answer.header("content-type"), Some("application/problem+json"));
+        let response = client.send(method, path, "");
+        assert_eq!(response.status, status, "{path}");
+        assert_eq!(response.header("content-type"), Some("application/problem+json"));
     }
 }

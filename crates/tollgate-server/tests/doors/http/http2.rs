@@ -1,4 +1,4 @@
-//! HTTP/2 without TLS, spoken by curl, and by those who mean no good.
+//! HTTP/2 without TLS, with curl and with hostile clients.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -10,7 +10,7 @@ use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::task::JoinSet;
 
-use super::client::Client;
+use super::client::HttpClient;
 use crate::support::{DEADLINE, start};
 
 const RULES: &str = "rules: [{ name: all, limit: 1000000/s }]";
@@ -32,7 +32,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// The head of `POST /v1/check` in HPACK, by the static table.
+/// Returns the head of `POST /v1/check` in HPACK, by the static table.
 fn head() -> Vec<u8> {
     let mut head = vec![0x83, 0x86, 0x04, 9];
     head.extend(b"/v1/check");
@@ -48,7 +48,7 @@ fn open(address: std::net::SocketAddr) -> TcpStream {
     stream
 }
 
-/// The kinds of the frames that come until the connection ends.
+/// Returns the types of the frames until the connection ends.
 fn kinds(stream: &mut TcpStream) -> Vec<u8> {
     let mut kinds = Vec::new();
     let mut head = [0; 9];
@@ -64,18 +64,18 @@ fn kinds(stream: &mut TcpStream) -> Vec<u8> {
 }
 
 #[test]
-fn curl_speaks_it() {
+fn curl_uses_http2() {
     let server = start(RULES);
     let url = format!("http://{}/v1/check", server.http());
     let options = ["-sS", "--http2-prior-knowledge", "-w", " %{http_version}", "-d", "{}"];
     let output = Command::new("curl").args(options).arg(&url).output().unwrap();
-    let said = String::from_utf8(output.stdout).unwrap();
-    assert!(said.starts_with("{\"allowed\":true") && said.ends_with(" 2"), "{said}");
+    let output = String::from_utf8(output.stdout).unwrap();
+    assert!(output.starts_with("{\"allowed\":true") && output.ends_with(" 2"), "{output}");
 }
 
 #[test]
 fn many_requests_share_a_connection() {
-    let server = start("rules: [{ name: all, limit: 150/h fixed }]");
+    let server = start("rules: [{ name: all, limit: 150/h fixed first_hit }]");
     let statuses = server.block_on(async {
         let stream = tokio::net::TcpStream::connect(server.http()).await.unwrap();
         let (client, connection) =
@@ -83,17 +83,17 @@ fn many_requests_share_a_connection() {
                 .await
                 .unwrap();
         tokio::spawn(connection);
-        let mut asked = JoinSet::new();
+        let mut requests = JoinSet::new();
         for _ in 0..200 {
             let mut client = client.clone();
-            asked.spawn(async move {
+            requests.spawn(async move {
                 let request = Request::post("http://tollgate/v1/check?status=true")
                     .body(Full::new(b"{}".as_slice()))
                     .unwrap();
                 client.send_request(request).await.unwrap().status().as_u16()
             });
         }
-        asked.join_all().await
+        requests.join_all().await
     });
     assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 150);
     assert_eq!(statuses.iter().filter(|status| **status == 429).count(), 50);
@@ -111,7 +111,7 @@ fn rapid_resets_end_the_connection_and_not_the_server() {
     }
     let _ = stream.write_all(&flood);
     assert!(kinds(&mut stream).contains(&GO_AWAY));
-    assert_eq!(Client::connect(server.http()).post("/v1/check", "{}").status, 200);
+    assert_eq!(HttpClient::connect(server.http()).post("/v1/check", "{}").status, 200);
 }
 
 #[test]
@@ -119,15 +119,15 @@ fn endless_continuations_end_the_connection() {
     let server = start(RULES);
     let mut stream = open(server.http());
     let _ = stream.write_all(&frame(HEADERS, 0, 1, &head()));
-    // Headers without an end: each adds one that is not indexed.
+    // A header block without an end: each frame adds a header that is not indexed.
     let mut field = vec![0x00, 1, b'a', 0x7f, 0x80, 0x1f];
     field.extend(vec![b'v'; 127 + 15 * 256 + 128]);
     let mut sent = 0;
     while sent < 64 << 20 && stream.write_all(&frame(CONTINUATION, 0, 1, &field[..4000])).is_ok() {
         sent += 4009;
     }
-    assert!(sent < 16 << 20, "the server reads on and on");
-    assert_eq!(Client::connect(server.http()).post("/v1/check", "{}").status, 200);
+    assert!(sent < 16 << 20, "the server does not stop reading");
+    assert_eq!(HttpClient::connect(server.http()).post("/v1/check", "{}").status, 200);
 }
 
 #[test]
@@ -137,6 +137,6 @@ fn settings_and_data_floods_are_harmless() {
     let _ = stream.write_all(&frame(SETTINGS, 0, 0, &[]).repeat(10_000));
     let mut data = open(server.http());
     let _ = data.write_all(&frame(DATA, 0, 1, &[0; 100]).repeat(1000));
-    assert!(kinds(&mut data).contains(&GO_AWAY), "data of no stream");
-    assert_eq!(Client::connect(server.http()).post("/v1/check", "{}").status, 200);
+    assert!(kinds(&mut data).contains(&GO_AWAY), "data without a stream");
+    assert_eq!(HttpClient::connect(server.http()).post("/v1/check", "{}").status, 200);
 }

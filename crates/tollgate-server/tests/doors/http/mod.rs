@@ -1,12 +1,12 @@
-//! The HTTP door, through real sockets.
+//! Tests of the HTTP door through real sockets.
 
 mod bounds;
 mod calls;
 pub(crate) mod client;
-mod crowd;
-mod description;
-mod envoy;
-mod hold;
 mod hostile;
 mod http2;
-mod ways;
+mod idle_connections;
+mod json;
+mod listeners;
+mod openapi;
+mod reservations;

@@ -1,4 +1,4 @@
-// ioredis and node-redis ask: port, token or nothing.
+// Uses the server through ioredis and node-redis: clients.mjs PORT [TOKEN].
 import assert from "node:assert/strict";
 import { Redis } from "ioredis";
 import { createClient } from "redis";

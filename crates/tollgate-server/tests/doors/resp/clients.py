@@ -1,4 +1,4 @@
-"""redis-py asks: port, version of the protocol, token or nothing."""
+"""Uses the server through redis-py: clients.py PORT PROTOCOL TOKEN (may be empty)."""
 
 import sys
 
@@ -60,7 +60,7 @@ if token:
         once = Retry(NoBackoff(), 0)
         try:
             redis.Redis(port=port, protocol=protocol, password=wrong, retry=once).ping()
-            raise SystemExit(f"a stranger was let in with {wrong}")
+            raise SystemExit(f"an invalid token was accepted: {wrong}")
         except redis.AuthenticationError:
             pass
 print("ok")

@@ -1,16 +1,16 @@
-//! The clients people use, unmodified.
+//! Common Redis clients, unmodified.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
 
 use super::RULES;
-use super::wire::command;
+use super::client::command;
 use crate::support::{node, python, start, start_with};
 
 const TOKEN: &str = "correct-horse-battery";
 
 #[test]
-fn redis_py_asks_in_both_versions() {
+fn redis_py_works_in_both_protocol_versions() {
     let server = start(RULES);
     let port = server.resp().port().to_string();
     for protocol in ["2", "3"] {
@@ -19,7 +19,7 @@ fn redis_py_asks_in_both_versions() {
 }
 
 #[test]
-fn redis_py_says_who_it_is() {
+fn redis_py_authenticates() {
     let server = start_with(RULES, |config| {
         config.data_tokens = Some(format!("ann:{TOKEN}").parse().unwrap());
     });
@@ -30,7 +30,7 @@ fn redis_py_says_who_it_is() {
 }
 
 #[test]
-fn ioredis_and_node_redis_ask() {
+fn ioredis_and_node_redis_work() {
     for token in ["", TOKEN] {
         let server = start_with(RULES, |config| {
             config.data_tokens =
@@ -41,7 +41,7 @@ fn ioredis_and_node_redis_ask() {
     }
 }
 
-/// Runs redis-cli with this on its input; what it printed.
+/// Runs redis-cli with the given input and returns its output.
 fn redis_cli(port: u16, arguments: &[&str], input: &[u8]) -> String {
     let mut command = Command::new("redis-cli");
     command.args(["-h", "127.0.0.1", "-p", &port.to_string()]).args(arguments);
@@ -58,7 +58,7 @@ fn redis_cli(port: u16, arguments: &[&str], input: &[u8]) -> String {
 }
 
 #[test]
-fn redis_cli_asks() {
+fn redis_cli_works() {
     let server = start(RULES);
     let port = server.resp().port();
     assert_eq!(redis_cli(port, &["CL.THROTTLE", "cli", "1", "1", "60"], b""), "0\n2\n1\n-1\n60\n");
@@ -74,11 +74,11 @@ fn redis_cli_pipes_in_bulk() {
     let server = start(RULES);
     let port = server.resp().port();
     let arrays = command(&["CL.THROTTLE", "bulk", "9", "1", "60"]).repeat(5_000);
-    let told = redis_cli(port, &["--pipe"], &arrays);
-    assert!(told.contains("errors: 0, replies: 5000"), "{told}");
+    let output = redis_cli(port, &["--pipe"], &arrays);
+    assert!(output.contains("errors: 0, replies: 5000"), "{output}");
     let lines = "CL.THROTTLE bulk 9 1 60\r\n".repeat(5_000);
-    let told = redis_cli(port, &["--pipe"], lines.as_bytes());
-    assert!(told.contains("errors: 0, replies: 5000"), "{told}");
+    let output = redis_cli(port, &["--pipe"], lines.as_bytes());
+    assert!(output.contains("errors: 0, replies: 5000"), "{output}");
     let left = redis_cli(port, &["TG.PEEK", "bulk", "1/min burst 10"], b"");
     assert!(left.contains("remaining\n0\n"), "{left}");
 }

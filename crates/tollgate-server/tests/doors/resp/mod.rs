@@ -1,15 +1,15 @@
-//! The door of the Redis protocol, by hand and with the clients people use.
+//! Tests of the RESP door: with a raw client and with common Redis clients.
 
-mod access;
+mod client;
 mod clients;
 mod commands;
 mod hostile;
+mod idle_timeout;
 mod pipeline;
 mod redis_cell;
 mod rules;
-mod silence;
-mod wire;
+mod tokens;
 
-/// Rules that say little: most tests bring their limits along.
+/// The rules of most servers; most tests use inline limits instead.
 const RULES: &str =
     "domain: shop\nrules: [{ name: login, route: POST /login, per: ip, limit: 2/min }]";

@@ -1,4 +1,4 @@
-//! Many commands at once, many clients at once, and the last ones before the server goes.
+//! Pipelines, concurrent clients and the last commands before a shutdown.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -6,16 +6,16 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use tollgate::testing::ManualClock;
 
 use super::RULES;
-use super::wire::{Client, Reply, command};
+use super::client::{RespClient, RespReply, command};
 use crate::support::{start, start_with};
 
 #[test]
-fn answers_come_in_the_order_of_the_commands() {
+fn replies_come_in_the_order_of_the_commands() {
     let clock = ManualClock::new();
     let server = start_with(RULES, |config| config.clock = Some((&clock).into()));
-    let mut client = Client::connect(server.resp());
+    let mut client = RespClient::connect(server.resp());
     let mut sent = Vec::new();
-    // More limits than a connection has at hand, in an order that mixes them with other commands.
+    // More limits than a connection caches, mixed with other commands.
     for round in 0..200_u32 {
         let (key, burst) = (format!("k{}", round % 7), (round % 11).to_string());
         sent.extend(command(&["CL.THROTTLE", &key, &burst, "1", "60"]));
@@ -31,10 +31,10 @@ fn answers_come_in_the_order_of_the_commands() {
     client.send(&sent);
     for round in 0..200_u32 {
         let limit = i64::from(round % 11 + 1);
-        assert_eq!(client.read().items()[1], Reply::Int(limit), "round {round}");
-        assert_eq!(client.read().field("limit"), &Reply::Int(i64::from(round % 9 + 1)));
+        assert_eq!(client.read().items()[1], RespReply::Int(limit), "round {round}");
+        assert_eq!(client.read().field("limit"), &RespReply::Int(i64::from(round % 9 + 1)));
         if round % 5 == 0 {
-            assert_eq!(client.read(), Reply::bulk(&round.to_string()));
+            assert_eq!(client.read(), RespReply::bulk(&round.to_string()));
         }
         if round % 6 == 0 {
             assert!(client.read().error().starts_with("ERR unknown command 'NOTHING'"));
@@ -43,14 +43,14 @@ fn answers_come_in_the_order_of_the_commands() {
 }
 
 #[test]
-fn one_key_hammered_by_many_admits_its_limit_exactly() {
+fn concurrent_clients_get_exactly_the_limit_of_one_key() {
     let clock = ManualClock::new();
     let server = start_with(RULES, |config| config.clock = Some((&clock).into()));
     let admitted = AtomicI64::new(0);
     std::thread::scope(|scope| {
         for _ in 0..32 {
             scope.spawn(|| {
-                let mut client = Client::connect(server.resp());
+                let mut client = RespClient::connect(server.resp());
                 for _ in 0..4 {
                     client.send(command(&["CL.THROTTLE", "hot", "999", "1", "3600"]).repeat(25));
                     let denied = (0..25).map(|_| client.read().items()[0].int()).sum::<i64>();
@@ -65,7 +65,7 @@ fn one_key_hammered_by_many_admits_its_limit_exactly() {
 #[test]
 fn a_pipeline_longer_than_any_buffer_is_answered() {
     let server = start(RULES);
-    let mut client = Client::connect(server.resp());
+    let mut client = RespClient::connect(server.resp());
     let mut writer = client.stream.try_clone().unwrap();
     let count = 20_000;
     let sender = std::thread::spawn(move || {
@@ -74,26 +74,26 @@ fn a_pipeline_longer_than_any_buffer_is_answered() {
         }
     });
     for number in 0..count {
-        assert_eq!(client.read(), Reply::Bulk(format!("{number:0>100}")));
+        assert_eq!(client.read(), RespReply::Bulk(format!("{number:0>100}")));
     }
     sender.join().unwrap();
 }
 
 #[test]
-fn what_was_received_is_answered_before_the_server_goes() {
+fn received_commands_are_answered_before_a_shutdown() {
     let clock = ManualClock::new();
     let server = start_with(RULES, |config| config.clock = Some((&clock).into()));
-    let mut clients: Vec<_> = (0..20).map(|_| Client::connect(server.resp())).collect();
+    let mut clients: Vec<_> = (0..20).map(|_| RespClient::connect(server.resp())).collect();
     for client in &mut clients {
-        assert_eq!(client.say("PING"), Reply::Simple("PONG".into()));
+        assert_eq!(client.call_text("PING"), RespReply::Simple("PONG".into()));
         client.send(command(&["CL.THROTTLE", "k", "99999", "1", "60"]).repeat(500));
         client.send("*2\r\n$4\r\nECHO\r\n$5\r\nhal");
     }
     let address = server.resp();
     server.stop();
     for mut client in clients {
-        let answers = String::from_utf8(client.read_to_end()).unwrap();
-        assert_eq!(answers.matches("*5\r\n:0\r\n").count(), 500, "{}", answers.len());
+        let replies = String::from_utf8(client.read_to_end()).unwrap();
+        assert_eq!(replies.matches("*5\r\n:0\r\n").count(), 500, "{}", replies.len());
     }
     assert!(std::net::TcpStream::connect(address).is_err());
 }

@@ -1,4 +1,4 @@
-//! A server to ask, and the programs that ask it.
+//! The server under test and the programs that use it.
 
 mod programs;
 
@@ -12,23 +12,23 @@ use tollgate_server::net::{Address, Bind};
 use tollgate_server::sources::Origin;
 use tollgate_server::{Config, Server};
 
-/// How long anything in a test may take before it is called a failure.
+/// The maximum time of any step of a test.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
-/// A server in this process, with every door on a free port. Stops when dropped.
-pub(crate) struct Running {
+/// A server in this process, with every door on a free port; it stops when dropped.
+pub(crate) struct TestServer {
     runtime: Runtime,
     server: Option<Server>,
     folder: tempfile::TempDir,
 }
 
-/// A server that follows these rules.
-pub(crate) fn start(rules: &str) -> Running {
+/// Starts a server with the given rules.
+pub(crate) fn start(rules: &str) -> TestServer {
     start_with(rules, |_| {})
 }
 
-/// The same, set up otherwise.
-pub(crate) fn start_with(rules: &str, set_up: impl FnOnce(&mut Config)) -> Running {
+/// Starts a server with the given rules and configuration.
+pub(crate) fn start_with(rules: &str, set_up: impl FnOnce(&mut Config)) -> TestServer {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("rules.yaml");
     std::fs::write(&path, rules).unwrap();
@@ -40,10 +40,10 @@ pub(crate) fn start_with(rules: &str, set_up: impl FnOnce(&mut Config)) -> Runni
     set_up(&mut config);
     let runtime = Runtime::new().unwrap();
     let server = Some(runtime.block_on(Server::start(config)).unwrap());
-    Running { runtime, server, folder }
+    TestServer { runtime, server, folder }
 }
 
-impl Running {
+impl TestServer {
     fn server(&self) -> &Server {
         self.server.as_ref().unwrap()
     }
@@ -64,23 +64,23 @@ impl Running {
         tcp(self.server().addresses().admin.as_ref())
     }
 
-    /// A token to administer with.
+    /// Returns a token for the admin API.
     pub(crate) fn admin_token(&self) -> String {
         self.server().admin_token().unwrap().reveal().to_owned()
     }
 
-    /// Replaces the rules file, and has the server look at it.
+    /// Replaces the rules file and makes the server reload it.
     pub(crate) fn write_rules(&self, rules: &str) {
         std::fs::write(self.folder.path().join("rules.yaml"), rules).unwrap();
         self.server().reload();
     }
 
-    /// Runs something on the server's runtime.
+    /// Runs a future on the runtime of the server.
     pub(crate) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
         self.runtime.block_on(future)
     }
 
-    /// Has the server go down in good order.
+    /// Shuts the server down gracefully.
     pub(crate) fn stop(mut self) {
         let server = self.server.take().unwrap();
         self.runtime.block_on(server.stop());

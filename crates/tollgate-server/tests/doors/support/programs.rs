@@ -1,4 +1,4 @@
-//! Programs that tests start and stop: servers, proxies, clients of other languages.
+//! Programs that tests run: servers, proxies and clients in other languages.
 #![allow(clippy::disallowed_methods, reason = "waits for real processes, within a deadline")]
 
 use std::ffi::OsStr;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::DEADLINE;
 
-/// Where `cargo xtask components` puts things.
+/// Returns the folder of `cargo xtask components`.
 fn components() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/components");
     let folder = std::env::var_os("TOLLGATE_COMPONENTS").map_or(here, PathBuf::from);
@@ -17,26 +17,26 @@ fn components() -> PathBuf {
     folder
 }
 
-/// A server that came as a Python package: `envoy`, `nginx`, `traefik`, `caddy`.
+/// Returns a server that is installed as a Python package: `envoy`, `nginx`, `traefik`, `caddy`.
 pub(crate) fn server_program(name: &str) -> Command {
     Command::new(components().join("servers/bin").join(name))
 }
 
-/// A client that came as a Python package: `schemathesis`.
+/// Returns a client that is installed as a Python package: `schemathesis`.
 pub(crate) fn client_program(name: &str) -> Command {
     Command::new(components().join("clients/bin").join(name))
 }
 
-/// Runs a Python script of this folder with the clients installed; what it printed.
+/// Runs a Python script of this folder with the installed clients; returns its output.
 pub(crate) fn python(script: &str, args: &[&str]) -> String {
     let mut command = Command::new(components().join("clients/bin/python"));
     command.arg(in_tests(script)).args(args);
     output(&mut command)
 }
 
-/// Runs a Node script of this folder with the clients installed; what it printed.
+/// Runs a Node script of this folder with the installed clients; returns its output.
 pub(crate) fn node(script: &str, args: &[&str]) -> String {
-    // Modules are found from where the script is: a copy beside them, under a name of its own.
+    // Node resolves modules relative to the script, so a copy is placed beside them.
     let modules = components().join("node");
     let folder = tempfile::tempdir_in(&modules).unwrap();
     let copy = folder.path().join(Path::new(script).file_name().unwrap());
@@ -48,12 +48,12 @@ fn in_tests(script: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/doors").join(script)
 }
 
-/// Runs a command to its end; a failure shows everything it said.
+/// Runs a command to its end; a failure shows its output.
 fn output(command: &mut Command) -> String {
     let mut child =
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let started = Instant::now();
-    // Reads on other threads, so that a full pipe holds nobody up.
+    // Other threads read the pipes, so that a full pipe blocks nothing.
     let read = |from: Option<Box<dyn std::io::Read + Send>>| {
         std::thread::spawn(move || std::io::read_to_string(from.unwrap()).unwrap_or_default())
     };
@@ -77,7 +77,7 @@ fn output(command: &mut Command) -> String {
 pub(crate) struct Program(Child);
 
 impl Program {
-    /// Starts it, and waits until something listens at `address`.
+    /// Starts a program and waits until it listens at `address`.
     pub(crate) fn start(command: &mut Command, address: SocketAddr) -> Program {
         let name = command.get_program().to_owned();
         let child = command.stdin(Stdio::null()).spawn();
@@ -105,7 +105,7 @@ impl Drop for Program {
     }
 }
 
-/// A port that was free a moment ago, for programs that cannot choose one themselves.
+/// Returns a free port, for programs that cannot choose one themselves.
 pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }

@@ -1,4 +1,4 @@
-//! Who is asking: the peer, unless it is a proxy that is trusted.
+//! The client's address: the peer, unless it is a trusted proxy.
 
 use std::net::SocketAddr;
 
@@ -9,9 +9,8 @@ use super::{Fields, passed};
 use crate::support::{Gateway, start, start_with};
 
 /// Three requests for each address.
-const PER_IP: &str = "rules: [{ name: r, per: ip, limit: 3/h fixed }]";
-const TRUSTING: &str =
-    "trusted_proxies: [127.0.0.0/8, 10.0.0.0/8]\nrules: [{ name: r, per: ip, limit: 3/h fixed }]";
+const PER_IP: &str = "rules: [{ name: r, per: ip, limit: 3/h fixed first_hit }]";
+const TRUSTING: &str = "trusted_proxies: [127.0.0.0/8, 10.0.0.0/8]\nrules: [{ name: r, per: ip, limit: 3/h fixed first_hit }]";
 
 const FORGED: &[Fields<'static>] = &[
     &[],
@@ -31,7 +30,7 @@ const FORGED: &[Fields<'static>] = &[
 ];
 
 #[test]
-fn nobody_is_who_they_say_they_are() {
+fn forged_addresses_are_not_believed() {
     let upstream = Upstream::start();
     let gateway = start(PER_IP, &upstream);
     let requests: Vec<_> = FORGED.iter().map(|fields| ("GET", "/", *fields)).collect();
@@ -39,7 +38,7 @@ fn nobody_is_who_they_say_they_are() {
 }
 
 #[test]
-fn what_a_stranger_says_is_not_passed_on() {
+fn headers_of_untrusted_peers_are_not_forwarded() {
     let upstream = Upstream::start();
     let gateway = start(crate::support::OPEN, &upstream);
     for fields in FORGED {
@@ -77,7 +76,7 @@ fn a_trusted_proxy_is_believed_as_far_as_it_goes() {
     let named = [("Connection", "X-Forwarded-For"), ("X-Forwarded-For", "198.51.100.1")];
     requests.extend([("GET", "/", &twice[..]), ("GET", "/", &named[..])]);
     assert_eq!(passed(&gateway, &upstream, &requests), 3);
-    for seen in upstream.seen() {
+    for seen in upstream.requests() {
         let chain = seen.all("x-forwarded-for").collect::<Vec<_>>().join(", ");
         assert!(
             chain.ends_with("127.0.0.1"),
@@ -128,6 +127,6 @@ fn ipv4_in_ipv6_is_ipv4() {
     let by_first: Vec<_> = (0..4).map(|_| status(ways[0])).collect();
     assert_eq!(by_first, [200, 200, 200, 429]);
     assert_eq!(status(ways[1]), 200);
-    let forwarded = upstream.seen()[0].header("x-forwarded-for").map(str::to_owned);
+    let forwarded = upstream.requests()[0].header("x-forwarded-for").map(str::to_owned);
     assert_eq!(forwarded.as_deref(), Some("127.0.0.1"));
 }

@@ -8,7 +8,7 @@ use tollgate_rig::{Message, Upstream};
 use super::{Fields, passed};
 use crate::support::start;
 
-const PER_ORG: &str = "rules: [{ name: r, per: 'header[\"x-org\"]', limit: 3/h fixed }]";
+const PER_ORG: &str = "rules: [{ name: r, per: 'header[\"x-org\"]', limit: 3/h fixed first_hit }]";
 
 #[test]
 fn a_name_is_counted_whatever_its_case_and_padding() {
@@ -39,7 +39,7 @@ fn a_header_twice_is_what_the_upstream_is_told() {
     let same: Fields<'_> = &[("X-Org", "acme"), ("x-org", "acme ")];
     let requests: Vec<_> = [once, same].repeat(3).into_iter().map(|it| ("GET", "/", it)).collect();
     assert_eq!(passed(&gateway, &upstream, &requests), 3);
-    assert!(upstream.seen().iter().all(|seen| seen.all("x-org").eq(["acme"])));
+    assert!(upstream.requests().iter().all(|seen| seen.all("x-org").eq(["acme"])));
     // Two different ones are one value to the rules and to the upstream, which cannot choose.
     let twice: Fields<'_> = &[("X-Org", "acme"), ("X-Org", "other")];
     let apart: Fields<'_> = &[("X-Org", "acme"), ("X-Else", "y"), ("x-org", "other")];
@@ -47,14 +47,13 @@ fn a_header_twice_is_what_the_upstream_is_told() {
     let requests: Vec<_> =
         [twice, apart, joined].repeat(3).into_iter().map(|it| ("GET", "/", it)).collect();
     assert_eq!(passed(&gateway, &upstream, &requests), 3);
-    assert!(upstream.seen()[3..].iter().all(|seen| seen.all("x-org").eq(["acme, other"])));
+    assert!(upstream.requests()[3..].iter().all(|seen| seen.all("x-org").eq(["acme, other"])));
 }
 
 #[test]
 fn tenants_are_told_apart() {
     let upstream = Upstream::start();
-    let rules =
-        "rules: [{ name: r, per: ['header[\"x-org\"]', 'header[\"x-user\"]'], limit: 1/h fixed }]";
+    let rules = "rules: [{ name: r, per: ['header[\"x-org\"]', 'header[\"x-user\"]'], limit: 1/h fixed first_hit }]";
     let gateway = start(rules, &upstream);
     let pairs = [
         ("a", "b:c"),

@@ -5,7 +5,8 @@ use tollgate_rig::Upstream;
 use super::passed;
 use crate::support::start;
 
-const LOGIN: &str = "rules:\n  - { name: login, route: POST /api/login, limit: 3/h fixed }\n";
+const LOGIN: &str =
+    "rules:\n  - { name: login, route: POST /api/login, limit: 3/h fixed first_hit }\n";
 
 /// Spellings of the path that some server, somewhere, takes for `/api/login`.
 const SPELLINGS: &[&str] = &[
@@ -68,9 +69,9 @@ fn a_path_is_one_path_however_it_is_spelled() {
         }
     }
     assert!(outside.is_empty(), "{outside}");
-    assert_eq!(upstream.count(), 3, "{:?}", upstream.seen());
+    assert_eq!(upstream.count(), 3, "{:?}", upstream.requests());
     // However it was spelled: what was decided on is what is asked for.
-    for seen in upstream.seen() {
+    for seen in upstream.requests() {
         let path = seen.target().split('?').next().unwrap().trim_end_matches('/').to_owned();
         assert_eq!(path, "/api/login", "{seen:?}");
     }
@@ -84,7 +85,7 @@ const LOGIN_SERIES_DENIED: &str =
 #[test]
 fn the_upstream_is_asked_for_the_path_that_was_decided_on() {
     let upstream = Upstream::start();
-    let gateway = start("rules: [{ name: r, per: path, limit: 1/h fixed }]", &upstream);
+    let gateway = start("rules: [{ name: r, per: path, limit: 1/h fixed first_hit }]", &upstream);
     for (written, asked) in [
         ("/a/b", "/a/b"),
         ("/a//c", "/a/c"),
@@ -138,7 +139,7 @@ fn what_servers_disagree_about_is_refused() {
 #[test]
 fn methods_and_hosts_are_what_rules_say() {
     let upstream = Upstream::start();
-    let rules = "rules: [{ name: r, when: host == 'shop.test', limit: 3/h fixed }]";
+    let rules = "rules: [{ name: r, when: host == 'shop.test', limit: 3/h fixed first_hit }]";
     let gateway = start(rules, &upstream);
     let hosts =
         ["shop.test", "SHOP.test", "Shop.Test:80", "shop.test:8080", "shop.test.", "shop.test.:80"];

@@ -21,7 +21,8 @@ fn curl(gateway: &Gateway, options: &[&str], path: &str) -> String {
 fn curl_is_limited_by_either_protocol() {
     for (option, version) in [("--http1.1", "HTTP/1.1"), ("--http2-prior-knowledge", "HTTP/2")] {
         let upstream = Upstream::start();
-        let gateway = start("rules: [{ name: api, per: ip, limit: 2/h fixed }]", &upstream);
+        let gateway =
+            start("rules: [{ name: api, per: ip, limit: 2/h fixed first_hit }]", &upstream);
         let first = curl(&gateway, &[option], "/orders").to_lowercase();
         assert!(first.starts_with(&format!("{} 200", version.to_lowercase())), "{first}");
         assert!(first.contains("ratelimit: \"api\";r=1;t="), "{first}");

@@ -8,7 +8,7 @@ use hyper::Request;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::task::JoinSet;
-use tollgate_rig::{Next, Upstream};
+use tollgate_rig::{AfterResponse, Upstream};
 
 use crate::programs::node;
 use crate::support::{OPEN, start};
@@ -16,7 +16,7 @@ use crate::support::{OPEN, start};
 #[test]
 fn many_streams_are_as_many_decisions() {
     let upstream = Upstream::start();
-    let gateway = start("rules: [{ name: all, limit: 150/h fixed }]", &upstream);
+    let gateway = start("rules: [{ name: all, limit: 150/h fixed first_hit }]", &upstream);
     let statuses = gateway.block_on(async {
         let stream = tokio::net::TcpStream::connect(gateway.address()).await.unwrap();
         let (client, connection) =
@@ -42,7 +42,7 @@ fn many_streams_are_as_many_decisions() {
     assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 150);
     assert_eq!(statuses.iter().filter(|status| **status == 429).count(), 50);
     assert_eq!((upstream.count(), gateway.decisions()), (150, 200));
-    for seen in upstream.seen() {
+    for seen in upstream.requests() {
         assert_eq!(seen.body.len().to_string(), seen.target()[1..]);
     }
 }
@@ -52,7 +52,7 @@ fn trailers_of_an_answer_arrive() {
     let upstream = Upstream::answering(|_, stream| {
         let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: x-sum\r\n\r\n";
         let _ = stream.write_all(format!("{head}5\r\nhello\r\n0\r\nX-Sum: 7\r\n\r\n").as_bytes());
-        Next::Keep
+        AfterResponse::Keep
     });
     let gateway = start(OPEN, &upstream);
     gateway.block_on(async {
@@ -76,7 +76,7 @@ fn trailers_of_an_answer_arrive() {
 #[test]
 fn node_is_limited_stream_by_stream() {
     let upstream = Upstream::start();
-    let gateway = start("rules: [{ name: all, limit: 60/h fixed }]", &upstream);
+    let gateway = start("rules: [{ name: all, limit: 60/h fixed first_hit }]", &upstream);
     let origin = format!("http://{}", gateway.address());
     let said = node("../gateway/scripts/http2.js", &[&origin, "100"]);
     assert_eq!(said.trim(), r#"{"200":60,"429":40}"#);

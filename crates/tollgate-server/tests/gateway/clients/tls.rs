@@ -46,7 +46,7 @@ fn tls_to_the_gateway_and_from_it() {
 }
 
 #[test]
-fn a_stranger_is_no_upstream() {
+fn an_upstream_with_an_unknown_ca_is_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let other = tempfile::tempdir().unwrap();
     let (own, strange) = (Certificates::write(folder.path()), Certificates::write(other.path()));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use serde_json::Value;
-use tollgate_rig::{Next, Upstream};
+use tollgate_rig::{AfterResponse, Upstream};
 
 use super::support::{
     ONE_AN_HOUR, QUICK, deferred, id, report, start, start_as, told, until_kept, until_state,
@@ -18,7 +18,7 @@ fn answering(status: &Arc<AtomicU16>) -> Upstream {
         let deferred = request.header("tollgate-deferred").is_some();
         let status = if deferred { status.load(Ordering::SeqCst) } else { 200 };
         let _ = write!(stream, "HTTP/1.1 {status} X\r\ncontent-length: 2\r\n\r\nhm");
-        Next::Keep
+        AfterResponse::Keep
     })
 }
 
@@ -38,13 +38,13 @@ fn a_dead_upstream_costs_no_attempt_and_is_tried_until_it_is_back() {
     super::support::until("some attempts", || gateway.metric(unreachable) >= 3);
     let waiting = told(&gateway, &place);
     assert_eq!(waiting["attempts"], 0, "{waiting}");
-    let upstream = Upstream::at(address, |_, stream| {
+    let upstream = Upstream::answering_at(address, |_, stream| {
         let _ = stream.write_all(b"HTTP/1.1 204 X\r\n\r\n");
-        Next::Keep
+        AfterResponse::Keep
     });
     let done = until_state(&gateway, &place, "done");
     assert_eq!((&done["attempts"], &done["answer"]["status"]), (&1.into(), &204.into()));
-    assert!(upstream.seen().iter().any(|seen| seen.text() == "kept"));
+    assert!(upstream.requests().iter().any(|seen| seen.text() == "kept"));
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn a_request_that_is_never_taken_is_a_dead_letter_until_it_is_replayed() {
     let failed = until_state(&gateway, &place, "failed");
     assert_eq!((&failed["attempts"], &failed["answer"]["status"]), (&3.into(), &503.into()));
     let attempts: Vec<_> = upstream
-        .seen()
+        .requests()
         .iter()
         .filter(|seen| seen.header("idempotency-key") == Some(id(&place)))
         .map(|seen| seen.header("tollgate-deferred").unwrap().to_owned())

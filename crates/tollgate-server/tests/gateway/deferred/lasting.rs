@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate_rig::{Next, Upstream};
+use tollgate_rig::{AfterResponse, Upstream};
 
 use super::support::{
     ONE_AN_HOUR, QUICK, deferred, report, start, start_as, told, until, until_state,
@@ -24,7 +24,7 @@ fn who_waits_goes_on_waiting_after_a_restart() {
     for place in &places {
         until_state(&gateway, place, "done");
     }
-    let order: Vec<String> = upstream.seen().iter().map(|seen| seen.text()).collect();
+    let order: Vec<String> = upstream.requests().iter().map(|seen| seen.text()).collect();
     assert_eq!(order, ["0", "1", "2", "3"]);
 }
 
@@ -70,7 +70,7 @@ fn what_is_on_its_way_is_finished_while_the_server_goes_down() {
         }
         use std::io::Write;
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
-        Next::Keep
+        AfterResponse::Keep
     });
     let data = tempfile::tempdir().unwrap();
     let gateway = start(QUICK, &upstream.url(), data.path());

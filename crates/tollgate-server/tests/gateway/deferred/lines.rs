@@ -1,4 +1,4 @@
-//! Who waits for whom.
+//! The order of deferred requests.
 
 use tollgate_rig::Upstream;
 
@@ -22,7 +22,8 @@ rules:
         report(&mut client, "quick", &number.to_string());
     }
     until("all of them", || upstream.count() == 10);
-    let quick = upstream.seen().into_iter().filter(|seen| seen.header("x-org") == Some("quick"));
+    let quick =
+        upstream.requests().into_iter().filter(|seen| seen.header("x-org") == Some("quick"));
     let order: Vec<String> = quick.skip(1).map(|seen| seen.text()).collect();
     assert_eq!(order, ["0", "1", "2", "3", "4", "5", "6", "7"]);
 }
@@ -35,7 +36,7 @@ fn newcomers_go_behind_those_who_wait() {
     let mut client = gateway.connect();
     report(&mut client, "acme", "0");
     let places = [1, 2].map(|number| deferred(&mut client, "acme", &number.to_string()));
-    // Asked all the time, whoever asks never gets ahead of them.
+    // Later requests never overtake the deferred ones.
     let mut number = 3;
     while told(&gateway, &places[1])["state"] == "queued" {
         let answer = report(&mut client, "acme", &number.to_string());
@@ -43,7 +44,7 @@ fn newcomers_go_behind_those_who_wait() {
         number += 1;
     }
     until("the second", || upstream.count() >= 3);
-    let order: Vec<String> = upstream.seen().iter().take(3).map(|seen| seen.text()).collect();
+    let order: Vec<String> = upstream.requests().iter().take(3).map(|seen| seen.text()).collect();
     assert_eq!(order, ["0", "1", "2"]);
 }
 

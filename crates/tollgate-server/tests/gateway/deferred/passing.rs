@@ -34,7 +34,7 @@ fn what_is_over_the_limit_is_kept_and_arrives_as_it_was_sent() {
         (&done["answer"]["status"], &done["answer"]["body"]),
         (&200.into(), &"upstream".into())
     );
-    let seen = upstream.seen();
+    let seen = upstream.requests();
     let key =
         |message: &&tollgate_rig::Message| message.header("idempotency-key") == Some(id(&place));
     let arrived = seen.iter().find(key).unwrap();
@@ -72,7 +72,7 @@ fn the_clients_own_idempotency_key_is_kept() {
     let mut client = gateway.connect();
     let place = until_kept(|| client.send("POST", "/report", &[("idempotency-key", "mine")], ""));
     until_state(&gateway, &place, "done");
-    assert!(upstream.seen().iter().all(|seen| seen.header("idempotency-key") == Some("mine")));
+    assert!(upstream.requests().iter().all(|seen| seen.header("idempotency-key") == Some("mine")));
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn what_comes_after_a_body_is_kept_with_it() {
         client.read().unwrap()
     });
     until_state(&gateway, &place, "done");
-    let seen = upstream.seen();
+    let seen = upstream.requests();
     assert!(seen.iter().any(|seen| seen.header("tollgate-deferred").is_some()));
     for seen in seen {
         assert_eq!((seen.text().as_str(), seen.header("trailer")), ("body", Some("x-sum")));

@@ -44,7 +44,7 @@ fn when_a_node_dies_another_one_sends_what_it_had() {
     drop((at_one, one));
     let places = accepted.iter().map(|(_, place)| place);
     places.for_each(|place| drop(until_state(&other, place, "done")));
-    let arrived: HashSet<String> = upstream.seen().iter().map(|seen| seen.text()).collect();
+    let arrived: HashSet<String> = upstream.requests().iter().map(|seen| seen.text()).collect();
     assert!(accepted.iter().all(|(body, _)| arrived.contains(body)));
     assert_eq!(other.metric("tollgate_deferred{state=\"queued\"}"), 0);
 }
@@ -86,7 +86,7 @@ fn a_cluster_keeps_them_together_also_while_it_moves_them() {
     }
     cluster.begin_move(slot, to);
     let meanwhile = std::thread::spawn(move || deferred(&mut client, "acme", "3"));
-    // Whoever looks finds neither all there is nor nothing, and has to come back.
+    // A lookup during the move finds only a part of the keys, and has to be repeated.
     let told_to_wait = || cluster.node(to).info("errorstat_TRYAGAIN").is_some();
     until("a call for what is on the move", told_to_wait);
     cluster.finish_move(slot, to);
@@ -99,9 +99,9 @@ fn a_cluster_keeps_them_together_also_while_it_moves_them() {
     for place in &places {
         until_state(&other, place, "done");
     }
-    let arrived: HashSet<String> = upstream.seen().iter().map(|seen| seen.text()).collect();
+    let arrived: HashSet<String> = upstream.requests().iter().map(|seen| seen.text()).collect();
     assert!(["0", "1", "2", "3"].iter().all(|body| arrived.contains(*body)), "{arrived:?}");
-    // Nobody had to be sent elsewhere: that would cost every look twice.
+    // No call was redirected: that would cost every lookup twice.
     let moved = |node: usize| cluster.node(node).info("errorstat_MOVED");
     let before: Vec<_> = (0..3).map(moved).collect();
     let last = deferred_again(&other);

@@ -9,7 +9,7 @@ use hyper::Request;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::task::JoinSet;
-use tollgate_rig::{Next, Upstream, until};
+use tollgate_rig::{AfterResponse, Upstream, until};
 
 use crate::support::{OPEN, start, start_with};
 
@@ -58,7 +58,7 @@ fn what_is_under_way_is_finished() {
         let _ = told.lock().unwrap().recv();
         let _ =
             std::io::Write::write_all(stream, b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nlate");
-        Next::Keep
+        AfterResponse::Keep
     });
     let gateway = start(OPEN, &upstream);
     let address = gateway.address();

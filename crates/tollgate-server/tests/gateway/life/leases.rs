@@ -5,7 +5,7 @@ use std::sync::{Mutex, mpsc};
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tollgate_rig::{Next, Upstream, until};
+use tollgate_rig::{AfterResponse, Upstream, until};
 
 use crate::support::start;
 
@@ -21,7 +21,7 @@ fn a_long_answer_keeps_its_place() {
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nlo");
         let _ = going.lock().unwrap().recv();
         let _ = stream.write_all(b"ng");
-        Next::Keep
+        AfterResponse::Keep
     });
     let rules = format!("rules: [{{ name: r, limit: 1 concurrent lease {}s }}]", LEASE.as_secs());
     let gateway = start(&rules, &upstream);

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use tollgate_rig::{Next, Upstream, until};
+use tollgate_rig::{AfterResponse, Upstream, until};
 
 use crate::support::start;
 
@@ -13,8 +13,8 @@ fn told() -> Upstream {
         let answer =
             format!("HTTP/1.1 {status} Told\r\nContent-Length: 4\r\nX-Kind: {status}\r\n\r\nbody");
         match stream.write_all(answer.as_bytes()) {
-            Ok(()) => Next::Keep,
-            Err(_) => Next::Close,
+            Ok(()) => AfterResponse::Keep,
+            Err(_) => AfterResponse::Close,
         }
     })
 }
@@ -22,8 +22,7 @@ fn told() -> Upstream {
 #[test]
 fn only_failures_count() {
     let upstream = told();
-    let rules =
-        "rules: [{ name: login, per: ip, limit: 2/h fixed, count: response.status == 401 }]";
+    let rules = "rules: [{ name: login, per: ip, limit: 2/h fixed first_hit, count: response.status == 401 }]";
     let gateway = start(rules, &upstream);
     let mut client = gateway.connect();
     let statuses: Vec<_> = ["/200", "/401", "/200", "/500", "/401", "/200"]
@@ -36,13 +35,12 @@ fn only_failures_count() {
 
 #[test]
 fn what_never_came_of_a_request_does_not_count() {
-    let rules =
-        "rules: [{ name: login, per: ip, limit: 1/h fixed, count: response.status == 401 }]";
+    let rules = "rules: [{ name: login, per: ip, limit: 1/h fixed first_hit, count: response.status == 401 }]";
     let upstream = Upstream::answering(|request, stream| match request.target() {
-        "/dies" => Next::Close,
+        "/dies" => AfterResponse::Close,
         _ => {
             let _ = stream.write_all(b"HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n");
-            Next::Keep
+            AfterResponse::Keep
         }
     });
     let gateway = start(rules, &upstream);

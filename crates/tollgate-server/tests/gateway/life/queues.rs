@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, mpsc};
 
-use tollgate_rig::{Next, Upstream, WebClient, until};
+use tollgate_rig::{AfterResponse, Upstream, WebClient, until};
 
 use crate::support::{Gateway, start};
 
@@ -13,7 +13,7 @@ fn ask(gateway: &Gateway, target: &str, key: &str) -> WebClient {
     client
 }
 
-/// The same, and stands in line.
+/// Sends a request and waits until it is queued.
 fn stand(gateway: &Gateway, target: &str, key: &str) -> WebClient {
     let before = gateway.waiting();
     let client = ask(gateway, target, key);
@@ -47,7 +47,7 @@ fn the_newest_goes_first_where_a_rule_says_so() {
         let _ = going.lock().unwrap().recv();
         let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
         let _ = std::io::Write::write_all(stream, answer);
-        Next::Keep
+        AfterResponse::Keep
     });
     let rules = "rules: [{ name: r, limit: 1 concurrent, then: queue 9 up to 1h lifo }]";
     let gateway = start(rules, &upstream);
@@ -59,7 +59,7 @@ fn the_newest_goes_first_where_a_rule_says_so() {
         go.send(()).unwrap();
     }
     clients.iter_mut().for_each(|client| assert_eq!(client.read().unwrap().status(), 200));
-    let seen = upstream.seen();
+    let seen = upstream.requests();
     let order: Vec<&str> = seen.iter().map(|message| message.target()).collect();
     assert_eq!(order, ["/first", "/c", "/b", "/a"]);
     let counted = |outcome: &str| {

@@ -8,7 +8,7 @@ use crate::support::{OPEN, start};
 #[test]
 fn a_refusal_says_who_why_and_until_when() {
     let upstream = Upstream::start();
-    let gateway = start("rules: [{ name: api, per: ip, limit: 2/min fixed }]", &upstream);
+    let gateway = start("rules: [{ name: api, per: ip, limit: 2/min fixed first_hit }]", &upstream);
     let mut client = gateway.connect();
     for left in ["1", "0"] {
         let answer = client.get("/");
@@ -42,7 +42,7 @@ rules:
   - { name: closed, route: GET /closed, then: deny 403 }
   - { name: paid, route: GET /paid, limit: 1/h, then: deny 402 }
   - { name: free, route: GET /free, then: allow }
-  - { name: all, limit: 2/h fixed }
+  - { name: all, limit: 2/h fixed first_hit }
 ";
     let gateway = start(rules, &upstream);
     let mut client = gateway.connect();
@@ -72,7 +72,7 @@ fn a_refused_body_is_read_or_the_connection_ends() {
 #[test]
 fn all_doors_count_in_one_place() {
     let upstream = Upstream::start();
-    let gateway = start("rules: [{ name: all, limit: 4/h fixed }]", &upstream);
+    let gateway = start("rules: [{ name: all, limit: 4/h fixed first_hit }]", &upstream);
     let check = || WebClient::connect(gateway.http()).send("POST", "/v1/check", &[], "{}").text();
     assert_eq!(gateway.connect().get("/").status(), 200);
     assert!(check().contains("\"remaining\":2"), "one by the gateway, one by this check");

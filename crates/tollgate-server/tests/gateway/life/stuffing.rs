@@ -1,10 +1,10 @@
-//! Credential stuffing: somebody tries stolen passwords, and somebody mistypes theirs.
+//! Credential stuffing: an attacker tries stolen passwords, and a user mistypes one.
 
 use std::io::Write;
 use std::time::Duration;
 
 use tollgate::testing::ManualClock;
-use tollgate_rig::{Next, Upstream, WebClient};
+use tollgate_rig::{AfterResponse, Upstream, WebClient};
 
 use crate::support::start_with;
 
@@ -25,8 +25,8 @@ fn login() -> Upstream {
         let status = if request.target() == "/login/right" { 200 } else { 401 };
         let answer = format!("HTTP/1.1 {status} Told\r\nContent-Length: 0\r\n\r\n");
         match stream.write_all(answer.as_bytes()) {
-            Ok(()) => Next::Keep,
-            Err(_) => Next::Close,
+            Ok(()) => AfterResponse::Keep,
+            Err(_) => AfterResponse::Close,
         }
     })
 }

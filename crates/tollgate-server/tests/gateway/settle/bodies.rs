@@ -32,7 +32,7 @@ fn a_body_that_was_read_is_sent_on_as_it_came() {
 }
 
 #[test]
-fn a_body_nobody_asks_for_is_not_read() {
+fn a_body_that_no_rule_reads_is_not_read() {
     let upstream = Upstream::start();
     let gateway = start(RULES, &upstream);
     let mut client = WebClient::connect(gateway.address());
@@ -133,7 +133,7 @@ fn compressed_answers_keep_the_charge() {
             "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-encoding: gzip\r\n";
         let text = format!("{head}content-length: 4\r\n\r\nzzzz");
         let _ = std::io::Write::write_all(stream, text.as_bytes());
-        tollgate_rig::Next::Keep
+        tollgate_rig::AfterResponse::Keep
     });
     let gateway = start(RULES, &upstream);
     assert_eq!(chat(gateway.address(), 30, 1, false).status(), 200);

@@ -1,10 +1,10 @@
-//! Wrong passwords are counted, also while nobody knows yet whether they are wrong.
+//! Wrong passwords are counted, also before their responses are there.
 
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tollgate_rig::{Message, Next, Upstream, WebClient, until};
+use tollgate_rig::{AfterResponse, Message, Upstream, WebClient, until};
 
 use super::{Gate, all_settled};
 use crate::support::start;
@@ -23,7 +23,7 @@ fn guarded(gate: &Arc<Gate>) -> Upstream {
             false => "HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n",
         };
         let _ = stream.write_all(answer.as_bytes());
-        Next::Keep
+        AfterResponse::Keep
     })
 }
 

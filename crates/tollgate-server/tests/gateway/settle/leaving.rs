@@ -90,7 +90,7 @@ fn answers_without_a_number_keep_the_charge_unless_rules_say_otherwise() {
             stream,
             format!("{head}content-length: 12\r\n\r\n{{\"error\":{{}}}}").as_bytes(),
         );
-        tollgate_rig::Next::Keep
+        tollgate_rig::AfterResponse::Keep
     };
     let upstream = Upstream::answering(answer);
     let gateway = start(RULES, &upstream);

@@ -10,7 +10,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
 
 use serde_json::{Value, json};
-use tollgate_rig::{Message, Next, Upstream, WebClient};
+use tollgate_rig::{AfterResponse, Message, Upstream, WebClient};
 
 use crate::support::Gateway;
 
@@ -61,7 +61,7 @@ impl Model {
 
     /// What the requests it has seen use, in all.
     fn used(&self) -> u64 {
-        self.upstream.seen().iter().map(|request| asked(request)["use"].as_u64().unwrap()).sum()
+        self.upstream.requests().iter().map(|request| asked(request)["use"].as_u64().unwrap()).sum()
     }
 }
 
@@ -73,7 +73,7 @@ fn usage(tokens: &Value) -> Value {
     json!({ "usage": { "prompt_tokens": 1, "total_tokens": tokens } })
 }
 
-fn answer(request: &Message, stream: &mut TcpStream, gate: &Gate) -> Next {
+fn answer(request: &Message, stream: &mut TcpStream, gate: &Gate) -> AfterResponse {
     let asked = asked(request);
     let sent = match asked["stream"] == true {
         false => {
@@ -86,8 +86,8 @@ fn answer(request: &Message, stream: &mut TcpStream, gate: &Gate) -> Next {
         true => streamed(&asked, stream, gate),
     };
     match sent {
-        Ok(()) => Next::Keep,
-        Err(_) => Next::Close,
+        Ok(()) => AfterResponse::Keep,
+        Err(_) => AfterResponse::Close,
     }
 }
 

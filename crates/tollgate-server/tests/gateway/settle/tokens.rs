@@ -47,8 +47,8 @@ fn wave(addresses: &[SocketAddr], model: &Model, streamed: bool, overrun: bool) 
     })
 }
 
-/// Waves until nobody is let through. No wave reserves more than was left, so that what was used
-/// can exceed the limit only by what one wave used beyond its reserves.
+/// Sends waves until no request is admitted. No wave reserves more than was left, so the usage can
+/// exceed the limit only by what one wave used beyond its reservations.
 fn exhaust(gateways: &[&Gateway], model: &Model, streamed: bool, overrun: bool) {
     let addresses: Vec<SocketAddr> = gateways.iter().map(|gateway| gateway.address()).collect();
     let (mut used_before, mut calls, mut beyond) = (0, 0, 0);

@@ -5,51 +5,63 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use tollgate::Clock;
-use tollgate_rig::{Next, Upstream};
+use tollgate_rig::{AfterResponse, Upstream};
 
 use super::Honest;
 use crate::support::{Gateway, OPEN, start_with};
 
 const SHORT: Duration = Duration::from_millis(200);
-/// Who is steady on a machine with other things to do pauses for less than this.
+/// The maximum pause of a steady client on a busy machine.
 const STEADY: Duration = Duration::from_secs(2);
-/// A machine with other things to do may take this long for an honest request.
+/// The maximum duration of an honest request on a busy machine.
 const PATIENCE_MS: f64 = 5_000.0;
 
-/// What somebody sends at first, and then again and again.
-struct Kind {
+/// A kind of slow client: the bytes it sends first, and the bytes it then repeats.
+struct SlowClient {
     name: &'static str,
     count: usize,
     first: String,
     again: &'static str,
-    /// Whether it is cut off: who sends a body slowly but steadily is not.
+    /// Whether the client is cut off. A client that sends a body slowly but steadily is not.
     is_cut_off: bool,
 }
 
-/// Those that never come to the end of a head.
-fn heads() -> Vec<Kind> {
+/// Slow clients that never complete a head.
+fn heads() -> Vec<SlowClient> {
     vec![
-        kind("says nothing", 300, "", "", true),
-        kind("half a head", 300, "GET / HTTP/1.1\r\nHost: st", "", true),
-        kind("a head byte by byte", 100, "GET / HTTP/1.1\r\nX: ", "x", true),
-        kind("endless fields", 100, "GET / HTTP/1.1\r\n", "X: y\r\n", true),
-        kind("half a preface", 100, "PRI * HTTP/2.0\r\n\r\nSM", "", true),
+        slow_client("says nothing", 300, "", "", true),
+        slow_client("half a head", 300, "GET / HTTP/1.1\r\nHost: st", "", true),
+        slow_client("a head byte by byte", 100, "GET / HTTP/1.1\r\nX: ", "x", true),
+        slow_client("endless fields", 100, "GET / HTTP/1.1\r\n", "X: y\r\n", true),
+        slow_client("half a preface", 100, "PRI * HTTP/2.0\r\n\r\nSM", "", true),
     ]
 }
 
-fn kind(name: &'static str, count: usize, first: &str, again: &'static str, ends: bool) -> Kind {
-    Kind { name, count, first: first.to_owned(), again, is_cut_off: ends }
+fn slow_client(
+    name: &'static str,
+    count: usize,
+    first: &str,
+    again: &'static str,
+    ends: bool,
+) -> SlowClient {
+    SlowClient { name, count, first: first.to_owned(), again, is_cut_off: ends }
 }
 
-/// Those that never come to the end of a body, or of an answer.
-fn bodies() -> Vec<Kind> {
+/// Slow clients that never complete a body, or never read a response.
+fn bodies() -> Vec<SlowClient> {
     let upload = "POST / HTTP/1.1\r\nHost: stub\r\nContent-Length: 100000\r\n\r\nx";
     let chunks = "POST / HTTP/1.1\r\nHost: stub\r\nTransfer-Encoding: chunked\r\n\r\n";
     vec![
-        kind("half a body", 100, upload, "", true),
-        kind("half a chunk", 100, &format!("{chunks}5\r\nhe"), "", true),
-        kind("a body byte by byte", 50, upload, "x", false),
-        kind("reads nothing", 50, &"GET /big HTTP/1.1\r\nHost: stub\r\n\r\n".repeat(50), "", true),
+        slow_client("half a body", 100, upload, "", true),
+        slow_client("half a chunk", 100, &format!("{chunks}5\r\nhe"), "", true),
+        slow_client("a body byte by byte", 50, upload, "x", false),
+        slow_client(
+            "reads nothing",
+            50,
+            &"GET /big HTTP/1.1\r\nHost: stub\r\n\r\n".repeat(50),
+            "",
+            true,
+        ),
     ]
 }
 
@@ -57,7 +69,7 @@ fn gateway(upstream: &Upstream, upload_timeout: Duration) -> Gateway {
     start_with(OPEN, &[&upstream.url()], |config| {
         config.bounds.header_timeout = SHORT;
         config.bounds.write_timeout = SHORT;
-        // The honest one has pauses too.
+        // The honest client pauses too.
         config.bounds.idle_timeout = STEADY;
         config.gateway.as_mut().unwrap().upload_timeout = upload_timeout;
     })
@@ -73,13 +85,13 @@ fn slow_bodies_are_cut_off_and_honest_clients_do_not_notice() {
     hold(bodies());
 }
 
-fn hold(kinds: Vec<Kind>) {
+fn hold(kinds: Vec<SlowClient>) {
     let big = vec![b'x'; 1 << 20];
     let upstream = Upstream::answering(move |request, stream| {
         let body = if request.target() == "/big" { &big[..] } else { b"fine" };
         let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
         let wrote = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
-        if wrote.is_ok() { Next::Keep } else { Next::Close }
+        if wrote.is_ok() { AfterResponse::Keep } else { AfterResponse::Close }
     });
     let clock = Clock::system();
     let mut decisions = 0;

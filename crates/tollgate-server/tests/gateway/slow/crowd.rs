@@ -22,7 +22,7 @@ fn files() -> usize {
 }
 
 #[test]
-fn a_crowd_of_idle_connections_costs_little_and_hurts_nobody() {
+fn many_idle_connections_cost_little() {
     let upstream = Upstream::start();
     let gateway = start_with(OPEN, &[&upstream.url()], |_| {});
     let crowd = ((files() - RESERVE) / 2).min(10_000);

@@ -4,7 +4,7 @@
 use std::io::Write;
 use std::time::Duration;
 
-use tollgate_rig::{Next, Upstream, until};
+use tollgate_rig::{AfterResponse, Upstream, until};
 
 use super::Honest;
 use crate::frames::{
@@ -19,7 +19,7 @@ const HEAD: [(&str, &str); 4] =
     [(":method", "GET"), (":scheme", "http"), (":authority", "stub"), (":path", "/flood")];
 
 #[test]
-fn rapid_resets_end_the_connection_and_reach_nobody() {
+fn rapid_resets_end_the_connection_before_most_are_decided() {
     let upstream = Upstream::start();
     let gateway = start(OPEN, &upstream);
     let mut wire = Wire::connect(gateway.address());
@@ -96,8 +96,8 @@ fn who_never_opens_its_window_is_cut_off() {
         let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", 1 << 20);
         let wrote = stream.write_all(head.as_bytes());
         match wrote.and_then(|()| stream.write_all(&vec![b'x'; 1 << 20])) {
-            Ok(()) => Next::Keep,
-            Err(_) => Next::Close,
+            Ok(()) => AfterResponse::Keep,
+            Err(_) => AfterResponse::Close,
         }
     });
     let gateway = start_with(OPEN, &[&upstream.url()], |config| {

@@ -5,7 +5,7 @@ use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
 use tollgate::Clock;
-use tollgate_rig::{Next, Upstream, WebClient};
+use tollgate_rig::{AfterResponse, Upstream, WebClient};
 
 use super::Honest;
 use crate::support::{OPEN, start_with};
@@ -33,30 +33,34 @@ fn failing() -> Upstream {
             "/byte-by-byte" => return dawdle(stream),
             _ => {
                 let whole = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfine";
-                return if stream.write_all(whole).is_ok() { Next::Keep } else { Next::Close };
+                return if stream.write_all(whole).is_ok() {
+                    AfterResponse::Keep
+                } else {
+                    AfterResponse::Close
+                };
             }
         };
         let _ = stream.write_all(bytes);
         if wait {
             let _ = stream.read(&mut [0]);
         }
-        Next::Close
+        AfterResponse::Close
     })
 }
 
 /// Sends an answer byte by byte, with a little time between them.
-fn dawdle(stream: &mut TcpStream) -> Next {
+fn dawdle(stream: &mut TcpStream) -> AfterResponse {
     for byte in b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n0123456789" {
         if stream.write_all(&[*byte]).is_err() {
-            return Next::Close;
+            return AfterResponse::Close;
         }
         std::thread::park_timeout(Duration::from_millis(2));
     }
-    Next::Keep
+    AfterResponse::Keep
 }
 
 #[test]
-fn failing_answers_are_told_in_time_and_hurt_nobody_else() {
+fn failing_responses_are_reported_in_time_and_affect_no_other_request() {
     let upstream = failing();
     let clock = Clock::system();
     let mut decisions = 0;
@@ -116,7 +120,7 @@ fn one_that_answers_and_leaves_loses_and_doubles_nothing() {
         let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
         let _ = stream.write_all(head.as_bytes());
         let _ = stream.shutdown(Shutdown::Both);
-        Next::Close
+        AfterResponse::Close
     });
     let gateway = start_with(OPEN, &[&upstream.url()], |_| {});
     let ask = |client: &mut WebClient, n: usize| {
@@ -132,7 +136,8 @@ fn one_that_answers_and_leaves_loses_and_doubles_nothing() {
     };
     let mut client = gateway.connect();
     let passed = (0..REQUESTS).filter(|n| ask(&mut client, *n)).count();
-    let mut seen: Vec<_> = upstream.seen().iter().map(|seen| seen.target().to_owned()).collect();
+    let mut seen: Vec<_> =
+        upstream.requests().iter().map(|seen| seen.target().to_owned()).collect();
     let counted = seen.len();
     seen.sort();
     seen.dedup();

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use tollgate_rig::{Next, Upstream};
+use tollgate_rig::{AfterResponse, Upstream};
 
 use crate::support::{OPEN, start};
 
@@ -15,14 +15,14 @@ fn odd(first: &'static str) -> Upstream {
             _ => format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{target}", target.len()),
         };
         match stream.write_all(told.as_bytes()) {
-            Ok(()) => Next::Keep,
-            Err(_) => Next::Close,
+            Ok(()) => AfterResponse::Keep,
+            Err(_) => AfterResponse::Close,
         }
     })
 }
 
 #[test]
-fn an_answer_too_many_reaches_nobody() {
+fn a_surplus_response_reaches_no_client() {
     for first in [
         "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\naHTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison",
         "HTTP/1.1 204 No Content\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison",
@@ -89,7 +89,7 @@ fn an_answer_before_the_end_of_a_body_spoils_no_connection() {
         let close = if early { "Connection: close\r\n" } else { "" };
         let head = format!("HTTP/1.1 200 OK\r\n{close}Content-Length: {}", text.len());
         let _ = stream.write_all(format!("{head}\r\n\r\n{text}").as_bytes());
-        if early { Next::Close } else { Next::Keep }
+        if early { AfterResponse::Close } else { AfterResponse::Keep }
     });
     let gateway = start(OPEN, &upstream);
     for _ in 0..10 {
@@ -104,7 +104,7 @@ fn an_answer_before_the_end_of_a_body_spoils_no_connection() {
         while early.read().is_some() {}
         assert_eq!(gateway.connect().get(&target).text(), target);
     }
-    let seen = upstream.seen();
+    let seen = upstream.requests();
     assert!(seen.iter().all(|seen| seen.target() != "/smuggled"), "{seen:?}");
     assert!(upstream.count() <= gateway.decisions());
 }

@@ -82,7 +82,7 @@ fn trailers_change_nothing_that_was_decided() {
         let body = format!("5\r\nhello\r\n0\r\n{field}\r\n\r\n");
         range.hold([(post(CHUNKED, &body), Passes(2))]);
     }
-    for seen in range.upstream.seen() {
+    for seen in range.upstream.requests() {
         for (name, _) in seen.trailers {
             assert_eq!(name, "x-fine", "only what changes nothing is passed on");
         }

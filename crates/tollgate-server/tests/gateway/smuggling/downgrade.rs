@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::frames::{DATA, END_HEADERS, END_STREAM, HEADERS, Said, Wire, fields, frame};
+use crate::frames::{DATA, END_HEADERS, END_STREAM, HEADERS, StreamResult, Wire, fields, frame};
 use crate::strict;
 
 use super::Range;
@@ -25,12 +25,12 @@ fn head<'f>(pseudo: &[(&'f str, Option<&'f str>)], more: &[(&'f str, &'f str)]) 
 }
 
 /// Sends a head with a body; how it was answered.
-fn fire(range: &Range, head: &Fields<'_>, body: &[u8]) -> Said {
+fn fire(range: &Range, head: &Fields<'_>, body: &[u8]) -> StreamResult {
     let mut wire = Wire::connect(range.gateway.address());
     let mut bytes = frame(HEADERS, END_HEADERS, 1, &fields(head));
     bytes.extend(frame(DATA, END_STREAM, 1, body));
     wire.write(&bytes);
-    wire.said(1)
+    wire.result(1)
 }
 
 /// All of these are refused, before anything is decided.
@@ -39,17 +39,17 @@ fn refused(heads: &[Fields<'_>]) {
     let mut wrong = String::new();
     for head in heads {
         let decided = range.gateway.decisions();
-        let said = fire(&range, head, b"hello");
+        let result = fire(&range, head, b"hello");
         let decided = range.gateway.decisions() - decided;
-        if decided > 0 || said == Said::Fine {
-            wrong += &format!("\n{head:?}: {said:?}, {decided} decided");
+        if decided > 0 || result == StreamResult::Fine {
+            wrong += &format!("\n{head:?}: {result:?}, {decided} decided");
         }
     }
     if range.upstream.count() > 0 {
         wrong += &format!("\nsent on: {:?}", range.upstream.raw());
     }
     assert!(wrong.is_empty(), "{wrong}");
-    assert_eq!(fire(&range, &head(&[], &[]), b"hello"), Said::Fine, "and it goes on");
+    assert_eq!(fire(&range, &head(&[], &[]), b"hello"), StreamResult::Fine, "and it goes on");
     assert_eq!(range.upstream.last().text(), "hello");
 }
 
@@ -140,12 +140,12 @@ fn hosts_and_cookies_are_put_together() {
         head(&[], &[("te", "trailers")]),
     ];
     for head in &fine {
-        assert_eq!(fire(&range, head, b"hello"), Said::Fine, "{head:?}");
+        assert_eq!(fire(&range, head, b"hello"), StreamResult::Fine, "{head:?}");
         let seen = range.upstream.last();
         let hosts: Vec<_> = seen.all("host").collect();
         assert_eq!((hosts, seen.text().as_str()), (vec!["stub"], "hello"), "{head:?}");
     }
-    let seen = range.upstream.seen();
+    let seen = range.upstream.requests();
     let cookies: Vec<_> = seen[2].all("cookie").collect();
     assert_eq!(cookies, ["a=b; c=d"]);
     assert_eq!(range.gateway.decisions(), fine.len());
@@ -156,7 +156,7 @@ fn hosts_and_cookies_are_put_together() {
 fn a_path_is_one_path_by_either_protocol() {
     let range = Range::new();
     for written in ["/a/b", "//a//b", "/a/./b", "/x/../a/b", "/%61/b", "/a\\b", "/a/%2e/b"] {
-        assert_eq!(fire(&range, &head(&[(":path", Some(written))], &[]), b"x"), Said::Fine);
+        assert_eq!(fire(&range, &head(&[(":path", Some(written))], &[]), b"x"), StreamResult::Fine);
         assert_eq!(range.upstream.last().target(), "/a/b", "{written}");
     }
 }
@@ -176,17 +176,17 @@ fn a_length_that_lies_is_no_way_in() {
         ("", b"hello"),
         ("18446744073709551621", b"hello"),
     ] {
-        let said = fire(&range, &head(&[], &[("content-length", length)]), body);
-        assert_ne!(said, Said::Fine, "{length:?}");
+        let result = fire(&range, &head(&[], &[("content-length", length)]), body);
+        assert_ne!(result, StreamResult::Fine, "{length:?}");
     }
     let two = head(&[], &[("content-length", "5"), ("content-length", "6")]);
-    assert_ne!(fire(&range, &two, b"hello"), Said::Fine);
+    assert_ne!(fire(&range, &two, b"hello"), StreamResult::Fine);
     // A connection that broke off says so to the stub soon after.
     std::thread::park_timeout(Duration::from_millis(50));
     let requests = strict::requests(&range.upstream).unwrap();
     assert!(requests.len() <= range.gateway.decisions(), "{requests:?}");
     assert!(requests.iter().all(|(_, target)| target == "/first"), "{requests:?}");
-    assert_eq!(fire(&range, &head(&[], &[("content-length", "5")]), b"hello"), Said::Fine);
+    assert_eq!(fire(&range, &head(&[], &[("content-length", "5")]), b"hello"), StreamResult::Fine);
     assert_eq!(range.upstream.last().text(), "hello");
 }
 
@@ -206,12 +206,12 @@ fn trailers_change_nothing_that_was_decided() {
         bytes.extend(frame(DATA, 0, 1, b"hello"));
         bytes.extend(frame(HEADERS, END_HEADERS | END_STREAM, 1, &fields(&[trailer])));
         wire.write(&bytes);
-        wire.said(1);
+        wire.result(1);
     }
     let requests = strict::requests(&range.upstream).unwrap();
     assert!(requests.len() <= range.gateway.decisions());
     assert!(requests.iter().all(|(_, target)| target == "/first"), "{requests:?}");
-    for seen in range.upstream.seen() {
+    for seen in range.upstream.requests() {
         assert_eq!(seen.trailers, [], "{seen:?}");
     }
 }

@@ -1,5 +1,5 @@
-//! Where a body ends: Content-Length, Transfer-Encoding, both, neither, and everything that looks
-//! like them to somebody.
+//! The end of a body: Content-Length, Transfer-Encoding, both, neither, and everything that
+//! resembles them.
 
 use super::Fate::{Passes, Refused};
 use super::{Corpus, Range, post};
@@ -107,7 +107,7 @@ fn chunked_in_any_case_is_one_way_to_say_it() {
     let range = Range::new();
     // Both requests are whole, and both are decided.
     range.hold(fields.map(|field| (post(field, "5\r\nhello\r\n0\r\n\r\n"), Passes(2))));
-    let seen = range.upstream.seen();
+    let seen = range.upstream.requests();
     let firsts: Vec<_> = seen.iter().filter(|seen| seen.target() == "/first").collect();
     assert!(firsts.iter().all(|seen| seen.text() == "hello"), "{seen:?}");
     assert_eq!(firsts.len(), fields.len());
@@ -168,7 +168,7 @@ fn what_is_in_a_body_is_no_request() {
     };
     let methods = ["POST", "GET", "PUT", "DELETE", "OPTIONS", "PATCH", "PURGE"];
     range.hold(methods.map(|method| (within(method), Passes(1))));
-    let seen = range.upstream.seen();
+    let seen = range.upstream.requests();
     assert!(seen.iter().all(|seen| seen.target() != "/smuggled"), "{seen:?}");
     // One after the other on the same connection: the last is a request of its own.
     let both = [within("POST"), body.as_bytes().to_vec()].concat();

@@ -162,7 +162,8 @@ fn a_request_is_for_one_host() {
         "OPTIONS * HTTP/1.1\r\nHost: stub",
     ];
     range.hold(fine.map(|head| (bytes(&[head, "\r\n\r\n", SMUGGLED]), Passes(2))));
-    let targets: Vec<_> = range.upstream.seen().iter().map(|it| it.target().to_owned()).collect();
+    let targets: Vec<_> =
+        range.upstream.requests().iter().map(|it| it.target().to_owned()).collect();
     assert!(targets.iter().all(|target| !target.contains("://")), "{targets:?}");
 }
 

@@ -1,5 +1,5 @@
-//! Requests that two servers could read differently. Whatever a client sends: the upstream sees
-//! as many requests as there were decisions, and each of them in a form nobody can misread.
+//! Requests that two servers could read differently. Whatever a client sends, the upstream sees as
+//! many requests as there were decisions, and each of them in an unambiguous form.
 
 mod answers;
 mod chunks;
@@ -29,10 +29,10 @@ enum Fate {
     /// The head may be decided on, but the body is wrong: no answer but an error, and nothing after
     /// it.
     Broken,
-    /// The same, but what is wrong may also pass for something else that ends the request: answered
-    /// or not, nothing after it is.
+    /// The body is wrong, but may pass for another form that ends the request. The request may be
+    /// answered; nothing after it is.
     Swallowed,
-    /// So many requests, each decided on and answered with 200.
+    /// The number of requests, each decided on and answered with 200.
     Passes(usize),
 }
 

@@ -1,6 +1,6 @@
 //! Many requests at once on a connection: each is decided, each is answered, in order.
 
-use tollgate_rig::{Next, Upstream};
+use tollgate_rig::{AfterResponse, Upstream};
 
 use crate::strict;
 use crate::support::start;
@@ -14,8 +14,8 @@ fn echo() -> Upstream {
         let target = request.target();
         let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{target}", target.len());
         match std::io::Write::write_all(stream, answer.as_bytes()) {
-            Ok(()) => Next::Keep,
-            Err(_) => Next::Close,
+            Ok(()) => AfterResponse::Keep,
+            Err(_) => AfterResponse::Close,
         }
     })
 }
@@ -23,7 +23,7 @@ fn echo() -> Upstream {
 #[test]
 fn a_thousand_in_a_row_are_a_thousand_decisions() {
     let upstream = echo();
-    let rules = format!("rules: [{{ name: all, limit: {ALLOWED}/h fixed }}]");
+    let rules = format!("rules: [{{ name: all, limit: {ALLOWED}/h fixed first_hit }}]");
     let gateway = start(&rules, &upstream);
     let mut client = gateway.connect();
     let pipeline: String = (0..REQUESTS)

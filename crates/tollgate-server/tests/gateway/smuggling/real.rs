@@ -1,4 +1,4 @@
-//! The same corpus in front of servers that people use: what they count is what was decided.
+//! The smuggling corpus in front of real servers: they count as many requests as were decided.
 
 use std::net::SocketAddr;
 use std::process::Command;

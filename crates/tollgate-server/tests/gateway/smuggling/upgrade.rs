@@ -4,7 +4,7 @@
 use std::io::{Read, Write};
 use std::time::Duration;
 
-use tollgate_rig::{Next, Upstream};
+use tollgate_rig::{AfterResponse, Upstream};
 
 use super::SMUGGLED;
 use crate::support::{OPEN, start, start_with};
@@ -53,7 +53,7 @@ fn nothing_is_sent_on_before_the_upstream_agrees() {
     let upstream = Upstream::answering(|_, stream| {
         // Never answers; ends when the gateway does.
         let _ = stream.read(&mut [0; 1000]);
-        Next::Close
+        AfterResponse::Close
     });
     let gateway = start_with(OPEN, &[&upstream.url()], |config| {
         let options = config.gateway.as_mut().unwrap();
@@ -102,7 +102,7 @@ fn switching(protocol: &'static str) -> Upstream {
         while let Ok(length @ 1..) = stream.read(&mut heard) {
             let _ = stream.write_all(&heard[..length].to_ascii_uppercase());
         }
-        Next::Close
+        AfterResponse::Close
     })
 }
 
@@ -128,7 +128,7 @@ fn a_tunnel_opens_with_the_upstreams_word() {
 }
 
 #[test]
-fn a_protocol_nobody_asked_for_is_a_broken_answer() {
+fn a_protocol_that_was_not_requested_is_a_broken_response() {
     for (protocol, request) in [
         ("websocket", SMUGGLED.to_owned()),
         ("other", WEBSOCKET.to_owned()),
@@ -163,5 +163,5 @@ fn an_upgrade_with_a_body_is_no_tunnel_for_it() {
     client.finish();
     while client.read().is_some() {}
     assert!(upstream.count() <= gateway.decisions());
-    assert!(upstream.seen().iter().filter(|it| it.target() == "/smuggled").count() <= 2);
+    assert!(upstream.requests().iter().filter(|it| it.target() == "/smuggled").count() <= 2);
 }

@@ -1,4 +1,4 @@
-//! The body of an upstream's answer.
+//! Response bodies of upstreams.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,32 +9,32 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::time::Instant;
 
-use super::super::upload::{Progress, Stage};
-use super::Load;
-use super::alarm::Alarm;
-use super::lane::Lane;
+use super::super::upload::{UploadProgress, UploadStage};
+use super::UpstreamLoad;
+use super::connection::UpstreamConnection;
+use super::lazy_timer::LazyTimer;
 
-/// Why the body of an answer ended too early.
+/// The reason why a response body ended too early.
 #[derive(Debug, thiserror::Error)]
-pub(in crate::doors::gateway) enum BodyError {
+pub(in crate::doors::gateway) enum UpstreamBodyError {
     #[error(transparent)]
     Broken(#[from] hyper::Error),
     #[error("the upstream paused for too long")]
     Paused,
 }
 
-/// The body of an upstream's answer. At its end the lane it came on is free for others; dropped
-/// before, the lane is closed, and the upstream notices.
+/// The body of an upstream's response. At its end the connection is reusable; dropped before, the
+/// connection is closed.
 #[derive(Debug)]
 pub(in crate::doors::gateway) struct UpstreamBody {
     body: Incoming,
-    /// What it comes on, if nobody else uses that.
-    lane: Option<Lane>,
-    /// For bodies that have no lane of their own.
-    alarm: Alarm,
-    progress: Option<Arc<Progress>>,
-    load: Load,
-    /// How long a pause may be, and when the one that is on is too long.
+    /// The connection of the response, unless it is shared.
+    connection: Option<UpstreamConnection>,
+    /// The timer of bodies on shared connections.
+    timer: LazyTimer,
+    progress: Option<Arc<UploadProgress>>,
+    load: UpstreamLoad,
+    /// The maximum pause, and the end of the current one.
     pause: Duration,
     due: Option<Instant>,
 }
@@ -42,13 +42,13 @@ pub(in crate::doors::gateway) struct UpstreamBody {
 impl UpstreamBody {
     pub(in crate::doors::gateway) fn new(
         body: Incoming,
-        lane: Option<Lane>,
-        progress: Option<Arc<Progress>>,
-        load: Load,
+        connection: Option<UpstreamConnection>,
+        progress: Option<Arc<UploadProgress>>,
+        load: UpstreamLoad,
         pause: Duration,
     ) -> UpstreamBody {
-        let alarm = Alarm::default();
-        let mut body = UpstreamBody { body, lane, alarm, progress, load, pause, due: None };
+        let timer = LazyTimer::default();
+        let mut body = UpstreamBody { body, connection, timer, progress, load, pause, due: None };
         body.leave_at_end();
         body
     }
@@ -59,50 +59,51 @@ impl UpstreamBody {
         }
     }
 
-    /// The lane is free for others, unless the request is still being sent on it.
+    /// Returns the connection to the pool, unless the request is still being sent on it.
     fn leave(&mut self) {
-        let done = self.progress.as_ref().is_none_or(|progress| progress.stage() == Stage::Done);
-        if let Some(lane) = self.lane.take().filter(|_| done) {
-            self.load.give_back(lane);
+        let done =
+            self.progress.as_ref().is_none_or(|progress| progress.stage() == UploadStage::Done);
+        if let Some(connection) = self.connection.take().filter(|_| done) {
+            self.load.give_back(connection);
         }
     }
 
     fn drive(&mut self, context: &mut Context<'_>) {
-        if let Some(lane) = &mut self.lane
-            && !lane.drive(context)
+        if let Some(connection) = &mut self.connection
+            && !connection.drive(context)
         {
-            self.lane = None;
+            self.connection = None;
         }
     }
 
     fn poll_pause(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let due = *self.due.get_or_insert_with(|| Instant::now() + self.pause);
-        match &mut self.lane {
-            Some(lane) => lane.alarm.poll(context, due),
-            None => self.alarm.poll(context, due),
+        match &mut self.connection {
+            Some(connection) => connection.timer.poll(context, due),
+            None => self.timer.poll(context, due),
         }
     }
 }
 
 impl Body for UpstreamBody {
     type Data = Bytes;
-    type Error = BodyError;
+    type Error = UpstreamBodyError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, UpstreamBodyError>>> {
         let this = &mut *self;
         let mut frame = Pin::new(&mut this.body).poll_frame(context);
-        if frame.is_pending() && this.lane.is_some() {
+        if frame.is_pending() && this.connection.is_some() {
             this.drive(context);
             frame = Pin::new(&mut this.body).poll_frame(context);
         }
         match frame {
             Poll::Pending => match this.poll_pause(context) {
                 Poll::Ready(()) => {
-                    this.lane = None;
-                    Poll::Ready(Some(Err(BodyError::Paused)))
+                    this.connection = None;
+                    Poll::Ready(Some(Err(UpstreamBodyError::Paused)))
                 }
                 Poll::Pending => Poll::Pending,
             },
@@ -111,9 +112,9 @@ impl Body for UpstreamBody {
                 match &frame {
                     None => this.leave(),
                     Some(Ok(_)) => this.leave_at_end(),
-                    Some(Err(_)) => this.lane = None,
+                    Some(Err(_)) => this.connection = None,
                 }
-                Poll::Ready(frame.map(|frame| frame.map_err(BodyError::from)))
+                Poll::Ready(frame.map(|frame| frame.map_err(UpstreamBodyError::from)))
             }
         }
     }

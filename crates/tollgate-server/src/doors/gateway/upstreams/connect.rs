@@ -1,4 +1,4 @@
-//! Reaching an upstream.
+//! Opens connections to upstreams.
 
 use std::io;
 use std::sync::Arc;
@@ -11,63 +11,73 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use super::super::options::GatewayOptions;
-use super::super::url::{Place, Speaks, UpstreamUrl};
+use super::super::url::{UpstreamAddress, UpstreamProtocol, UpstreamUrl};
 use crate::net::{Stream, certificates};
 
-/// What upstreams are reached with.
+/// Opens connections to upstreams.
 #[derive(Clone)]
 pub(super) struct Connector {
-    /// Where one of them speaks it.
+    /// The TLS connector, if an upstream needs it.
     tls: Option<TlsConnector>,
-    patience: Duration,
+    deadline: Duration,
 }
 
-/// What is spoken on a connection.
+/// The HTTP version of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Spoken {
+pub(super) enum ConnectionProtocol {
     Http1,
     Http2,
 }
 
 impl Connector {
-    /// Reads who vouches for upstreams, if any of them needs that.
+    /// Creates a connector; reads the CA certificates if an upstream needs them.
     pub(super) fn new(options: &GatewayOptions) -> Result<Connector, String> {
         let needs_tls = options.upstreams.iter().any(UpstreamUrl::is_tls);
         let tls = needs_tls.then(|| tls(options)).transpose()?;
-        Ok(Connector { tls, patience: options.connect_timeout })
+        Ok(Connector { tls, deadline: options.connect_timeout })
     }
 
-    pub(super) async fn connect(&self, url: &UpstreamUrl) -> io::Result<(Stream, Spoken)> {
-        timeout(self.patience, self.reach(url)).await.map_err(io::Error::from).flatten()
+    pub(super) async fn connect(
+        &self,
+        url: &UpstreamUrl,
+    ) -> io::Result<(Stream, ConnectionProtocol)> {
+        timeout(self.deadline, self.reach(url)).await.map_err(io::Error::from).flatten()
     }
 
-    async fn reach(&self, url: &UpstreamUrl) -> io::Result<(Stream, Spoken)> {
-        let (host, port) = match &url.place {
-            Place::Unix(path) => {
-                return Ok((Stream::Unix(UnixStream::connect(path).await?), Spoken::Http1));
+    async fn reach(&self, url: &UpstreamUrl) -> io::Result<(Stream, ConnectionProtocol)> {
+        let (host, port) = match &url.address {
+            UpstreamAddress::Unix(path) => {
+                return Ok((
+                    Stream::Unix(UnixStream::connect(path).await?),
+                    ConnectionProtocol::Http1,
+                ));
             }
-            Place::Tcp { host, port } => (host.as_str(), *port),
+            UpstreamAddress::Tcp { host, port } => (host.as_str(), *port),
         };
         let tcp = TcpStream::connect((host, port)).await?;
         let _ = tcp.set_nodelay(true);
         let stream = Stream::Tcp(tcp);
-        match (url.speaks, &self.tls) {
-            (Speaks::Http2, _) => Ok((stream, Spoken::Http2)),
-            (Speaks::Tls, Some(tls)) => {
+        match (url.protocol, &self.tls) {
+            (UpstreamProtocol::Http2, _) => Ok((stream, ConnectionProtocol::Http2)),
+            (UpstreamProtocol::Tls, Some(tls)) => {
                 let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
                 let stream = tls.connect(name, stream).await?;
                 let agreed = stream.get_ref().1.alpn_protocol();
-                let spoken = if agreed == Some(b"h2") { Spoken::Http2 } else { Spoken::Http1 };
-                Ok((Stream::Tls(Box::new(stream.into())), spoken))
+                let protocol = if agreed == Some(b"h2") {
+                    ConnectionProtocol::Http2
+                } else {
+                    ConnectionProtocol::Http1
+                };
+                Ok((Stream::Tls(Box::new(stream.into())), protocol))
             }
-            _ => Ok((stream, Spoken::Http1)),
+            _ => Ok((stream, ConnectionProtocol::Http1)),
         }
     }
 }
 
 impl std::fmt::Debug for Connector {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Connector").field("patience", &self.patience).finish_non_exhaustive()
+        f.debug_struct("Connector").field("deadline", &self.deadline).finish_non_exhaustive()
     }
 }
 

@@ -1,43 +1,43 @@
-//! Whether an upstream can be sent requests.
+//! The health of an upstream.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use crate::clock;
 
-/// How long who cannot be reached is set aside at first, in milliseconds; doubled each time.
+/// The first ejection time of an unreachable upstream, in milliseconds; doubled each time.
 const FIRST_REST_MS: u64 = 1_000;
-/// How often at most.
+/// The maximum number of doublings.
 const MOST_DOUBLINGS: u32 = 6;
-/// How long one request has to find out whether an upstream is back, in milliseconds.
+/// The time for one request to probe an ejected upstream, in milliseconds.
 const FINDING_OUT_MS: u64 = 1_000;
-/// How long who is back takes fewer requests than its share, in milliseconds.
+/// The time in which a recovered upstream takes fewer requests than its share, in milliseconds.
 const WARM_UP_MS: u64 = 10_000;
-/// So many answers must be late, none in between, for an upstream to be set aside.
+/// The number of consecutive late responses that eject an upstream.
 const LATE_IN_A_ROW: u32 = 3;
 
-/// Whether an upstream can be sent requests.
+/// The health of an upstream.
 #[derive(Debug)]
-pub(super) struct Health {
+pub(super) struct UpstreamHealth {
     name: String,
-    /// Rests since it last answered.
+    /// The number of ejections since the last response.
     rests: AtomicU32,
-    /// Until when it rests, in milliseconds of this process.
+    /// The end of the ejection, in monotonic milliseconds.
     until_ms: AtomicU64,
     late: AtomicU32,
-    /// When it came back, in milliseconds of this process; never yet if zero.
+    /// The time of the recovery, in monotonic milliseconds; zero if there was none.
     back_ms: AtomicU64,
-    /// Whether it came back and nobody has taken notice yet.
+    /// Whether a recovery has not been noticed yet.
     is_back: AtomicBool,
-    /// What it last said of itself, where it is asked.
+    /// The result of the last health check, if there is one.
     says_well: AtomicBool,
-    /// Whether all is well, for metrics.
+    /// Whether the upstream is healthy; shared with the metrics.
     shown: Arc<AtomicBool>,
 }
 
-impl Health {
-    pub(super) fn new(name: String, shown: Arc<AtomicBool>) -> Health {
-        Health {
+impl UpstreamHealth {
+    pub(super) fn new(name: String, shown: Arc<AtomicBool>) -> UpstreamHealth {
+        UpstreamHealth {
             name,
             rests: AtomicU32::new(0),
             until_ms: AtomicU64::new(0),
@@ -49,14 +49,14 @@ impl Health {
         }
     }
 
-    /// Whether it may be sent a request. Of those that rest, one request at a time finds out
-    /// whether it is back.
+    /// Returns whether the upstream may be sent a request. After an ejection, one request at a time
+    /// probes the upstream.
     pub(super) fn takes_requests(&self) -> bool {
         if self.shown.load(Ordering::Relaxed) {
             return true;
         }
         let (now, until) = (clock::monotonic_ms(), self.until_ms.load(Ordering::Relaxed));
-        // Who finds out may leave without a word: somebody else does a moment later.
+        // A probe may be cancelled, so another request probes a moment later.
         let finds_out = |until| {
             let next = now + FINDING_OUT_MS;
             let order = Ordering::Relaxed;
@@ -65,13 +65,13 @@ impl Health {
         self.says_well.load(Ordering::Relaxed) && now >= until && finds_out(until)
     }
 
-    /// Whether it is well.
+    /// Returns whether the upstream is healthy.
     pub(super) fn is_well(&self) -> bool {
         self.shown.load(Ordering::Relaxed)
     }
 
-    /// Whether it takes this request where another could: who is just back takes few at first, and
-    /// its full share only after a while.
+    /// Returns whether the upstream takes this request where another could: a recovered one takes
+    /// few at first, and its full share after a while.
     pub(super) fn takes_its_share(&self) -> bool {
         self.back_ms.load(Ordering::Relaxed) == 0 || self.takes_its_share_at(clock::monotonic_ms())
     }
@@ -83,19 +83,19 @@ impl Health {
         }
         let since_ms = now_ms.saturating_sub(back_ms);
         if since_ms >= WARM_UP_MS {
-            // Only the first to see it: it may be back anew.
+            // Only the first request resets it, because the upstream may have recovered again.
             let order = Ordering::Relaxed;
             let _ = self.back_ms.compare_exchange(back_ms, 0, order, order);
         }
         fastrand::u64(..WARM_UP_MS) < since_ms
     }
 
-    /// Whether it is back since this was last asked.
+    /// Returns whether the upstream has recovered since the last call.
     pub(super) fn notice_return(&self) -> bool {
         self.is_back.load(Ordering::Relaxed) && self.is_back.swap(false, Ordering::Relaxed)
     }
 
-    /// It answered, whatever it said.
+    /// Records a response of any status.
     pub(super) fn answered(&self) {
         if self.late.load(Ordering::Relaxed) > 0 {
             self.late.store(0, Ordering::Relaxed);
@@ -106,7 +106,7 @@ impl Health {
         }
     }
 
-    /// It cannot be reached.
+    /// Records that the upstream is unreachable.
     pub(super) fn unreachable(&self, why: &dyn std::fmt::Display) {
         let rests = self.rests.fetch_add(1, Ordering::Relaxed).min(MOST_DOUBLINGS);
         let until = clock::monotonic_ms() + (FIRST_REST_MS << rests);
@@ -114,14 +114,14 @@ impl Health {
         self.show(why);
     }
 
-    /// It did not answer in time.
+    /// Records a late response.
     pub(super) fn late(&self) {
         if self.late.fetch_add(1, Ordering::Relaxed) + 1 >= LATE_IN_A_ROW {
             self.unreachable(&"it does not answer in time");
         }
     }
 
-    /// It was asked how it is.
+    /// Records the result of a health check.
     pub(super) fn says(&self, well: Result<(), String>) {
         self.says_well.store(well.is_ok(), Ordering::Relaxed);
         match well {
@@ -130,7 +130,7 @@ impl Health {
         }
     }
 
-    /// Tells of a change, once.
+    /// Logs a change of the health, once.
     fn show(&self, why: impl std::fmt::Display) {
         let well =
             self.rests.load(Ordering::Relaxed) == 0 && self.says_well.load(Ordering::Relaxed);
@@ -140,9 +140,9 @@ impl Health {
                 true => {
                     self.back_ms.store(clock::monotonic_ms().max(1), Ordering::Relaxed);
                     self.is_back.store(true, Ordering::Relaxed);
-                    tracing::info!(%upstream, "the upstream is well again: {why}");
+                    tracing::info!(%upstream, "the upstream is healthy again: {why}");
                 }
-                false => tracing::warn!(%upstream, "the upstream is set aside: {why}"),
+                false => tracing::warn!(%upstream, "the upstream is ejected: {why}"),
             }
         }
     }
@@ -153,9 +153,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_cannot_be_reached_rests_until_one_request_finds_it_back() {
+    fn an_unreachable_upstream_is_ejected_until_a_probe_succeeds() {
         let shown = Arc::new(AtomicBool::new(true));
-        let health = Health::new("a".into(), shown.clone());
+        let health = UpstreamHealth::new("a".into(), shown.clone());
         assert!(health.takes_requests());
         health.unreachable(&"gone");
         assert!(!health.takes_requests() && !shown.load(Ordering::Relaxed));
@@ -170,8 +170,8 @@ mod tests {
     }
 
     #[test]
-    fn who_is_back_takes_few_requests_at_first() {
-        let health = Health::new("a".into(), Arc::new(AtomicBool::new(true)));
+    fn a_recovered_upstream_takes_few_requests_at_first() {
+        let health = UpstreamHealth::new("a".into(), Arc::new(AtomicBool::new(true)));
         let share = |later_ms| {
             let now_ms = clock::monotonic_ms() + later_ms;
             (0..1_000).filter(|_| health.takes_its_share_at(now_ms)).count()
@@ -186,8 +186,8 @@ mod tests {
     }
 
     #[test]
-    fn one_late_answer_is_no_illness() {
-        let health = Health::new("a".into(), Arc::new(AtomicBool::new(true)));
+    fn one_late_response_does_not_eject() {
+        let health = UpstreamHealth::new("a".into(), Arc::new(AtomicBool::new(true)));
         for _ in 0..5 {
             health.late();
             health.late();
@@ -199,8 +199,8 @@ mod tests {
     }
 
     #[test]
-    fn who_says_that_it_is_unwell_is_left_alone_until_it_says_otherwise() {
-        let health = Health::new("a".into(), Arc::new(AtomicBool::new(true)));
+    fn an_upstream_that_fails_its_health_check_is_ejected_until_it_passes() {
+        let health = UpstreamHealth::new("a".into(), Arc::new(AtomicBool::new(true)));
         health.says(Err("503".into()));
         assert!(!health.takes_requests());
         health.says(Ok(()));

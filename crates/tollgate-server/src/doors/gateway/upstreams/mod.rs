@@ -1,12 +1,12 @@
-//! Where requests go: upstreams that share them, each with its connections and its health.
+//! The upstreams of a gateway, with their connections and health.
 
-mod alarm;
 mod body;
 mod connect;
+mod connection;
 mod health;
-mod lane;
-mod patience;
-mod tend;
+mod lazy_timer;
+mod maintenance;
+mod response_deadline;
 mod upstream;
 
 use std::io;
@@ -16,7 +16,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::TrySendError;
 use hyper::{Request, Response};
 use smallvec::SmallVec;
-use tollgate_tower::passage::End;
+use tollgate_tower::lifecycle::RequestEnd;
 
 use super::options::GatewayOptions;
 use super::upload::Upload;
@@ -24,15 +24,15 @@ use crate::net::Drain;
 use crate::telemetry::Telemetry;
 pub(super) use body::UpstreamBody;
 use connect::Connector;
-pub(super) use lane::Lane;
-use patience::Patience;
-pub(super) use upstream::Load;
+pub(super) use connection::UpstreamConnection;
+use response_deadline::ResponseDeadline;
 use upstream::Upstream;
+pub(super) use upstream::UpstreamLoad;
 
-/// Connections that may be closed under a request before any of it was sent.
+/// The maximum number of connections that may close before a request is sent on them.
 const MOST_CLOSED: u32 = 3;
 
-/// Why an upstream gave no answer.
+/// The reason why an upstream did not respond.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum UpstreamError {
     #[error("the upstream cannot be reached: {0}")]
@@ -48,45 +48,45 @@ pub(super) enum UpstreamError {
 }
 
 impl UpstreamError {
-    /// How a request ends that ends so: whether it is the client's doing.
-    pub(super) fn end(&self) -> End {
+    /// Returns how a request with this error ended: by the client or by the upstream.
+    pub(super) fn end(&self) -> RequestEnd {
         match self {
             UpstreamError::Connect(_) | UpstreamError::Broken(_) | UpstreamError::Late => {
-                End::Broken
+                RequestEnd::Failed
             }
-            UpstreamError::SlowClient | UpstreamError::BadClient => End::Gone,
+            UpstreamError::SlowClient | UpstreamError::BadClient => RequestEnd::ClientLeft,
         }
     }
 }
 
-/// Why a request was not answered on one connection.
+/// The reason why a connection gave no response.
 enum SendError {
-    /// Nothing of it was sent.
+    /// Nothing of the request was sent.
     Unsent(Box<Request<Upload>>),
     Failed(UpstreamError),
 }
 
 impl SendError {
-    /// What became of a request that could not be sent, or was not answered.
-    fn of(mut error: TrySendError<Request<Upload>>, patience: &Patience<'_>) -> SendError {
+    /// Creates the error of a request that was not sent or not answered.
+    fn of(mut error: TrySendError<Request<Upload>>, deadline: &ResponseDeadline<'_>) -> SendError {
         match error.take_message() {
             Some(request) => SendError::Unsent(Box::new(request)),
-            None => SendError::Failed(patience.blame(error.into_error())),
+            None => SendError::Failed(deadline.blame(error.into_error())),
         }
     }
 }
 
-/// An answer whose body has not come yet.
-pub(super) struct Answer {
+/// A response of an upstream whose body has not arrived yet.
+pub(super) struct UpstreamResponse {
     pub(super) response: Response<Incoming>,
-    /// What it came on, if nobody else uses that.
-    pub(super) lane: Option<Lane>,
-    pub(super) load: Load,
-    /// Whether it is from the one that was aimed at, if one was.
-    pub(super) hit: bool,
+    /// The connection of the response, unless it is shared.
+    pub(super) connection: Option<UpstreamConnection>,
+    pub(super) load: UpstreamLoad,
+    /// Whether the chosen upstream responded, if one was chosen.
+    pub(super) is_chosen: bool,
 }
 
-/// Whether upstreams can be reached so, as far as can be told without reaching them.
+/// Checks the upstream options without connecting.
 pub(super) fn check(options: &GatewayOptions) -> Result<(), String> {
     Connector::new(options).map(drop)
 }
@@ -109,30 +109,30 @@ impl Upstreams {
         Ok(Upstreams { all, options: options.clone() })
     }
 
-    /// Looks after them until the server drains.
-    pub(super) fn tend(&self, drain: &Drain) {
+    /// Starts the maintenance of all upstreams, which ends when the server drains.
+    pub(super) fn start_maintenance(&self, drain: &Drain) {
         for upstream in &self.all {
-            tend::start(upstream, &self.options, drain);
+            maintenance::start(upstream, &self.options, drain);
         }
     }
 
-    /// Sends a request on, to the one aimed at if it can be reached; the head of the answer.
+    /// Forwards a request to the chosen upstream if it is reachable, and returns the response head.
     /// Another upstream is tried only as long as nothing of the request was sent.
     pub(super) async fn send(
         &self,
-        aim: Option<usize>,
+        chosen: Option<usize>,
         mut request: Request<Upload>,
-    ) -> Result<Answer, UpstreamError> {
+    ) -> Result<UpstreamResponse, UpstreamError> {
         let progress = request.body().progress();
         let mut tried: SmallVec<[usize; 4]> = SmallVec::new();
         let mut closed = 0;
         loop {
-            let aimed = aim.filter(|number| !tried.contains(number));
+            let aimed = chosen.filter(|number| !tried.contains(number));
             let number = aimed.unwrap_or_else(|| self.choose(&tried));
             let upstream = &self.all[number];
-            let load = Load::new(upstream);
-            let way = match upstream.way().await {
-                Ok(way) => way,
+            let load = UpstreamLoad::new(upstream);
+            let channel = match upstream.channel().await {
+                Ok(channel) => channel,
                 Err(error) => {
                     upstream.health.unreachable(&error);
                     tried.push(number);
@@ -142,12 +142,12 @@ impl Upstreams {
                     continue;
                 }
             };
-            let patience = Patience::new(&self.options, progress.clone());
-            match upstream.send(way, request, patience).await {
-                Ok((response, lane)) => {
+            let deadline = ResponseDeadline::new(&self.options, progress.clone());
+            match upstream.send(channel, request, deadline).await {
+                Ok((response, connection)) => {
                     upstream.health.answered();
-                    let hit = aim.is_none_or(|aim| aim == number);
-                    return Ok(Answer { response, lane, load, hit });
+                    let is_chosen = chosen.is_none_or(|chosen| chosen == number);
+                    return Ok(UpstreamResponse { response, connection, load, is_chosen });
                 }
                 Err(SendError::Unsent(unsent)) if closed < MOST_CLOSED => {
                     closed += 1;
@@ -168,7 +168,7 @@ impl Upstreams {
         }
     }
 
-    /// The less busy of two that are well and were not tried; any that is well; any at all.
+    /// Returns the less busy of two healthy, untried upstreams; else a healthy one; else any.
     pub(super) fn choose(&self, tried: &[usize]) -> usize {
         let count = self.all.len();
         if count == 1 {
@@ -178,7 +178,7 @@ impl Upstreams {
         let takes =
             |number: &usize| !tried.contains(number) && self.all[*number].health.takes_requests();
         let mut back = None;
-        // Who is just back stands aside now and then, if there is somebody else.
+        // A recovered upstream is sometimes passed over if there is another.
         let shares = |number: &usize| {
             let shares = self.all[*number].health.takes_its_share();
             back = if shares { back } else { Some(*number) };
@@ -197,18 +197,18 @@ impl Upstreams {
         }
     }
 
-    /// What an upstream is called in rules and metrics.
+    /// Returns the name of an upstream in rules and metrics.
     pub(super) fn name(&self, number: usize) -> &str {
         &self.all[number].name
     }
 
-    /// Whether another is well than those that were tried.
+    /// Returns whether there is an untried healthy upstream.
     pub(super) fn has_another(&self, tried: &[usize]) -> bool {
         let mut all = self.all.iter().enumerate();
         all.any(|(number, upstream)| !tried.contains(&number) && upstream.health.is_well())
     }
 
-    /// Whether an upstream is back since this was last asked.
+    /// Returns whether an upstream has recovered since the last call.
     pub(super) fn is_back(&self, number: usize) -> bool {
         self.all[number].health.notice_return()
     }

@@ -1,4 +1,4 @@
-//! One upstream: the connections to it, and how busy it is.
+//! One upstream: its connections and its load.
 
 use std::future::poll_fn;
 use std::io;
@@ -18,22 +18,22 @@ use super::super::options::GatewayOptions;
 use super::super::upload::Upload;
 use super::super::url::UpstreamUrl;
 use super::SendError;
-use super::alarm::Alarm;
-use super::connect::{Connector, Spoken};
-use super::health::Health;
-use super::lane::Lane;
-use super::patience::Patience;
+use super::connect::{ConnectionProtocol, Connector};
+use super::connection::UpstreamConnection;
+use super::health::UpstreamHealth;
+use super::lazy_timer::LazyTimer;
+use super::response_deadline::ResponseDeadline;
 use crate::clock;
-use crate::net::http::LONGEST_HEAD;
+use crate::net::http::MAX_HEAD_BYTES;
 use crate::telemetry::Telemetry;
 
-/// A connection of HTTP/2, which many requests share.
-type Shared = http2::SendRequest<Upload>;
+/// An HTTP/2 connection, which requests share.
+type SharedConnection = http2::SendRequest<Upload>;
 
-/// What a request can be sent on.
-pub(super) enum Way {
-    Lane(Lane),
-    Shared(Shared),
+/// A connection that a request can be sent on.
+pub(super) enum SendChannel {
+    Exclusive(UpstreamConnection),
+    Shared(SharedConnection),
 }
 
 /// One upstream.
@@ -41,14 +41,14 @@ pub(super) enum Way {
 pub(super) struct Upstream {
     pub(super) url: UpstreamUrl,
     pub(super) name: Box<str>,
-    pub(super) health: Health,
+    pub(super) health: UpstreamHealth,
     connector: Connector,
     options: Arc<GatewayOptions>,
     host: Option<HeaderValue>,
-    /// Lanes that nobody uses, the one used last at the end.
-    idle: Mutex<Vec<Lane>>,
-    shared: Mutex<Option<Shared>>,
-    /// Held while a shared connection is opened: one is enough.
+    /// The idle connections, the one used last at the end.
+    idle: Mutex<Vec<UpstreamConnection>>,
+    shared: Mutex<Option<SharedConnection>>,
+    /// A lock for opening the shared connection, so that there is only one.
     opening: tokio::sync::Mutex<()>,
     busy: AtomicUsize,
 }
@@ -61,11 +61,11 @@ impl Upstream {
         telemetry: &Telemetry,
     ) -> Upstream {
         let name = url.to_string();
-        let shown = telemetry.upstream(&name);
+        let shown = telemetry.register_upstream(&name);
         Upstream {
             url: url.clone(),
             name: name.as_str().into(),
-            health: Health::new(name, shown),
+            health: UpstreamHealth::new(name, shown),
             connector,
             options,
             host: HeaderValue::from_str(url.authority()).ok(),
@@ -82,91 +82,98 @@ impl Upstream {
     }
 
     /// Something to send a request on.
-    pub(super) async fn way(&self) -> io::Result<Way> {
-        if let Some(way) = self.known_way() {
-            return Ok(way);
+    pub(super) async fn channel(&self) -> io::Result<SendChannel> {
+        if let Some(channel) = self.reusable_channel() {
+            return Ok(channel);
         }
-        let is_shared = self.url.speaks == super::super::url::Speaks::Http2;
+        let is_shared = self.url.protocol == super::super::url::UpstreamProtocol::Http2;
         let _one = if is_shared { Some(self.opening.lock().await) } else { None };
-        if is_shared && let Some(way) = self.known_way() {
-            return Ok(way);
+        if is_shared && let Some(channel) = self.reusable_channel() {
+            return Ok(channel);
         }
-        let (stream, spoken) = self.connector.connect(&self.url).await?;
-        match spoken {
-            Spoken::Http1 => Lane::open(stream).await.map(Way::Lane).map_err(io::Error::other),
-            Spoken::Http2 => {
+        let (stream, protocol) = self.connector.connect(&self.url).await?;
+        match protocol {
+            ConnectionProtocol::Http1 => UpstreamConnection::open(stream)
+                .await
+                .map(SendChannel::Exclusive)
+                .map_err(io::Error::other),
+            ConnectionProtocol::Http2 => {
                 let mut builder = http2::Builder::new(TokioExecutor::new());
                 builder
                     .timer(TokioTimer::new())
-                    .max_header_list_size(LONGEST_HEAD as u32)
+                    .max_header_list_size(MAX_HEAD_BYTES as u32)
                     .keep_alive_interval(self.options.idle_timeout)
                     .keep_alive_timeout(self.options.connect_timeout);
                 let handshake = builder.handshake(TokioIo::new(stream));
                 let (sender, connection) = handshake.await.map_err(io::Error::other)?;
                 tokio::spawn(connection);
                 *self.shared.lock() = Some(sender.clone());
-                Ok(Way::Shared(sender))
+                Ok(SendChannel::Shared(sender))
             }
         }
     }
 
-    fn known_way(&self) -> Option<Way> {
+    fn reusable_channel(&self) -> Option<SendChannel> {
         {
             let mut shared = self.shared.lock();
             match &*shared {
-                Some(sender) if !sender.is_closed() => return Some(Way::Shared(sender.clone())),
+                Some(sender) if !sender.is_closed() => {
+                    return Some(SendChannel::Shared(sender.clone()));
+                }
                 Some(_) => *shared = None,
                 None => {}
             }
         }
         loop {
-            let mut lane = self.idle.lock().pop()?;
-            if lane.is_good() {
-                return Some(Way::Lane(lane));
+            let mut connection = self.idle.lock().pop()?;
+            if connection.is_good() {
+                return Some(SendChannel::Exclusive(connection));
             }
         }
     }
 
-    pub(super) fn give_back(&self, mut lane: Lane) {
-        lane.used_ms = clock::monotonic_ms();
+    pub(super) fn give_back(&self, mut connection: UpstreamConnection) {
+        connection.used_ms = clock::monotonic_ms();
         let mut idle = self.idle.lock();
-        if idle.len() < self.options.idle_lanes {
-            idle.push(lane);
+        if idle.len() < self.options.idle_connections {
+            idle.push(connection);
         }
     }
 
-    /// Closes idle lanes that the upstream has closed, or that nobody has used for long.
+    /// Closes idle connections that the upstream has closed, or that have been idle for too long.
     pub(super) fn sweep(&self) {
         let most_ms = self.options.idle_timeout.as_millis() as u64;
         let now_ms = clock::monotonic_ms();
         let mut idle = self.idle.lock();
-        idle.retain_mut(|lane| now_ms.saturating_sub(lane.used_ms) < most_ms && lane.is_good());
+        idle.retain_mut(|connection| {
+            now_ms.saturating_sub(connection.used_ms) < most_ms && connection.is_good()
+        });
     }
 
-    /// Sends a request; the head of the answer, with what it came on if nobody else uses that.
+    /// Sends a request; returns the response head, and the connection unless it is shared.
     pub(super) async fn send(
         &self,
-        way: Way,
+        channel: SendChannel,
         request: Request<Upload>,
-        patience: Patience<'_>,
-    ) -> Result<(Response<Incoming>, Option<Lane>), SendError> {
-        match way {
-            Way::Lane(mut lane) => {
-                let response = lane.send(self.for_lane(request), patience).await?;
-                Ok((response, Some(lane)))
+        deadline: ResponseDeadline<'_>,
+    ) -> Result<(Response<Incoming>, Option<UpstreamConnection>), SendError> {
+        match channel {
+            SendChannel::Exclusive(mut connection) => {
+                let response = connection.send(self.for_http1(request), deadline).await?;
+                Ok((response, Some(connection)))
             }
-            Way::Shared(mut shared) => {
-                let response = self.share(&mut shared, request, patience).await?;
+            SendChannel::Shared(mut shared) => {
+                let response = self.send_http2(&mut shared, request, deadline).await?;
                 Ok((response, None))
             }
         }
     }
 
-    /// A request as it is sent over HTTP/1.1.
-    fn for_lane(&self, mut request: Request<Upload>) -> Request<Upload> {
+    /// Converts a request for HTTP/1.1.
+    fn for_http1(&self, mut request: Request<Upload>) -> Request<Upload> {
         *request.version_mut() = Version::HTTP_11;
         if let Some(authority) = request.uri().authority() {
-            // It was meant for HTTP/2 before.
+            // The request was converted for HTTP/2 before.
             if let Ok(host) = HeaderValue::from_str(authority.as_str()) {
                 request.headers_mut().insert(HOST, host);
             }
@@ -182,31 +189,31 @@ impl Upstream {
         request
     }
 
-    /// Sends a request over HTTP/2; the head of the answer.
-    async fn share(
+    /// Sends a request over HTTP/2 and returns the response head.
+    async fn send_http2(
         &self,
-        shared: &mut Shared,
+        shared: &mut SharedConnection,
         request: Request<Upload>,
-        mut patience: Patience<'_>,
+        mut deadline: ResponseDeadline<'_>,
     ) -> Result<Response<Incoming>, SendError> {
-        let mut sent = pin!(shared.try_send_request(self.for_sharing(request)));
-        let mut alarm = Alarm::default();
+        let mut sent = pin!(shared.try_send_request(self.for_http2(request)));
+        let mut timer = LazyTimer::default();
         let answer = poll_fn(|context| {
             if let Poll::Ready(answer) = sent.as_mut().poll(context) {
                 return Poll::Ready(Ok(answer));
             }
-            patience.poll(context, &mut alarm).map(Err)
+            deadline.poll(context, &mut timer).map(Err)
         })
         .await;
         match answer {
             Ok(Ok(response)) => Ok(response),
-            Ok(Err(error)) => Err(SendError::of(error, &patience)),
+            Ok(Err(error)) => Err(SendError::of(error, &deadline)),
             Err(error) => Err(SendError::Failed(error)),
         }
     }
 
-    /// A request as it is sent over HTTP/2: the host is part of the target.
-    fn for_sharing(&self, mut request: Request<Upload>) -> Request<Upload> {
+    /// Converts a request for HTTP/2: the host is part of the target.
+    fn for_http2(&self, mut request: Request<Upload>) -> Request<Upload> {
         let request_host = request.headers_mut().remove(HOST);
         let host =
             request_host.filter(|_| !self.options.upstream_host).or_else(|| self.host.clone());
@@ -222,22 +229,22 @@ impl Upstream {
     }
 }
 
-/// One request that an upstream is busy with, until this is dropped.
+/// One request that an upstream works on, until this is dropped.
 #[derive(Debug)]
-pub(in crate::doors::gateway) struct Load(Arc<Upstream>);
+pub(in crate::doors::gateway) struct UpstreamLoad(Arc<Upstream>);
 
-impl Load {
-    pub(super) fn new(upstream: &Arc<Upstream>) -> Load {
+impl UpstreamLoad {
+    pub(super) fn new(upstream: &Arc<Upstream>) -> UpstreamLoad {
         upstream.busy.fetch_add(1, Ordering::Relaxed);
-        Load(upstream.clone())
+        UpstreamLoad(upstream.clone())
     }
 
-    pub(super) fn give_back(&self, lane: Lane) {
-        self.0.give_back(lane);
+    pub(super) fn give_back(&self, connection: UpstreamConnection) {
+        self.0.give_back(connection);
     }
 }
 
-impl Drop for Load {
+impl Drop for UpstreamLoad {
     fn drop(&mut self) {
         self.0.busy.fetch_sub(1, Ordering::Relaxed);
     }

@@ -1,9 +1,9 @@
--- Asks tollgate about a request: HAProxy has no forward-auth of its own, but it has an HTTP client
--- for Lua since 2.5. The answer is in txn.tollgate_status and txn.tollgate_retry.
+-- Requests a decision from tollgate: HAProxy has no forward-auth, but since 2.5 an HTTP client for
+-- Lua. The decision is in txn.tollgate_status and txn.tollgate_retry.
 core.register_action("tollgate", { "http-req" }, function(txn, address)
   local headers = {}
   for name, values in pairs(txn.http:req_get_headers()) do
-    -- The request's own, except for those that describe it: they are for us to set.
+    -- Copies the headers of the request, except those that describe it, which are set below.
     if not name:match("^x%-forwarded%-") and not name:match("^x%-original%-")
         and name ~= "content-length" and name ~= "transfer-encoding" and name ~= "connection" then
       headers[name] = {}

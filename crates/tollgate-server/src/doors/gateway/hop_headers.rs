@@ -1,0 +1,123 @@
+//! Hop-by-hop header fields, which are not forwarded in either direction.
+
+use hyper::HeaderMap;
+use hyper::header::{
+    CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, HOST, HeaderName, HeaderValue, PROXY_AUTHENTICATE,
+    PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING, UPGRADE,
+};
+use smallvec::SmallVec;
+
+use super::forwarded::join;
+
+const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+const TRAILERS: HeaderValue = HeaderValue::from_static("trailers");
+
+/// Removes the hop-by-hop fields, also those that `Connection` names; but not the fields that a
+/// message cannot do without.
+pub(super) fn strip(headers: &mut HeaderMap) {
+    if headers.contains_key(CONNECTION) {
+        let named: SmallVec<[HeaderName; 4]> = tokens(headers, &CONNECTION)
+            .filter_map(|name| name.parse().ok())
+            .filter(|name| ![HOST, CONTENT_LENGTH].contains(name))
+            .collect();
+        named.iter().for_each(|name| drop(headers.remove(name)));
+        headers.remove(CONNECTION);
+    }
+    for name in [KEEP_ALIVE, PROXY_CONNECTION, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, UPGRADE]
+    {
+        headers.remove(name);
+    }
+    // A length beside chunks is another one than that of the body.
+    if headers.remove(TRANSFER_ENCODING).is_some() {
+        headers.remove(CONTENT_LENGTH);
+    }
+}
+
+/// Prepares the header fields of a request for forwarding.
+pub(super) fn prepare_request(headers: &mut HeaderMap) {
+    let takes_trailers = tokens(headers, &TE).any(|token| token.eq_ignore_ascii_case("trailers"));
+    strip(headers);
+    // hyper sends `100 Continue` as soon as the body is read.
+    headers.remove(EXPECT);
+    if takes_trailers {
+        headers.insert(TE, TRAILERS);
+    }
+}
+
+/// Merges fields of the same name, for the rules and for the upstream alike: an upstream that took
+/// the first or the last would see another client than the one that was counted.
+pub(super) fn merge_duplicates(headers: &mut HeaderMap) {
+    if headers.len() == headers.keys_len() {
+        return;
+    }
+    // HTTP/2 splits cookies.
+    join(headers, &COOKIE, "; ");
+    let is_several = |name: &&HeaderName| headers.get_all(*name).iter().nth(1).is_some();
+    let several: SmallVec<[HeaderName; 4]> = headers.keys().filter(is_several).cloned().collect();
+    for name in &several {
+        let mut values = headers.get_all(name).iter();
+        let first = values.next().cloned();
+        match first.filter(|first| values.all(|value| value == first)) {
+            // Repeated equal values become one.
+            Some(first) => drop(headers.insert(name, first)),
+            None => join(headers, name, ", "),
+        }
+    }
+}
+
+/// Returns the tokens that a field lists.
+pub(super) fn tokens<'h>(
+    headers: &'h HeaderMap,
+    name: &HeaderName,
+) -> impl Iterator<Item = &'h str> + use<'h> {
+    let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).map(str::trim)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hop_by_hop_fields_are_removed() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("connection", "close, X-Secret , content-length, host"),
+            ("connection", "te"),
+            ("x-secret", "a"),
+            ("host", "b"),
+            ("content-length", "5"),
+            ("keep-alive", "timeout=5"),
+            ("te", "gzip, Trailers"),
+            ("upgrade", "h2c"),
+            ("proxy-authorization", "x"),
+            ("trailer", "x-sum"),
+            ("cookie", "a=b"),
+            ("cookie", "c=d"),
+            ("expect", "100-continue"),
+            ("x-org", "acme"),
+            ("x-org", "other"),
+        ] {
+            headers.append(name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
+        }
+        merge_duplicates(&mut headers);
+        prepare_request(&mut headers);
+        let mut left: Vec<_> = headers
+            .iter()
+            .map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()))
+            .collect();
+        left.sort();
+        assert_eq!(
+            left,
+            [
+                "content-length: 5",
+                "cookie: a=b; c=d",
+                "host: b",
+                "te: trailers",
+                "trailer: x-sum",
+                "x-org: acme, other"
+            ]
+        );
+    }
+}

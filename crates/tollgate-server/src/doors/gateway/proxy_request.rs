@@ -1,0 +1,224 @@
+//! One request: checked, decided, forwarded, answered.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use http_body_util::{Either, Full};
+use hyper::body::{Body as _, Incoming};
+use hyper::header::{ACCEPT_ENCODING, EXPECT, HeaderValue};
+use hyper::http::request::Parts;
+use hyper::upgrade::OnUpgrade;
+use hyper::{Request, Response, StatusCode, Version};
+use tollgate_rules::Reason;
+use tollgate_tower::lifecycle::{ObservedBody, RequestEnd, RequestLifecycle, observe};
+use tollgate_tower::problem::refusal_to;
+use tollgate_tower::request_head::RequestHead;
+
+use super::choose_upstream::UPSTREAM;
+use super::defer::StopReason;
+use super::forwarded::ResolvedClient;
+use super::inspect_body::{InspectedBody, inspect_body};
+use super::tunnel::{self, Tunnel};
+use super::upload::Upload;
+use super::upstreams::{UpstreamBody, UpstreamError, UpstreamResponse};
+use super::{GatewayConnection, ambiguity, hop_headers, local_response};
+use crate::clock;
+use crate::headers::{DecisionSummary, ResponseHeaders};
+use crate::telemetry::DoorName;
+
+/// A response body: made here, or of an upstream.
+pub(super) type GatewayBody = Either<Full<Bytes>, ObservedBody<UpstreamBody>>;
+
+/// A request to switch to another protocol.
+struct ProtocolSwitch {
+    protocol: HeaderValue,
+    client: OnUpgrade,
+}
+
+impl GatewayConnection {
+    /// Handles a request and returns the response.
+    pub(super) async fn handle(&self, request: Request<Incoming>) -> Response<GatewayBody> {
+        let (response, is_upstream) = match self.answer(request).await {
+            Ok(response) => (response, true),
+            Err(response) => (response, false),
+        };
+        self.gateway
+            .context
+            .decisions
+            .telemetry()
+            .record_gateway_response(response.status(), is_upstream);
+        response
+    }
+
+    /// Returns the response of the upstream, or as an error one that is made here.
+    async fn answer(
+        &self,
+        mut request: Request<Incoming>,
+    ) -> Result<Response<GatewayBody>, Response<GatewayBody>> {
+        let version = request.version();
+        if let Some(rejection) = self.activity.ambiguity() {
+            let why = Cow::Borrowed(rejection.as_str());
+            return Err(local_response::rejected(version, &(StatusCode::BAD_REQUEST, why)));
+        }
+        let client = hyper::upgrade::on(&mut request);
+        let (mut head, body) = request.into_parts();
+        ambiguity::normalize_head(&mut head, &body)
+            .map_err(|rejection| local_response::rejected(version, &rejection))?;
+        hop_headers::merge_duplicates(&mut head.headers);
+        if let Some(id) = head.uri.path().strip_prefix(&*self.gateway.options.defer.prefix) {
+            // Boxed, because a rare future must not enlarge that of every request.
+            return Err(Box::pin(self.deferred_status(&head.method, id)).await);
+        }
+        let resolved = self.peer.resolve_client(&head.headers, || self.gateway.trusted_proxies());
+        let inspected = match inspect_body(&self.gateway, &head, body).await {
+            Ok(inspected) => inspected,
+            Err(error) => return Err(local_response::inspection_failed(version, &error)),
+        };
+        let decided = match self.ticket_behind_queue(&head, &resolved, &inspected) {
+            Some(ticket) => Err(StopReason::Deferred(ticket)),
+            None => self.decide(&head, &resolved, &inspected).await,
+        };
+        let (response_headers, lifecycle, chosen) = match decided {
+            Ok(allowed) => allowed,
+            Err(StopReason::Refused(refusal)) => {
+                if let Some(body) = inspected.upload.into_rest() {
+                    local_response::read_small(body, head.headers.contains_key(EXPECT)).await;
+                }
+                return Err(*refusal);
+            }
+            Err(StopReason::Deferred(ticket)) => {
+                return Err(Box::pin(self.defer(&head, inspected, *ticket)).await);
+            }
+        };
+        let upload = inspected.upload;
+        let protocol = tunnel::requested_protocol(&head, !upload.is_end_stream());
+        if lifecycle.reads_body() {
+            head.headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        }
+        hop_headers::prepare_request(&mut head.headers);
+        self.peer.write_forwarded(&mut head.headers, resolved);
+        let switch = protocol.map(|protocol| ProtocolSwitch { protocol, client });
+        if let Some(switch) = &switch {
+            tunnel::announce(&mut head.headers, switch.protocol.clone());
+        }
+        self.send((head, chosen), upload, lifecycle, response_headers, switch)
+            .await
+            .map_err(|error| local_response::failed(version, &error))
+    }
+
+    /// Decides the request. Returns once it may go on, with its rate-limit headers and the chosen
+    /// upstream. Dropping the future cancels the request.
+    async fn decide(
+        &self,
+        head: &Parts,
+        resolved: &ResolvedClient,
+        inspected: &InspectedBody,
+    ) -> Result<(ResponseHeaders, RequestLifecycle, Option<usize>), StopReason> {
+        let gateway = &self.gateway;
+        let decisions = &gateway.context.decisions;
+        let style = gateway.context.config.headers;
+        let domain = gateway.options.domain.as_deref();
+        let request_head = inspected
+            .body_fields
+            .add_to(RequestHead::new(head).peer(resolved.client).domain(domain));
+        let (request_head, mut decision, chosen) =
+            if decisions.limiter().rules().count_by(domain, UPSTREAM) {
+                let (request_head, decision, chosen) = self.choose_upstream(request_head).await;
+                (request_head, decision, Some(chosen))
+            } else {
+                let decision = decisions.admit(DoorName::Gateway, &request_head.request(), 1).await;
+                (request_head, decision, None)
+            };
+        if decision.reason == Reason::Unmatched && decision.domain().is_none() {
+            gateway.warn_without_domain();
+        }
+        let unix_s = clock::unix_s();
+        if !decision.allowed {
+            if let Some(ticket) = self.ticket(head, &inspected.upload, &decision) {
+                return Err(StopReason::Deferred(ticket));
+            }
+            let answer = DecisionSummary::new(&decision);
+            let refusal = refusal_to(&head.headers, style, &answer, unix_s);
+            return Err(StopReason::Refused(Box::new(refusal.map(local_response::whole))));
+        }
+        let response_headers = ResponseHeaders::allowed(style, &decision, unix_s);
+        Ok((response_headers, observe(decision.take_admission(), &request_head), chosen))
+    }
+
+    async fn send(
+        &self,
+        (head, chosen): (Parts, Option<usize>),
+        upload: Upload,
+        mut lifecycle: RequestLifecycle,
+        response_headers: ResponseHeaders,
+        switch: Option<ProtocolSwitch>,
+    ) -> Result<Response<GatewayBody>, UpstreamError> {
+        let decisions = &self.gateway.context.decisions;
+        let progress = upload.progress();
+        let before = decisions.clock().now();
+        let sent = self.gateway.upstreams.send(chosen, Request::from_parts(head, upload)).await;
+        decisions.telemetry().record_upstream_duration(decisions.clock().now().since(before));
+        let UpstreamResponse { response, connection, load, is_chosen } = match sent {
+            Ok(answer) => answer,
+            Err(error) => {
+                tracing::debug!(%error, "an upstream gave no answer");
+                if let UpstreamError::Connect(_) = error {
+                    lifecycle.not_sent();
+                }
+                lifecycle.end(error.end());
+                return Err(error);
+            }
+        };
+        if !is_chosen {
+            lifecycle.rerouted();
+        }
+        lifecycle.responded(response.status(), response.headers());
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            return Ok(self.switch(
+                response,
+                switch,
+                TunnelParts { connection, load, lifecycle, response_headers },
+            ));
+        }
+        let pause = self.gateway.options.pause_timeout;
+        let mut response = response.map(|body| {
+            let body = UpstreamBody::new(body, connection, progress, load, pause);
+            Either::Right(ObservedBody::new(body, lifecycle))
+        });
+        *response.version_mut() = Version::HTTP_11;
+        hop_headers::strip(response.headers_mut());
+        response_headers.write(response.headers_mut());
+        Ok(response)
+    }
+
+    /// Switches both connections to another protocol, if it is the requested one.
+    fn switch(
+        &self,
+        mut response: Response<Incoming>,
+        switch: Option<ProtocolSwitch>,
+        parts: TunnelParts,
+    ) -> Response<GatewayBody> {
+        let agreed = switch.filter(|switch| tunnel::agrees(response.headers(), &switch.protocol));
+        let TunnelParts { connection, load, lifecycle, response_headers } = parts;
+        let Some(ProtocolSwitch { protocol, client }) = agreed else {
+            lifecycle.end(RequestEnd::Failed);
+            return local_response::wrong_switch();
+        };
+        let upstream = hyper::upgrade::on(&mut response);
+        let mut response = response.map(|_| local_response::whole(Bytes::new()));
+        hop_headers::strip(response.headers_mut());
+        tunnel::announce(response.headers_mut(), protocol);
+        response_headers.write(response.headers_mut());
+        self.activity.upgrade();
+        *self.tunnel.lock() = Some(Tunnel { client, upstream, connection, lifecycle, load });
+        response
+    }
+}
+
+/// What a request hands over to its tunnel.
+struct TunnelParts {
+    connection: Option<super::upstreams::UpstreamConnection>,
+    load: super::upstreams::UpstreamLoad,
+    lifecycle: RequestLifecycle,
+    response_headers: ResponseHeaders,
+}

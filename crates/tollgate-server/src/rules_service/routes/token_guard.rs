@@ -1,0 +1,107 @@
+//! Middleware of the admin API: authentication, authorization and the request timeout.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use hyper::header::{CACHE_CONTROL, HeaderMap, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS};
+use hyper::{Method, StatusCode};
+
+use super::bundle::MAX_WAIT;
+use crate::access::{Role, Tokens, is_name};
+use crate::problem::{Problem, Result};
+use crate::rules_service::change::Author;
+use crate::rules_service::extract::Caller;
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const USER: HeaderName = HeaderName::from_static("x-tollgate-user");
+
+/// The paths of POST requests that change nothing and need only the role `read`.
+const READ_BY_POST: [&str; 2] = ["/v1/keys/peek", "/v1/simulate"];
+
+/// The tokens that give access, and the request timeout.
+#[derive(Clone, Debug)]
+pub(crate) struct TokenGuard {
+    pub(crate) tokens: Arc<Tokens>,
+    pub(crate) request_timeout: Duration,
+}
+
+/// Protects every route with a guard.
+pub(crate) fn with_guard(routes: Router, guard: TokenGuard) -> Router {
+    routes.layer(from_fn_with_state(guard, check))
+}
+
+async fn check(State(context): State<TokenGuard>, mut request: Request, next: Next) -> Response {
+    let id = request_id(request.headers());
+    let answer = match admit(&context.tokens, &request, &id) {
+        Ok(author) => {
+            request.extensions_mut().insert(Caller(author));
+            // A limiter may ask to wait for a new bundle.
+            let waits = request.uri().path().ends_with("/bundle");
+            let more = if waits { MAX_WAIT } else { Duration::ZERO };
+            let timeout = context.request_timeout + more;
+            match tokio::time::timeout(timeout, next.run(request)).await {
+                Ok(answer) => answer,
+                Err(_) => Problem::new(
+                    StatusCode::REQUEST_TIMEOUT,
+                    "timeout",
+                    "the request timed out; a change may still have been made",
+                )
+                .into_response(),
+            }
+        }
+        Err(problem) => problem.into_response(),
+    };
+    finish(answer, &id)
+}
+
+fn finish(mut answer: Response, id: &str) -> Response {
+    let headers = answer.headers_mut();
+    if let Ok(id) = HeaderValue::from_str(id) {
+        headers.insert(REQUEST_ID, id);
+    }
+    // Shared caches must not store rules; private ones must revalidate.
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
+    // Responses contain keys that clients chose, so that a browser must not sniff the type.
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    answer
+}
+
+fn admit(tokens: &Tokens, request: &Request, id: &str) -> Result<Author> {
+    let headers = request.headers();
+    let Some((name, role)) = tokens.authenticate_headers(headers) else {
+        let detail = "a token is needed: Authorization: Bearer …";
+        return Err(Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail));
+    };
+    let reads = matches!(*request.method(), Method::GET | Method::HEAD)
+        || READ_BY_POST.contains(&request.uri().path());
+    let who = match role {
+        Role::Read if !reads => {
+            let detail = "this token has the role `read`; a change needs the role `write`";
+            return Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", detail));
+        }
+        Role::Proxy => match headers.get(USER).map(HeaderValue::to_str) {
+            Some(Ok(user)) if is_name(user) => format!("{user} via {name}"),
+            None if reads => name.to_owned(),
+            _ => {
+                let detail = format!("a proxy must name the user of a change in the header {USER}");
+                return Err(Problem::bad_request(detail));
+            }
+        },
+        Role::Write | Role::Read => name.to_owned(),
+    };
+    Ok(Author { who, request_id: id.to_owned() })
+}
+
+/// Returns the caller's request id if it is printable, otherwise a new one.
+fn request_id(headers: &HeaderMap) -> String {
+    let given = headers.get(REQUEST_ID).and_then(|id| id.to_str().ok());
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-._:/+=".contains(c);
+    match given {
+        Some(id) if (1..=128).contains(&id.len()) && id.chars().all(fits) => id.to_owned(),
+        _ => format!("{:016x}", fastrand::u64(..)),
+    }
+}
