@@ -1,5 +1,4 @@
-//! What may be written on the command line: one variant for each command, whose arguments live
-//! with it.
+//! The command line: one variant for each command, whose arguments are in its module.
 
 use clap::{Arg, Parser, Subcommand};
 
@@ -16,20 +15,20 @@ use crate::validate::ValidateArgs;
 
 const EXAMPLES: &str = "\
 Examples:
-  tollgate                                    the server, at once: sample rules, all doors on loopback
+  tollgate                                    the server with sample rules, all doors on loopback
   tollgate serve --rules tollgate.yaml        the server with your rules
-  tollgate gateway --to http://localhost:3000 in front of a service
+  tollgate gateway --to http://localhost:3000 a reverse proxy in front of a service
   tollgate check demo ip=192.0.2.1 route='POST /login'
-  tollgate init                               write tollgate.yaml, to start from
-  tollgate validate tollgate.yaml             what is wrong with it, if anything
-  tollgate test tollgate.yaml                 run the cases written beside the rules
+  tollgate init                               a commented tollgate.yaml to start from
+  tollgate validate tollgate.yaml             errors and warnings of the rules
+  tollgate test tollgate.yaml                 the test cases of the rules
   tollgate explain tollgate.yaml POST /login ip=203.0.113.7
   tollgate simulate tollgate.yaml --log access.log
-  tollgate simulate --help                    how a limit behaves on a timeline
+  tollgate simulate --help                    limits on a timeline
 
-Exit codes: 0 fine, 1 denied or findings, 2 error.";
+Exit codes: 0 success, 1 denied or findings, 2 error.";
 
-/// A rate limiter: a server with many doors, and what helps to write its rules.
+/// A rate limiter: a server with many doors, and tools for its rules.
 #[derive(Debug, Parser)]
 #[command(name = "tollgate", version, after_help = EXAMPLES)]
 pub(crate) struct Cli {
@@ -37,52 +36,53 @@ pub(crate) struct Cli {
     pub(crate) command: Option<Command>,
 }
 
-/// What a command cannot do without comes first in its help.
+/// Moves an argument to the top of the help.
 fn first(argument: Arg) -> Arg {
     argument.display_order(0)
 }
 
+/// A command.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run the server; so does `tollgate` alone
+    /// Run the server (also `tollgate` without a command)
     Serve(Box<ServeArgs>),
-    /// Run a reverse proxy that limits; --to says where requests go
+    /// Run a rate-limiting reverse proxy in front of the upstreams given by --to
     #[command(mut_arg("to", first), mut_arg("listen", first), after_help = GATEWAY_HELP)]
     Gateway(Box<ServeArgs>),
     /// Write a commented tollgate.yaml to start from
     Init(InitArgs),
-    /// Print the rules file that says what another system's configuration says
+    /// Convert the configuration of another system to a rules file
     Import(ImportArgs),
-    /// Say what is wrong with rules, and where
+    /// Check rules for errors and warnings
     Validate(ValidateArgs),
-    /// Say which rules apply to one request, and how they decide
+    /// Explain which rules apply to one request, and how they decide
     Explain(ExplainArgs),
-    /// Run the cases written beside the rules, under virtual time
+    /// Run the test cases of rules, under virtual time
     Test(TestArgs),
     /// Run limits on a timeline, or rules on an access log, under virtual time
     #[command(long_about = SIMULATE_ABOUT)]
     Simulate(SimulateArgs),
-    /// Ask a running server: may this pass? What is allowed is spent
+    /// Check a request at a running server, and charge it if it is allowed
     Check(CheckArgs),
-    /// Ask a running server how a request or a key stands; nothing is spent
+    /// Show the limits of a request or a key at a running server, without charging
     Peek(KeyArgs),
-    /// Have a running server forget what a request or a key has spent
+    /// Reset the counters of a request or a key at a running server
     Reset(KeyArgs),
-    /// Who is noisy at a running server
+    /// Show the busiest keys of a running server
     Top(TopArgs),
-    /// Decisions of a running server, as they are made
+    /// Follow the decisions of a running server
     Tail(TailArgs),
-    /// Keys that a running server refuses whatever is left
+    /// Manage banned keys of a running server
     Ban(BanCommand),
-    /// Requests that a running server keeps for later
+    /// Manage deferred requests of a running server
     Deferred(DeferredCommand),
-    /// Load a door of a running server, and say how it went
+    /// Measure throughput and latency of a running server
     Bench(BenchArgs),
-    /// Rules in a rules service, and the service itself
+    /// Manage rules in a rules service, or run one
     Rules(RulesCommand),
-    /// Other limits for some, in a rules service
+    /// Manage overrides in a rules service: other limits for some clients
     Override(OverrideCommand),
-    /// Lists of addresses and names, in a rules service
+    /// Manage lists of addresses and names in a rules service
     Lists(ListsCommand),
 }
 
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_sound() {
+    fn the_command_line_is_valid() {
         <Cli as clap::CommandFactory>::command().debug_assert();
     }
 

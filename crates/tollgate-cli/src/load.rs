@@ -1,19 +1,18 @@
-//! Rules from files: what a command names, read and compiled.
+//! Loading of the rules that a command names.
 
 use std::io::{self, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
-use tollgate::Rules;
-use tollgate::rules::{Diagnostics, Source};
+use tollgate_rules::{Diagnostics, Rules, Source};
 
 use crate::style::Style;
 
-/// The most that is read from standard input, in bytes. Who reads the text has tighter bounds;
-/// this one keeps an endless stream out.
+/// The maximum size of standard input in bytes. The parser has tighter bounds; this one stops an
+/// endless stream.
 const MAX_STDIN: u64 = 16 << 20;
 
-/// The texts at `paths`: files, directories of them, `-` for standard input.
+/// Reads the texts at `paths`: files, directories of files, or `-` for standard input.
 pub(crate) fn sources(paths: &[PathBuf]) -> anyhow::Result<Vec<Source>> {
     let mut sources = Vec::new();
     for path in paths {
@@ -25,15 +24,15 @@ pub(crate) fn sources(paths: &[PathBuf]) -> anyhow::Result<Vec<Source>> {
     Ok(sources)
 }
 
-/// The rules at `path`; findings are an error.
+/// Loads the rules at `path`; invalid rules are an error.
 pub(crate) fn rules(path: &Path) -> anyhow::Result<Rules> {
-    Rules::read(sources(&[path.to_owned()])?).map_err(|found| wrong(path, &found))
+    Rules::read(sources(&[path.to_owned()])?).map_err(|found| invalid_rules(path, &found))
 }
 
-/// An error that shows every finding, for commands that need rules which are right.
-pub(crate) fn wrong(path: &Path, found: &Diagnostics) -> anyhow::Error {
+/// Returns an error that shows every finding, for commands that need valid rules.
+pub(crate) fn invalid_rules(path: &Path, found: &Diagnostics) -> anyhow::Error {
     let colour = Style::when(io::stderr().is_terminal()).is_on();
-    anyhow!("{} is wrong:\n{}", path.display(), found.render(colour))
+    anyhow!("{} is not valid:\n{}", path.display(), found.render(colour))
 }
 
 fn stdin() -> anyhow::Result<Source> {

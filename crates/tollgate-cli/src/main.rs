@@ -1,22 +1,21 @@
-//! The `tollgate` command: reads the arguments, runs what they ask for, and turns the outcome
-//! into an exit code.
+//! The `tollgate` command: parses the arguments, runs a command, and returns an exit code.
 //!
-//! 0 is fine, 1 is for commands that answer "denied" or "found something", 2 is an error.
+//! 0 is success, 1 means that a command denied a request or found something, 2 is an error.
 
-mod ask;
 mod bench;
 mod cli;
 mod client_cmd;
 mod explain;
 mod import;
 mod init;
-mod lines;
+mod line_reader;
 mod load;
 mod log;
+mod output;
 mod quantity;
 mod rules_cmd;
 mod serve;
-mod show;
+mod service_client;
 mod signals;
 mod simulate;
 mod style;
@@ -34,16 +33,16 @@ use clap::Parser;
 use cli::{Cli, Command};
 use style::Style;
 
-/// Made for many threads with small objects that come and go, as a server has them. Without huge
-/// pages (`no_thp`), in which ten thousand idle connections hold half as much again.
+/// An allocator for many threads with small, short-lived objects, as a server has them. Huge pages
+/// are off (`no_thp`): with them, ten thousand idle connections take half as much memory again.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// How a command ended, if nothing kept it from doing its work.
+/// The result of a command that ran without an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Fine,
-    /// It found what it looks for: a mistake in rules, a denied request, a failed case.
+    /// The command found an error in rules, a denied request or a failed case.
     Found,
 }
 
@@ -77,7 +76,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(Outcome::Fine) => ExitCode::SUCCESS,
         Ok(Outcome::Found) => ExitCode::from(1),
-        // Whoever reads our output has seen enough: `tollgate … | head`.
+        // The reader of the output has closed it: `tollgate … | head`.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             let style = Style::when(io::stderr().is_terminal());
@@ -92,16 +91,16 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.chain().filter_map(|cause| cause.downcast_ref()).any(broken)
 }
 
-/// How this program was called, so that the commands we suggest can be copied.
+/// Returns the name this program was called by, for commands that are suggested.
 fn program() -> String {
     std::env::args().next().filter(|name| !name.is_empty()).unwrap_or_else(|| "tollgate".into())
 }
 
-/// Where a server keeps its database and tokens unless told otherwise: systemd's state directory,
-/// or a folder here.
+/// Returns the default folder of the database and the tokens: systemd's state directory, or
+/// `tollgate-data`.
 fn data_folder() -> PathBuf {
     let state = std::env::var_os("STATE_DIRECTORY").filter(|folder| !folder.is_empty());
-    // Of several, systemd names the one that comes first in the unit first.
+    // systemd lists several directories in the order of the unit.
     let first = state.and_then(|all| std::env::split_paths(&all).next());
     first.unwrap_or_else(|| PathBuf::from("tollgate-data"))
 }

@@ -1,4 +1,4 @@
-//! Amounts as people write them: `100k`, `1MiB`, `500ms`, a share from 0 to 1.
+//! Parsers of amounts on the command line: `100k`, `1MiB`, `500ms`, a share from 0 to 1.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ const UNITS: [(&str, u64); 6] = [
     ("G", 1_000_000_000),
 ];
 
-/// A whole number above 0: `5000`, `100k`, `16M`, `64KiB`.
+/// Parses a whole number above 0: `5000`, `100k`, `16M`, `64KiB`.
 pub(crate) fn number(text: &str) -> Result<u64, String> {
     let wrong = || "write a whole number from 1, such as 5000, 100k, 16M or 64KiB".to_owned();
     let unit = UNITS.into_iter().find_map(|(unit, of)| Some((text.strip_suffix(unit)?, of)));
@@ -23,37 +23,37 @@ pub(crate) fn number(text: &str) -> Result<u64, String> {
     number.checked_mul(of).filter(|number| *number > 0).ok_or_else(wrong)
 }
 
-/// The same, where the machine's own size is what counts.
-pub(crate) fn size(text: &str) -> Result<usize, String> {
-    usize::try_from(number(text)?).map_err(|_| "that is more than this machine can count".into())
+/// Parses a whole number above 0 that fits this machine's word size.
+pub(crate) fn number_usize(text: &str) -> Result<usize, String> {
+    usize::try_from(number(text)?).map_err(|_| "this number is too large for this machine".into())
 }
 
-/// The same, up to 65535.
-pub(crate) fn small(text: &str) -> Result<u16, String> {
+/// Parses a whole number from 1 to 65535.
+pub(crate) fn number_u16(text: &str) -> Result<u16, String> {
     u16::try_from(number(text)?).map_err(|_| "at most 65535".into())
 }
 
-/// A length of time: `10s`, `500ms`, `2min`, or 0.
+/// Parses a length of time: `10s`, `500ms`, `2min`, or 0.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     if text == "0" {
         return Ok(Duration::ZERO);
     }
     let read: Option<jiff::SignedDuration> = text.parse().ok();
     let read = read.and_then(|span| Duration::try_from(span).ok());
-    // A year is for ever here, and clocks can still add it up.
+    // A year stands for "unlimited", and adding it to a clock does not overflow.
     read.filter(|span| *span <= Duration::from_secs(366 * 86_400))
         .ok_or_else(|| "write a length of time with its unit, such as 10s, 500ms or 2min".into())
 }
 
-/// The same, but not nothing.
-pub(crate) fn patience(text: &str) -> Result<Duration, String> {
+/// Parses a length of time above 0.
+pub(crate) fn positive_duration(text: &str) -> Result<Duration, String> {
     match duration(text)? {
         Duration::ZERO => Err("it must be longer than 0, such as 10s".into()),
         span => Ok(span),
     }
 }
 
-/// A share, from 0 for none to 1 for all.
+/// Parses a share, from 0 for none to 1 for all.
 pub(crate) fn share(text: &str) -> Result<f64, String> {
     let read = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
     read.ok_or_else(|| "write a share from 0 (none) to 1 (all), such as 0.01".into())
@@ -64,13 +64,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts_are_read_as_people_write_them() {
+    fn amounts_may_have_a_unit() {
         let read = ["1", "100k", "16M", "64KiB", "1MiB"].map(|text| number(text).unwrap());
         assert_eq!(read, [1, 100_000, 16_000_000, 65_536, 1_048_576]);
         for wrong in ["0", "", "k", "-1", "+1", "1.5k", "ten", "99999999999G", "1 k"] {
             assert!(number(wrong).is_err(), "{wrong}");
         }
-        assert!(small("65536").is_err());
+        assert!(number_u16("65536").is_err());
     }
 
     #[test]
@@ -80,7 +80,7 @@ mod tests {
         for wrong in ["10", "-1s", "soon", "", "2000 years"] {
             assert!(duration(wrong).is_err(), "{wrong}");
         }
-        assert!(patience("0s").is_err());
+        assert!(positive_duration("0s").is_err());
     }
 
     #[test]

@@ -1,17 +1,17 @@
-//! What the system tells the process: to stop, or to read its settings again.
+//! Signals of the system: stop, or reload the settings.
 
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// What was asked for.
+/// The action that a signal requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum SignalAction {
     Stop,
     Reload,
 }
 
-/// Listens from when it is made, not only once it is awaited.
+/// A listener for signals. It listens from its creation on, not only while it is awaited.
 #[derive(Debug)]
 pub(crate) struct Signals {
     terminate: Signal,
@@ -28,17 +28,17 @@ impl Signals {
         })
     }
 
-    /// What comes next.
-    pub(crate) async fn next(&mut self) -> Told {
+    /// Waits for the next signal.
+    pub(crate) async fn next(&mut self) -> SignalAction {
         tokio::select! {
-            _ = self.terminate.recv() => Told::Stop,
-            _ = self.interrupt.recv() => Told::Stop,
-            _ = self.hang_up.recv() => Told::Reload,
+            _ = self.terminate.recv() => SignalAction::Stop,
+            _ = self.interrupt.recv() => SignalAction::Stop,
+            _ = self.hang_up.recv() => SignalAction::Reload,
         }
     }
 
-    /// Done when it is to stop.
+    /// Waits for a signal to stop.
     pub(crate) async fn stop(&mut self) {
-        while self.next().await != Told::Stop {}
+        while self.next().await != SignalAction::Stop {}
     }
 }

@@ -1,15 +1,14 @@
-//! Colours, where they help: on a terminal, unless `NO_COLOR` is set; elsewhere too if
-//! `CLICOLOR_FORCE` is.
+//! Colours of the output: on a terminal unless `NO_COLOR` is set, elsewhere if `CLICOLOR_FORCE` is.
 
 use std::fmt;
 
-/// Whether to colour, decided once for each stream.
+/// Whether output is coloured, decided once for each stream.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Style {
     on: bool,
 }
 
-/// What a piece of text is, which decides its colour.
+/// The meaning of a text, which decides its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tone {
     Plain,
@@ -20,10 +19,10 @@ pub(crate) enum Tone {
     Dim,
 }
 
-/// A text in its colour.
+/// A text with its colour.
 struct Painted<T>(T, Option<&'static str>);
 
-/// Blue and orange, as in the plots: told apart by the colour-blind too.
+/// Blue and orange, as in the plots: distinguishable with colour blindness too.
 const BLUE: &str = "\x1b[34m";
 const ORANGE: &str = "\x1b[33m";
 const RED: &str = "\x1b[1;31m";
@@ -32,7 +31,7 @@ const DIM: &str = "\x1b[2m";
 const PLAIN: &str = "\x1b[0m";
 
 impl Style {
-    /// Colours if the stream is a terminal and nobody asked for none, or somebody asked for them.
+    /// Returns the style for a stream: coloured on a terminal unless the environment forbids it.
     pub(crate) fn when(terminal: bool) -> Style {
         let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         let refused = set("NO_COLOR").is_some();
@@ -41,12 +40,12 @@ impl Style {
         Style { on: !refused && (forced || terminal && !dumb) }
     }
 
-    /// Whether there are colours at all.
+    /// Returns whether output is coloured.
     pub(crate) fn is_on(self) -> bool {
         self.on
     }
 
-    /// A text in the colour of its tone.
+    /// Returns a text in the colour of its tone.
     pub(crate) fn tone(self, tone: Tone, text: impl fmt::Display) -> impl fmt::Display {
         let colour = match tone {
             Tone::Plain => None,
@@ -59,27 +58,27 @@ impl Style {
         Painted(text, colour.filter(|_| self.on))
     }
 
-    /// What passed.
+    /// Returns a text in the colour of allowed requests.
     pub(crate) fn allowed(self, text: impl fmt::Display) -> impl fmt::Display {
         self.tone(Tone::Allowed, text)
     }
 
-    /// What did not.
+    /// Returns a text in the colour of denied requests.
     pub(crate) fn denied(self, text: impl fmt::Display) -> impl fmt::Display {
         self.tone(Tone::Denied, text)
     }
 
-    /// What went wrong.
+    /// Returns a text in the colour of errors.
     pub(crate) fn bad(self, text: impl fmt::Display) -> impl fmt::Display {
         self.tone(Tone::Bad, text)
     }
 
-    /// Headings.
+    /// Returns a bold text, for headings.
     pub(crate) fn bold(self, text: impl fmt::Display) -> impl fmt::Display {
         self.tone(Tone::Bold, text)
     }
 
-    /// What may be overlooked.
+    /// Returns a dimmed text, for details.
     pub(crate) fn dim(self, text: impl fmt::Display) -> impl fmt::Display {
         self.tone(Tone::Dim, text)
     }

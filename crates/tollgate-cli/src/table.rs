@@ -1,10 +1,10 @@
-//! Tables whose columns line up, coloured or not.
+//! Tables with aligned columns.
 
 use std::io::{self, Write};
 
 use crate::style::{Style, Tone};
 
-/// One cell: a text and what it is.
+/// One cell: a text and its tone.
 #[derive(Clone, Debug)]
 pub(crate) struct Cell(String, Tone);
 
@@ -20,14 +20,14 @@ impl<T: ToString> From<T> for Cell {
     }
 }
 
-/// Where the text of a column stands.
+/// The alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Align {
     Left,
     Right,
 }
 
-/// Rows under a head, held until all are known.
+/// A table: its rows are collected first, since the widths depend on all of them.
 #[derive(Debug)]
 pub(crate) struct Table<const N: usize> {
     head: [(&'static str, Align); N],
@@ -43,8 +43,7 @@ impl<const N: usize> Table<N> {
         self.rows.push(row);
     }
 
-    /// Writes it, each line after `indent` spaces. Columns without a title have no head; if none
-    /// has one, there is no line for it.
+    /// Writes the table, each line after `indent` spaces. Without any title there is no head line.
     pub(crate) fn write(
         &self,
         out: &mut impl Write,
@@ -73,11 +72,11 @@ impl<const N: usize> Table<N> {
         row: &[Cell; N],
         widths: &[usize; N],
     ) -> io::Result<()> {
-        // Spaces at the end of a line are noise, so a pad is only written before something.
+        // Padding is written only before a text, so that no line ends in spaces.
         let mut pad = indent;
         for ((Cell(text, tone), (_, align)), width) in row.iter().zip(&self.head).zip(widths) {
-            let room = width - text.chars().count();
-            let (before, after) = if *align == Align::Left { (0, room) } else { (room, 0) };
+            let padding = width - text.chars().count();
+            let (before, after) = if *align == Align::Left { (0, padding) } else { (padding, 0) };
             if !text.is_empty() {
                 write!(out, "{:1$}", "", pad + before)?;
                 write!(out, "{}", style.tone(*tone, text))?;
@@ -96,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_line_up_and_no_line_ends_in_spaces() {
+    fn columns_are_aligned_and_no_line_ends_in_spaces() {
         let mut table = Table::new([("name", Align::Left), ("n", Align::Right), ("", Align::Left)]);
         table.push(["é".into(), 10.into(), "x".into()]);
         table.push(["longer".into(), 5.into(), "".into()]);

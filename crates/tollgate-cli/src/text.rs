@@ -1,6 +1,6 @@
-//! Values as people read them.
+//! Formatting of values for people.
 
-/// A length of time in its largest fitting unit: `250µs`, `1.5s`, `2min`.
+/// Formats a length of time in its largest fitting unit: `250µs`, `1.5s`, `2min`.
 pub(crate) fn duration(us: u64) -> String {
     const UNITS: [(u64, &str); 5] = [
         (86_400_000_000, "d"),
@@ -21,7 +21,7 @@ pub(crate) fn duration(us: u64) -> String {
     }
 }
 
-/// `us / unit` with as many decimals as it takes.
+/// Formats `us / unit` with as many decimals as needed.
 fn decimal(us: u64, unit: u64) -> String {
     let (whole, rest) = (us / unit, us % unit);
     if rest == 0 {
@@ -32,47 +32,47 @@ fn decimal(us: u64, unit: u64) -> String {
     format!("{whole}.{}", decimals.trim_end_matches('0'))
 }
 
-/// An amount; without a limit, there is no end to it.
+/// Formats an amount; the amount of an unlimited one is `∞`.
 pub(crate) fn amount(n: u64) -> String {
     if n == u64::MAX { "∞".into() } else { n.to_string() }
 }
 
-/// A key that cannot play tricks on a terminal, nor break a table.
+/// Formats a key: shortened, with control characters escaped.
 pub(crate) fn key(key: &str) -> String {
     let shown = cut(key, 40);
     if shown.is_empty() { "\"\"".into() } else { shown }
 }
 
-/// The key of a rule's counter. A rule that counts by nothing has one counter; `%-` is how a key
-/// says that the request lacks an attribute.
+/// Formats the key of a rule's counter. A rule without `per` has one counter, and `%-` in a key is
+/// an attribute that the request lacks.
 pub(crate) fn rule_key(key: &str) -> String {
     let part = |part| if part == "%-" { "(none)" } else { part };
     match key {
-        "" => "everybody".to_owned(),
+        "" => "all".to_owned(),
         key => self::key(&key.split('|').map(part).collect::<Vec<_>>().join("|")),
     }
 }
 
-/// As much of a line of some file as fits on one of a terminal.
+/// Shortens a line of a file to fit on a terminal.
 pub(crate) fn excerpt(line: &str) -> String {
     cut(line, 100)
 }
 
 fn cut(text: &str, most: usize) -> String {
     let plain = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.into() };
-    let mut shown: String = text.chars().take(most).map(plain).collect();
+    let mut cut: String = text.chars().take(most).map(plain).collect();
     if text.chars().nth(most).is_some() {
-        shown.push('…');
+        cut.push('…');
     }
-    shown
+    cut
 }
 
-/// A part of a whole: `2.8 %`.
+/// Formats a part of a whole: `2.8 %`.
 pub(crate) fn percent(part: u64, whole: u64) -> String {
     format!("{:.1} %", part as f64 * 100.0 / whole.max(1) as f64)
 }
 
-/// `1 request`, `2 requests`.
+/// Formats a count with its noun: `1 request`, `2 requests`.
 pub(crate) fn count(n: u64, noun: &str) -> String {
     format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }
@@ -91,9 +91,9 @@ mod tests {
     }
 
     #[test]
-    fn what_a_key_lacks_is_told() {
+    fn missing_attributes_of_a_key_are_shown() {
         let keys = ["", "%-", "acme|%-", "%25-"];
-        assert_eq!(keys.map(rule_key), ["everybody", "(none)", "acme|(none)", "%25-"]);
+        assert_eq!(keys.map(rule_key), ["all", "(none)", "acme|(none)", "%25-"]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `tollgate test`: cases in the rules and beside them.
+//! `tollgate test`: cases in the rules file and in a file beside it.
 
 mod support;
 
@@ -36,13 +36,13 @@ fn cases_in_the_file_and_beside_it_are_run() {
         assert!(run.stdout.contains(text), "{text}: {}", run.stdout);
     }
     assert!(run.stdout.ends_with("2 cases: 1 passed, 1 failed\n"), "{}", run.stdout);
-    // Whoever names the cases, or the directory, means the same.
+    // The file of cases and the directory give the same result.
     assert_eq!(tollgate(&["test", &beside], "").stdout, run.stdout);
     assert_eq!(tollgate(&["test", folder.path().to_str().unwrap()], "").stdout, run.stdout);
 }
 
 #[test]
-fn programs_get_the_same() {
+fn json_output_has_the_same_content() {
     let folder = folder(&[("shop.yaml", &format!("{RULES}{WRONG}"))]);
     let file = path(&folder, "shop.yaml");
     let (code, report) = json(&["test", "--json", &file], "");
@@ -57,18 +57,18 @@ fn programs_get_the_same() {
 }
 
 #[test]
-fn a_file_without_cases_says_so() {
+fn a_file_without_cases_is_reported() {
     let run = tollgate(&["test", "-"], RULES);
-    let expected = "stdin\n  no cases: write some under tests:\n0 cases: 0 passed, 0 failed\n";
+    let expected = "stdin\n  no cases: add some under tests:\n0 cases: 0 passed, 0 failed\n";
     assert_eq!((run.code, run.stdout.as_str()), (0, expected));
 }
 
 #[test]
-fn files_that_are_wrong_are_errors() {
+fn invalid_files_are_errors() {
     let folder = folder(&[("shop.yaml", RULES), ("shop.test.yaml", "tests: [{ expect: allow }]")]);
     let run = tollgate(&["test", &path(&folder, "shop.yaml")], "");
     assert_eq!((run.code, run.stdout.as_str()), (2, ""));
     let beside = path(&folder, "shop.test.yaml");
-    assert!(run.stderr.starts_with(&format!("error: {beside} is wrong:\n")), "{}", run.stderr);
+    assert!(run.stderr.starts_with(&format!("error: {beside} is not valid:\n")), "{}", run.stderr);
     assert_eq!(tollgate(&["test", "no/such.yaml"], "").code, 2);
 }

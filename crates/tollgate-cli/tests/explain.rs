@@ -34,7 +34,7 @@ login: counts 203.0.113.7, in the bucket auth
   5/min       rule     2  allows    3/5         -      24s     0
   20/h fixed  rule     2  allows  18/20         -    30min     0
 
-Not about it
+Does not apply
   office  its condition does not hold
   api     its route is another
   tokens  its condition does not hold
@@ -44,23 +44,24 @@ Not about it
 }
 
 #[test]
-fn programs_get_the_same() {
+fn json_output_has_the_same_content() {
     let folder = folder(&[("shop.yaml", RULES)]);
     let file = path(&folder, "shop.yaml");
     let limits = |args: &[&str]| {
-        let (code, told) =
+        let (code, explanation) =
             json(&[&["explain", "--json", &file, "GET", "/api/x"], args].concat(), "");
         assert_eq!(code, 0);
-        let api = told["rules"].as_array().unwrap().iter().find(|rule| rule["name"] == "api");
+        let api =
+            explanation["rules"].as_array().unwrap().iter().find(|rule| rule["name"] == "api");
         api.cloned().unwrap()
     };
-    let ann = limits(&["user=ann", "org=shop"]);
+    let ann = limits(&["user=ann", "org=shop", NOON]);
     assert_eq!(
         (&ann["key"], &ann["limits"][0]["from"]),
         (&"shop|ann".into(), &"plan default".into())
     );
     assert_eq!(ann["limits"][0]["remaining"], 59);
-    let pro = limits(&["user=ann", "org=shop", "plan=pro"]);
+    let pro = limits(&["user=ann", "org=shop", "plan=pro", NOON]);
     assert_eq!(pro["limits"][0]["limit"], "5k/h burst 200");
     let acme = limits(&["user=ann", "org=acme", "at=2026-06-01"]);
     assert_eq!(acme["limits"][0]["from"], "override");
@@ -68,27 +69,30 @@ fn programs_get_the_same() {
     assert_eq!(later["limits"][0]["from"], "plan default");
 }
 
+/// A moment outside the hours of the rule `night`: a Monday at noon.
+const NOON: &str = "at=2026-01-05T12:00:00Z";
+
 #[test]
 fn a_refusal_is_exit_code_1() {
     let folder = folder(&[("shop.yaml", RULES)]);
     let file = path(&folder, "shop.yaml");
-    let run = tollgate(&["explain", &file, "POST /login", "ip=203.0.113.7", "cost=9"], "");
+    let run = tollgate(&["explain", &file, "POST /login", "ip=203.0.113.7", "cost=9", NOON], "");
     assert_eq!((run.code, run.stderr.as_str()), (1, ""));
     assert!(
         run.stdout.starts_with("refused by login: it asks for more than the limit holds (429)")
     );
     assert!(run.stdout.contains("never fits"), "{}", run.stdout);
-    let run = tollgate(&["explain", &file, "/api/a", "ip=198.51.100.1", "user=a"], "");
+    let run = tollgate(&["explain", &file, "/api/a", "ip=198.51.100.1", "user=a", NOON], "");
     assert_eq!(run.code, 0);
-    assert!(run.stdout.contains("api: not asked, as office decides\n"), "{}", run.stdout);
-    let run = tollgate(&["explain", &file, "/api/a", "user=a", "model=big"], "");
+    assert!(run.stdout.contains("api: not checked, since office decides\n"), "{}", run.stdout);
+    let run = tollgate(&["explain", &file, "/api/a", "user=a", "model=big", NOON], "");
     assert_eq!(run.code, 0, "{}", run.stdout);
     assert!(run.stdout.contains("api: counts (none)|a\n"), "{}", run.stdout);
     assert!(run.stdout.contains("tokens: counts a, mode shadow\n"), "{}", run.stdout);
 }
 
 #[test]
-fn requests_that_make_no_sense_are_explained() {
+fn invalid_requests_are_explained() {
     let folder = folder(&[("shop.yaml", RULES), ("bad.yaml", "rules: 5")]);
     let file = path(&folder, "shop.yaml");
     for (args, what) in [
@@ -105,5 +109,5 @@ fn requests_that_make_no_sense_are_explained() {
     let bad = path(&folder, "bad.yaml");
     let run = tollgate(&["explain", &bad, "/"], "");
     assert_eq!(run.code, 2);
-    assert!(run.stderr.starts_with(&format!("error: {bad} is wrong:\n")), "{}", run.stderr);
+    assert!(run.stderr.starts_with(&format!("error: {bad} is not valid:\n")), "{}", run.stderr);
 }

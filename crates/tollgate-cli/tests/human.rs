@@ -1,4 +1,4 @@
-//! What people see: tables, comparisons, the demonstration, and what is said about mistakes.
+//! The text output: tables, comparisons, the demonstration, and errors.
 
 mod support;
 
@@ -28,8 +28,8 @@ fn a_table_is_aligned_and_summed_up() {
 }
 
 #[test]
-fn a_comparison_says_what_each_algorithm_let_through() {
-    // Ten before the edge of a second, ten after it.
+fn a_comparison_shows_the_counts_of_each_algorithm() {
+    // Ten before the boundary of a second, ten after it.
     let trace: String =
         (0..20).map(|i| format!("{{\"at_us\":{}}}\n", 990_000 + i * 1_000)).collect();
     let args = ["simulate", "--limit", "10/s", "--trace", "-"];
@@ -59,7 +59,7 @@ fn a_comparison_says_what_each_algorithm_let_through() {
 }
 
 #[test]
-fn what_is_not_a_rate_cannot_be_compared() {
+fn a_limit_without_a_rate_cannot_be_compared() {
     let args = ["simulate", "--trace", "-", "--compare", "all", "--limit", "5 concurrent"];
     let run = tollgate(&args, "");
     assert_eq!(run.code, 2);
@@ -80,7 +80,7 @@ fn the_demonstration_is_always_the_same() {
 }
 
 #[test]
-fn the_demonstration_keeps_what_it_explains() {
+fn the_demonstration_matches_its_explanation() {
     let run = tollgate(&["simulate", "--demo", "--json"], "");
     let lines = || run.stdout.lines();
     assert!(
@@ -98,7 +98,7 @@ fn the_demonstration_keeps_what_it_explains() {
 }
 
 #[test]
-fn mistakes_in_a_trace_are_pointed_at() {
+fn errors_in_a_trace_point_at_their_characters() {
     let (_folder, path) = file("{\"at_us\": 0}\n\n{\"at_us\": 1, \"op\": \"chek\"}\n");
     let path = path.to_str().unwrap();
     let run = tollgate(&["simulate", "--limit", "1/s", "--json", "--trace", path], "");
@@ -132,7 +132,7 @@ did you mean "check"?
 }
 
 #[test]
-fn mistakes_on_the_command_line_are_explained() {
+fn errors_on_the_command_line_are_explained() {
     let run = tollgate(&["simulate", "--limit", "10/mn", "--trace", "-"], "");
     assert_eq!(run.code, 2);
     assert!(run.stderr.contains("\n  10/mn\n     ^^\ndid you mean \"10/min\"?"), "{}", run.stderr);
@@ -170,7 +170,7 @@ fn every_flag_is_also_a_variable() {
 }
 
 #[test]
-fn the_version_is_told() {
+fn the_version_is_printed() {
     let version = format!("tollgate {}\n", env!("CARGO_PKG_VERSION"));
     assert_eq!(tollgate(&["--version"], "").stdout, version);
 }

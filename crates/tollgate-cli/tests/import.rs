@@ -1,10 +1,10 @@
-//! `tollgate import`: each configuration under `tests/import` gives the rules and the notes
-//! beside it. `UPDATE=1` writes them anew, to be read before they are kept.
+//! `tollgate import`: each configuration under `tests/import` gives the rules and the notes beside
+//! it. `UPDATE=1` writes them again; review the changes.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use tollgate::rules::{Rules, Source};
+use tollgate_rules::{Rules, Source};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/import")
@@ -24,7 +24,7 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).expect("output is UTF-8")
 }
 
-/// Compares with the file, or writes it.
+/// Compares a text with a file, or writes the file.
 fn compare(file: &str, found: &str) {
     let path = folder().join(file);
     if std::env::var_os("UPDATE").is_some() {
@@ -72,7 +72,7 @@ fn kong() {
 }
 
 #[test]
-fn json_has_both() {
+fn json_output_has_rules_and_notes() {
     let output = import(&["envoy", "envoy/tree.yaml", "--json"]);
     let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let rules = std::fs::read_to_string(folder().join("envoy/tree.rules.yaml")).unwrap();
@@ -102,7 +102,7 @@ fn several_domains_need_a_folder_or_a_choice() {
 }
 
 #[test]
-fn what_cannot_be_read_is_an_error_with_its_place() {
+fn an_unreadable_file_is_an_error_with_its_line() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str| {
         let path = folder.path().join(name);
@@ -117,9 +117,9 @@ fn what_cannot_be_read_is_an_error_with_its_place() {
         ("kong", folder.path().join("absent").to_str().unwrap().to_owned(), "absent"),
     ] {
         let output = import(&[from, &path]);
-        let told = text(&output.stderr);
-        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{told}");
-        assert!(told.contains(expected), "{told}");
+        let stderr = text(&output.stderr);
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{stderr}");
+        assert!(stderr.contains(expected), "{stderr}");
     }
 }
 

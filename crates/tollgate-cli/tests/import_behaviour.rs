@@ -1,5 +1,5 @@
-//! What is imported decides as the original does: nginx by the traces of a real one, the others
-//! by what their documentation promises.
+//! Imported rules decide as the original does: nginx by traces of a real server, the others by their
+//! documentation.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -8,11 +8,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use serde_json::Value;
-use tollgate::rules::envoy::{Code, Descriptor, RateLimitRequest};
-use tollgate::rules::{Decision, RuleLimiter, Rules, Source};
 use tollgate::testing::ManualClock;
-use tollgate::{Limiter, Request, Span, Time};
+use tollgate::{Span, Time};
+use tollgate_rules::envoy::{self, Code, Descriptor, RateLimitRequest};
+use tollgate_rules::{Decision, Request, RuleLimiter, Rules, Source};
 
 /// Imports a configuration given as text.
 fn import(from: &str, config: &str) -> Rules {
@@ -37,25 +38,25 @@ fn file(name: &str) -> String {
     std::fs::read_to_string(folder.join(name)).expect("the file is there")
 }
 
-/// A limiter under a clock that is moved by hand.
+/// Returns a limiter with a manual clock.
 fn limiter(rules: Rules) -> (RuleLimiter, ManualClock) {
     let clock = ManualClock::new();
-    (Limiter::builder().clock(&clock).build_rules(rules), clock)
+    (RuleLimiter::builder().clock(&clock).build(rules), clock)
 }
 
 fn client() -> IpAddr {
     IpAddr::from([203, 0, 113, 7])
 }
 
-/// The names of the rules whose limits were asked.
-fn asked(decision: &Decision) -> Vec<String> {
+/// Returns the names of the rules whose limits were checked.
+fn checked_rules(decision: &Decision) -> Vec<String> {
     let mut names: Vec<String> = decision.limits().map(|limit| limit.rule.to_owned()).collect();
     names.dedup();
     names
 }
 
 #[test]
-fn every_trace_of_nginx_is_answered_alike() {
+fn every_trace_of_nginx_has_the_same_verdicts() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../spec/vectors/nginx.json");
     let text = std::fs::read_to_string(path).expect("the traces are there");
     let traces: Vec<Value> = serde_json::from_str(&text).expect("JSON");
@@ -68,7 +69,7 @@ fn every_trace_of_nginx_is_answered_alike() {
     }
 }
 
-/// The configuration a trace was made with. Its rates are in thousandths a second.
+/// Returns the configuration of a trace, whose rates are in thousandths per second.
 fn config(trace: &Value, key: &str) -> String {
     let mut config = String::new();
     for limit in trace["config"]["limits"].as_array().expect("limits") {
@@ -84,13 +85,13 @@ fn config(trace: &Value, key: &str) -> String {
 
 fn requests(trace: &Value) {
     let id = trace["id"].as_str().unwrap();
-    // The key of this trace was empty, though its steps do not show it.
+    // The key of this trace was empty, which its steps do not show.
     let key = if id.ends_with("empty_key_not_limited") { "$http_x_key" } else { "$remote_addr" };
     let (limiter, clock) = limiter(import("nginx", &config(trace, key)));
     let start = clock.now();
     for (n, step) in trace["steps"].as_array().unwrap().iter().enumerate() {
         clock.set(start + Span::from_millis(step["at"].as_u64().unwrap()));
-        let decision = limiter.decide(&Request::new("GET", "/").peer(client()));
+        let decision = limiter.decide_now(&Request::new("GET", "/").peer(client()));
         let status = match (decision.allowed, decision.wait) {
             (true, _) if decision.limits().next().is_none() => "NONE",
             (true, Duration::ZERO) => "PASSED",
@@ -114,12 +115,12 @@ fn connections(trace: &Value) {
         let connection = step["args"]["conn"].as_u64().unwrap();
         match step["op"].as_str() {
             Some("open") => {
-                let decision = limiter.decide(&Request::new("GET", "/").peer(client()));
+                let decision = limiter.decide_now(&Request::new("GET", "/").peer(client()));
                 let code = if decision.allowed { 200 } else { u64::from(decision.code) };
                 assert_eq!(step["expect"]["http"], code, "step {n}");
                 open.insert(connection, decision);
             }
-            _ => limiter.release(&open[&connection], Duration::from_secs(1)),
+            _ => drop(open.remove(&connection)),
         }
     }
 }
@@ -136,11 +137,11 @@ fn the_location_that_nginx_would_choose_decides() {
         ("/health", vec![]),
     ] {
         let request = Request::new("GET", path).peer(client()).header("X-Api-Key", "k");
-        assert_eq!(asked(&limiter.decide(&request)), expected, "{path}");
+        assert_eq!(checked_rules(&limiter.decide_now(&request)), expected, "{path}");
     }
-    // Without the header there is no key, and nothing to count by.
+    // Without the header there is no key to count by.
     let nameless = Request::new("GET", "/login").peer(client());
-    assert_eq!(asked(&limiter.decide(&nameless)), ["addr"]);
+    assert_eq!(checked_rules(&limiter.decide_now(&nameless)), ["addr"]);
 }
 
 #[test]
@@ -159,12 +160,12 @@ fn the_server_that_nginx_would_choose_decides() {
         ("api.example.com", "/v1/admin/x.png", vec![]),
     ] {
         let request = Request::new("GET", path).host(host).peer(client());
-        assert_eq!(asked(&limiter.decide(&request)), expected, "{host}{path}");
+        assert_eq!(checked_rules(&limiter.decide_now(&request)), expected, "{host}{path}");
     }
 }
 
 #[test]
-fn a_location_of_one_server_says_nothing_about_another() {
+fn a_location_applies_to_its_own_server_only() {
     let config = "
         limit_req_zone $remote_addr zone=a:1m rate=1r/s;
         limit_req_zone $remote_addr zone=b:1m rate=1r/s;
@@ -180,14 +181,15 @@ fn a_location_of_one_server_says_nothing_about_another() {
         ("three", "/x", "b"),
     ] {
         let request = Request::new("GET", path).host(host).peer(client());
-        assert_eq!(asked(&limiter.decide(&request)), [expected], "{host}{path}");
+        assert_eq!(checked_rules(&limiter.decide_now(&request)), [expected], "{host}{path}");
     }
 }
 
 #[test]
 fn a_zone_has_one_counter_wherever_it_is_used() {
     let (limiter, _clock) = limiter(import("nginx", &file("nginx/many.conf")));
-    let allowed = |path: &str| limiter.decide(&Request::new("GET", path).peer(client())).allowed;
+    let allowed =
+        |path: &str| limiter.decide_now(&Request::new("GET", path).peer(client())).allowed;
     assert!(allowed("/a"));
     assert!(!allowed("/b"));
     assert!(!allowed("/e/x"));
@@ -207,14 +209,14 @@ fn envoy_takes_the_exact_value_then_a_pattern_then_the_key() {
         (vec![("tenant", "us-1")], vec![]),
         (vec![("other", "x")], vec![]),
     ] {
-        let decision = limiter.decide(&with(&attributes));
+        let decision = limiter.decide_now(&with(&attributes));
         assert_eq!(
-            (decision.allowed, asked(&decision)),
+            (decision.allowed, checked_rules(&decision)),
             (true, to_owned(&expected)),
             "{attributes:?}"
         );
     }
-    assert!(!limiter.decide(&with(&[("blocked", "x")])).allowed);
+    assert!(!limiter.decide_now(&with(&[("blocked", "x")])).allowed);
 }
 
 fn with<'a>(attributes: &[(&'a str, &'a str)]) -> Request<'a> {
@@ -231,7 +233,7 @@ fn envoy_counts_by_value_in_windows_of_the_clock() {
     let (limiter, clock) = limiter(import("envoy", &file("envoy/tree.yaml")));
     clock.set(Time::from_nanos(0) + Span::from_secs(86_400 * 20_000));
     let text = |number: &'static str| {
-        limiter.decide(&with(&[("message_type", "marketing"), ("to_number", number)])).allowed
+        limiter.decide_now(&with(&[("message_type", "marketing"), ("to_number", number)])).allowed
     };
     assert_eq!((0..7).filter(|_| text("1")).count(), 5);
     assert!(text("2"));
@@ -240,12 +242,12 @@ fn envoy_counts_by_value_in_windows_of_the_clock() {
     clock.advance(Duration::from_secs(1));
     assert!(text("1"));
     // All tenants of a shared threshold have one counter.
-    let tenant = |name: &'static str| limiter.decide(&with(&[("tenant", name)])).allowed;
+    let tenant = |name: &'static str| limiter.decide_now(&with(&[("tenant", name)])).allowed;
     let names = ["eu-1", "eu-2", "eu-3"];
     assert_eq!(names.iter().cycle().take(9).filter(|name| tenant(name)).count(), 7);
 }
 
-/// Limits at one depth only, so that a request's attributes are one descriptor.
+/// Limits at one depth only, so that the attributes of a request are one descriptor.
 const PRECEDENCE: &str = "
 domain: shop
 descriptors:
@@ -269,13 +271,13 @@ descriptors:
 ";
 
 #[test]
-fn envoy_s_own_answers_are_given() {
+fn imported_rules_decide_as_envoy_does() {
     let (imported, clock) = limiter(import("envoy", PRECEDENCE));
     let original = Rules::read([Source::new("shop.yaml", PRECEDENCE)]).expect("read as it is");
-    let original = Limiter::builder().clock(&clock).build_rules(original);
+    let original = RuleLimiter::builder().clock(&clock).build(original);
     let tenants = ["eu-1", "eu-2", "eu-test", "us-test", "us", "uk"];
     let ops = ["read", "write-a", "write-b", "free", "other"];
-    // A linear congruential generator: any order will do, as long as it is always the same.
+    // A linear congruential generator: any order is fine if it is always the same.
     let mut seed = 1_u64;
     let mut next = |below: usize| {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -286,8 +288,9 @@ fn envoy_s_own_answers_are_given() {
         clock.advance(Duration::from_millis(next(200) as u64));
         let entries = [("tenant", tenants[next(6)]), ("op", ops[next(5)])];
         let descriptors = [Descriptor::new(&entries)];
-        let theirs = original.decide_envoy(&RateLimitRequest::new("shop", &descriptors)).overall;
-        let ours = imported.decide(&with(&entries)).allowed;
+        let request = RateLimitRequest::new("shop", &descriptors);
+        let theirs = envoy::decide(&original, &request).now_or_never().unwrap().unwrap().overall;
+        let ours = imported.decide_now(&with(&entries)).allowed;
         assert_eq!(ours, theirs == Code::Ok, "step {step}: {entries:?}");
         *(if ours { &mut allowed } else { &mut denied }) += 1;
     }
@@ -297,17 +300,17 @@ fn envoy_s_own_answers_are_given() {
 #[test]
 fn limitador_counts_from_the_first_hit() {
     let (limiter, clock) = limiter(import("limitador", &file("limitador/limits.yaml")));
-    let free = || limiter.decide(&with(&[("plan", "free")])).allowed;
+    let free = || limiter.decide_now(&with(&[("plan", "free")])).allowed;
     assert_eq!((0..7).filter(|_| free()).count(), 5);
     clock.advance(Duration::from_millis(89_999));
     assert!(!free());
     clock.advance(Duration::from_millis(1));
     assert!(free());
     let read = [("req.method", "GET"), ("req.path", "/x"), ("user_id", "7")];
-    assert_eq!(asked(&limiter.decide(&with(&read))), ["reads-per-user"]);
-    assert_eq!(asked(&limiter.decide(&with(&read[..2]))), Vec::<String>::new());
-    assert!(limiter.decide(&with(&[("banned", "yes")])).allowed, "its variable is missing");
-    assert!(!limiter.decide(&with(&[("banned", "yes"), ("user_id", "7")])).allowed);
+    assert_eq!(checked_rules(&limiter.decide_now(&with(&read))), ["reads-per-user"]);
+    assert_eq!(checked_rules(&limiter.decide_now(&with(&read[..2]))), Vec::<String>::new());
+    assert!(limiter.decide_now(&with(&[("banned", "yes")])).allowed, "its variable is missing");
+    assert!(!limiter.decide_now(&with(&[("banned", "yes"), ("user_id", "7")])).allowed);
 }
 
 #[test]
@@ -328,14 +331,18 @@ fn kong_runs_the_most_specific_plugin() {
             Some(consumer) => request.attribute("consumer", consumer),
             None => request,
         };
-        assert_eq!(asked(&limiter.decide(&request)), expected, "{method} {path} {consumer:?}");
+        assert_eq!(
+            checked_rules(&limiter.decide_now(&request)),
+            expected,
+            "{method} {path} {consumer:?}"
+        );
     }
 }
 
 #[test]
-fn kong_counts_who_is_no_consumer_by_address() {
+fn kong_counts_requests_without_a_consumer_by_address() {
     let (limiter, _clock) = limiter(import("kong", &file("kong/shop.yaml")));
-    let allowed = |request: Request<'_>| limiter.decide(&request).allowed;
+    let allowed = |request: Request<'_>| limiter.decide_now(&request).allowed;
     let checkout = || Request::new("POST", "/cart/checkout").peer(client());
     assert_eq!((0..8).filter(|_| allowed(checkout())).count(), 6);
     assert!(allowed(checkout().attribute("consumer", "bob")));

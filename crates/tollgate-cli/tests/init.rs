@@ -1,4 +1,4 @@
-//! `tollgate init`: the starter file, and what becomes of files that are there.
+//! `tollgate init`: the starter file, and existing files.
 
 mod support;
 
@@ -24,7 +24,7 @@ fn the_starter_works_as_it_is() {
 }
 
 #[test]
-fn nothing_is_overwritten_unless_asked_for() {
+fn a_file_is_overwritten_only_with_force() {
     let folder = folder(&[("tollgate.yaml", "mine")]);
     let file = path(&folder, "tollgate.yaml");
     let run = tollgate(&["init", &file], "");

@@ -1,10 +1,10 @@
-//! `--plot`: a drawing that any browser reads, whatever the trace.
+//! `--plot`: an SVG that any browser can read, for any trace.
 
 mod support;
 
 use support::tollgate;
 
-/// The drawing of a trace: its texts, and how many bars have each colour.
+/// Draws a trace, and returns the texts and the number of bars of each colour.
 fn plot(args: &[&str], trace: &str) -> (Vec<String>, usize, usize) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("out.svg");
@@ -41,7 +41,7 @@ fn a_single_event_and_none_at_all_are_drawn_too() {
     assert_eq!((allowed, denied), (2, 1)); // one each in the legend
     assert!(texts.iter().any(|text| text.contains("after at_us = 1700000000000000")), "{texts:?}");
     let (texts, ..) = plot(&args, "");
-    assert!(texts.iter().any(|text| text.starts_with("Nothing was asked")), "{texts:?}");
+    assert!(texts.iter().any(|text| text.starts_with("No requests")), "{texts:?}");
     plot(&args, "{\"at_us\": 0}\n{\"at_us\": 18446744073709551}");
 }
 

@@ -1,4 +1,4 @@
-//! `tollgate simulate FILE --log`: what would have been denied, in every format of log.
+//! `tollgate simulate FILE --log`: denials in every log format.
 
 mod support;
 
@@ -19,7 +19,7 @@ rules:
   - { name: closed, route: /old, then: deny }
 ";
 
-/// Six logins from one address within a minute, one from another, in the common format.
+/// Returns six logins from one address within a minute and one from another, in the common format.
 fn logins() -> String {
     let line = |second: u32, ip: &str| {
         format!("{ip} - - [01/Jan/2026:12:00:{second:02} +0000] \"POST /login HTTP/1.1\" 401 7\n")
@@ -31,7 +31,7 @@ fn logins() -> String {
 }
 
 #[test]
-fn denials_are_told_by_rule_and_key() {
+fn denials_are_reported_by_rule_and_key() {
     let folder = folder(&[("new.yaml", RULES), ("access.log", &logins())]);
     let (rules, log) = (path(&folder, "new.yaml"), path(&folder, "access.log"));
     let run = tollgate(&["simulate", &rules, "--log", &log], "");
@@ -40,10 +40,10 @@ fn denials_are_told_by_rule_and_key() {
         format!("{log}: 8 requests from 2026-01-01 12:00:00 to 2026-01-01 12:00:07 UTC\n\nrules ");
     assert!(run.stdout.starts_with(&start), "{}", run.stdout);
     let end = format!(
-        "{rules}: 5 allowed, 3 denied (37.5 %); no rule is about 1
+        "{rules}: 5 allowed, 3 denied (37.5 %); no rule matches 1
 
-rule   asked  denied  in shadow
-login      7       3          0
+rule   requests  denied  in shadow
+login         7       3          0
 
 Most denied
   rule   key          denied  first                last
@@ -54,7 +54,7 @@ Most denied
 }
 
 #[test]
-fn a_candidate_is_held_against_the_current_rules() {
+fn a_candidate_is_compared_with_the_current_rules() {
     let files = [("new.yaml", RULES), ("current.yaml", CURRENT), ("access.log", &logins())];
     let folder = folder(&files);
     let [rules, current, log] =
@@ -71,8 +71,8 @@ Newly denied, by the candidate's rules
   login  203.0.113.7       2  2026-01-01 12:00:03  2026-01-01 12:00:04
 
 No longer denied, by the current rules
-  rule    key        denied  first                last
-  closed  everybody       1  2026-01-01 12:00:07  2026-01-01 12:00:07
+  rule    key  denied  first                last
+  closed  all       1  2026-01-01 12:00:07  2026-01-01 12:00:07
 "
     );
     assert!(run.stdout.ends_with(&end), "{}", run.stdout);
@@ -97,7 +97,7 @@ No longer denied, by the current rules
 }
 
 #[test]
-fn every_format_is_read_alike() {
+fn every_format_gives_the_same_result() {
     let times = ["12:00:00", "12:00:01", "12:00:02", "12:00:03"];
     let lines = |line: &dyn Fn(&str) -> String| times.map(line).concat();
     let json_line = |time: &str| {
@@ -138,7 +138,7 @@ fn every_format_is_read_alike() {
 }
 
 #[test]
-fn lines_out_of_order_are_put_in_order() {
+fn lines_out_of_order_are_sorted() {
     let folder = folder(&[("new.yaml", RULES)]);
     let mut lines: Vec<String> = logins().lines().map(|line| format!("{line}\n")).collect();
     lines.swap(0, 5);
@@ -148,7 +148,7 @@ fn lines_out_of_order_are_put_in_order() {
 }
 
 #[test]
-fn outcomes_count_where_rules_say_so() {
+fn rules_can_count_outcomes() {
     let rules = "rules: [{ name: guess, per: ip, limit: 2/h, count: response.status == 401 }]";
     let folder = folder(&[("new.yaml", rules)]);
     let log: String = [401, 200, 200, 401, 200, 401]
@@ -158,13 +158,13 @@ fn outcomes_count_where_rules_say_so() {
         .collect();
     let args = ["simulate", &path(&folder, "new.yaml"), "--log", "-", "--json"];
     let (_, report) = json(&args, &log);
-    // Two wrong passwords, at 0 and 3; after that nobody is let in.
+    // Two wrong passwords, at 0 and 3; later logins are denied.
     let top = &report["candidate"]["denied_keys"]["top"][0];
     assert_eq!((&top["denied"], &top["first"]), (&2.into(), &"1970-01-01T00:00:04Z".into()));
 }
 
 #[test]
-fn fields_can_be_called_anything() {
+fn fields_can_have_any_name() {
     let rules = "rules: [{ name: org, per: org, limit: 1/h }]";
     let folder = folder(&[("new.yaml", rules)]);
     let rules = path(&folder, "new.yaml");
@@ -180,7 +180,7 @@ fn fields_can_be_called_anything() {
 }
 
 #[test]
-fn what_shadow_rules_would_refuse_is_told_apart() {
+fn denials_of_shadow_rules_are_counted_separately() {
     let folder = folder(&[("new.yaml", RULES)]);
     let line = "192.0.2.1 - bob [01/Jan/2026:12:00:00 +0000] \"GET /export HTTP/1.1\" 200 7\n";
     let args = ["simulate", &path(&folder, "new.yaml"), "--log", "-"];
@@ -197,12 +197,12 @@ fn broken_lines_are_counted_and_shown() {
     let log = format!("nonsense\n{}\u{1b}[31m{{\n", logins());
     let run = tollgate(&["simulate", &rules, "--log", "-"], &log);
     assert_eq!(run.code, 0);
-    assert!(run.stdout.contains("2 lines were not understood:\n  line 1: no time in brackets"));
+    assert!(run.stdout.contains("2 lines could not be read:\n  line 1: no time in brackets"));
     assert!(run.stdout.contains("  line 10: ") && !run.stdout.contains('\u{1b}'), "{}", run.stdout);
 
     let run = tollgate(&["simulate", &rules, "--log", "-", "--format", "json"], "{\"a\":1}\n");
     assert_eq!((run.code, run.stdout.as_str()), (2, ""));
-    let expected = "error: no line of stdin is that of an access log; line 1: no time: expected a \
+    let expected = "error: no line of stdin could be read as an access log; line 1: no time: expected a \
                     field such as time, timestamp or ts\n  {\"a\":1}\n";
     assert!(run.stderr.starts_with(expected), "{}", run.stderr);
     let run = tollgate(&["simulate", &rules, "--log", "-"], "");
@@ -227,7 +227,7 @@ fn gzipped_logs_and_plots() {
 }
 
 #[test]
-fn arguments_that_do_not_go_together_are_refused() {
+fn conflicting_arguments_are_refused() {
     let folder = folder(&[("new.yaml", RULES), ("bad.yaml", "rules: 5")]);
     let [rules, bad] = ["new.yaml", "bad.yaml"].map(|name| path(&folder, name));
     for args in [

@@ -1,4 +1,4 @@
-//! `tollgate rules serve` as a process of its own, and the commands that ask it.
+//! `tollgate rules serve` as a separate process, and the commands that call it.
 
 mod support;
 
@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use support::{Run, tollgate_in};
 use tempfile::TempDir;
-use tollgate::{Limiter, Request};
+use tollgate_rules::{Request, RuleLimiter};
 use tollgate_server::sources::Origin;
 
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -35,13 +35,14 @@ impl Service {
         let mut child = command.spawn().expect("the binary runs");
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let said: Value = serde_json::from_str(&line).expect("it says where it listens");
+        let start_output: Value =
+            serde_json::from_str(&line).expect("the server prints its addresses");
         let tokens = std::fs::read_to_string(data.join("tokens")).unwrap();
         let token = |name: &str| {
             let line = tokens.lines().find_map(|line| line.strip_prefix(name)).unwrap();
             line.split(':').next().unwrap().to_owned()
         };
-        let url = said["url"].as_str().unwrap().to_owned();
+        let url = start_output["url"].as_str().unwrap().to_owned();
         Service { child, url, admin: token("admin:"), limiter: token("limiter:") }
     }
 
@@ -95,7 +96,7 @@ fn a_tour_of_the_commands() {
     let history = service.fine(&["rules", "history", "shop"], "");
     assert_eq!(history.lines().count(), 3, "{history}");
     let back = service.fine(&["rules", "rollback", "shop", "--to", "1"], "");
-    assert!(back.contains("says again what version 1 said"), "{back}");
+    assert!(back.contains("restored version 1 of shop"), "{back}");
     assert_eq!(service.fine(&["rules", "get", "shop"], ""), shop("1/s"));
     assert_eq!(service.fine(&["rules", "get", "shop", "--version", "2"], ""), shop("2/s"));
 
@@ -120,7 +121,7 @@ fn a_tour_of_the_commands() {
 }
 
 #[test]
-fn exit_codes_tell_wrong_rules_from_errors() {
+fn exit_codes_distinguish_invalid_rules_from_errors() {
     let (service, _folder) = Service::new();
     service.fine(&["rules", "put", "shop", "-"], &shop("1/s"));
     let wrong = service.run(&["rules", "put", "shop", "-"], "rules:\n  - { nmae: api }\n");
@@ -137,13 +138,13 @@ fn exit_codes_tell_wrong_rules_from_errors() {
     assert_eq!((stale.code, &*stale.stdout), (2, ""));
     assert!(stale.stderr.contains("in the meantime"), "{}", stale.stderr);
     assert_eq!(service.run(&["rules", "get", "none"], "").code, 2);
-    let nobody = [("TOLLGATE_SERVER", &*service.url)];
-    let nobody = tollgate_in(&nobody, &["rules", "list"], "");
-    assert_eq!(nobody.code, 2);
-    assert!(nobody.stderr.contains("TOLLGATE_TOKEN"), "{}", nobody.stderr);
+    let without_token = [("TOLLGATE_SERVER", &*service.url)];
+    let refused = tollgate_in(&without_token, &["rules", "list"], "");
+    assert_eq!(refused.code, 2);
+    assert!(refused.stderr.contains("TOLLGATE_TOKEN"), "{}", refused.stderr);
     let nowhere = tollgate_in(&[("TOLLGATE_SERVER", "http://127.0.0.1:1")], &["rules", "list"], "");
     assert_eq!(nowhere.code, 2);
-    assert!(nowhere.stderr.contains("no answer from http://127.0.0.1:1"), "{}", nowhere.stderr);
+    assert!(nowhere.stderr.contains("no response from http://127.0.0.1:1"), "{}", nowhere.stderr);
 }
 
 #[test]
@@ -167,24 +168,24 @@ fn rules_are_imported_at_start() {
     assert_eq!(run.code, 2);
 }
 
-/// Killed again and again: what was acknowledged is there, and the limiter never stops deciding,
-/// not even when it restarts while the service is down.
+/// The service is killed repeatedly: acknowledged changes are still there, and the limiter never stops
+/// deciding, even if it restarts while the service is down.
 #[test]
-fn a_killed_service_loses_nothing_and_stops_nobody() {
-    let (data, kept) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+fn a_killed_service_loses_nothing_and_stops_no_limiter() {
+    let (data, copies) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let mut service = Service::start(data.path(), "127.0.0.1:0", &[]);
     service.fine(&["rules", "put", "shop", "-"], &shop("1/h"));
     let listen = service.url.strip_prefix("http://").unwrap().to_owned();
     let origin = Origin::url(&format!("{}/v1/rules/bundle", service.url)).unwrap();
-    let origin = origin.token(Some(service.limiter.parse().unwrap())).keep_in(kept.path());
+    let origin = origin.token(Some(service.limiter.parse().unwrap())).copy_folder(copies.path());
     let origin = origin.every(Duration::from_millis(50));
-    let limit = |limiter: &tollgate::rules::RuleLimiter| {
-        let decision = limiter.decide(&Request::new("GET", "/").cost(0));
+    let limit = |limiter: &tollgate_rules::RuleLimiter| {
+        let decision = limiter.decide_now(&Request::new("GET", "/").cost(0));
         decision.tightest().map_or(0, |limit| limit.verdict.limit)
     };
     for round in 2..5 {
         let opened = origin.clone().open().unwrap();
-        let limiter = Limiter::from_rules(opened.rules().clone());
+        let limiter = RuleLimiter::new(opened.rules().clone());
         let follower = opened.follow(limiter.clone());
         service.fine(&["rules", "put", "shop", "-"], &shop(&format!("{round}/h")));
         assert!(follower.wait_until(DEADLINE, |_| limit(&limiter) == round));
@@ -196,7 +197,7 @@ fn a_killed_service_loses_nothing_and_stops_nobody() {
 
         let restarted = origin.clone().open().unwrap();
         assert!(restarted.status().from_copy);
-        let limiter = Limiter::from_rules(restarted.rules().clone());
+        let limiter = RuleLimiter::new(restarted.rules().clone());
         assert_eq!(limit(&limiter), round, "starts with the last good copy");
         let follower = restarted.follow(limiter.clone());
 
@@ -209,7 +210,7 @@ fn a_killed_service_loses_nothing_and_stops_nobody() {
 
 #[cfg(unix)]
 #[test]
-fn a_service_that_is_told_to_stop_stops() {
+fn a_signal_stops_the_service() {
     let (mut service, _folder) = Service::new();
     let pid = service.child.id().to_string();
     assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());

@@ -1,4 +1,4 @@
-//! A rules service behind TLS: trusted if the system trusts it, otherwise not spoken to at all.
+//! A rules service behind TLS: called only if the system trusts it.
 
 mod support;
 
@@ -13,7 +13,7 @@ use support::tollgate_in;
 
 const TOKEN: &str = "0123456789abcdef";
 
-/// Answers every request with an empty list of files, and counts those that brought the token.
+/// Serves an empty list of files, and counts the requests with the token.
 fn serve(key: rcgen::CertifiedKey<rcgen::KeyPair>) -> (SocketAddr, Arc<AtomicUsize>) {
     let certificate = key.cert.der().clone();
     let private = rustls::pki_types::PrivatePkcs8KeyDer::from(key.signing_key.serialize_der());
@@ -33,7 +33,7 @@ fn serve(key: rcgen::CertifiedKey<rcgen::KeyPair>) -> (SocketAddr, Arc<AtomicUsi
             let connection = ServerConnection::new(config.clone()).unwrap();
             let mut stream = BufReader::new(StreamOwned::new(connection, stream.unwrap()));
             let mut line = String::new();
-            // Ends with the empty line after the headers, or because nobody trusts us.
+            // This ends with the empty line after the headers, or because the client does not trust us.
             while matches!(stream.read_line(&mut line), Ok(1..)) && line != "\r\n" {
                 seen.fetch_add(usize::from(line.contains(TOKEN)), Ordering::SeqCst);
                 line.clear();
@@ -48,28 +48,28 @@ fn serve(key: rcgen::CertifiedKey<rcgen::KeyPair>) -> (SocketAddr, Arc<AtomicUsi
 }
 
 #[test]
-fn a_service_is_asked_over_tls_if_the_system_trusts_it() {
+fn a_service_is_called_over_tls_if_the_system_trusts_it() {
     let key = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let stranger = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let untrusted = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let folder = support::folder(&[
         ("trusted.pem", &key.cert.pem()),
-        ("stranger.pem", &stranger.cert.pem()),
+        ("untrusted.pem", &untrusted.cert.pem()),
     ]);
     let (address, tokens) = serve(key);
-    let ask = |host: &str, roots: &str| {
+    let list_rules = |host: &str, roots: &str| {
         let url = format!("https://{host}:{}", address.port());
         let roots = support::path(&folder, roots);
         let env =
             [("TOLLGATE_SERVER", &*url), ("TOLLGATE_TOKEN", TOKEN), ("SSL_CERT_FILE", &roots)];
         tollgate_in(&env, &["rules", "list", "--json"], "")
     };
-    for (host, roots) in [("localhost", "stranger.pem"), ("127.0.0.1", "trusted.pem")] {
-        let refused = ask(host, roots);
+    for (host, roots) in [("localhost", "untrusted.pem"), ("127.0.0.1", "trusted.pem")] {
+        let refused = list_rules(host, roots);
         assert_eq!(refused.code, 2, "{host} {roots}: {}", refused.stdout);
         assert!(refused.stderr.contains("certificate"), "{}", refused.stderr);
     }
-    assert_eq!(tokens.load(Ordering::SeqCst), 0, "strangers are shown no token");
-    let fine = ask("localhost", "trusted.pem");
+    assert_eq!(tokens.load(Ordering::SeqCst), 0, "an untrusted server receives no token");
+    let fine = list_rules("localhost", "trusted.pem");
     assert_eq!((fine.code, &*fine.stderr), (0, ""));
     assert_eq!(fine.stdout.trim(), r#"{"files":[],"revision":0}"#);
     assert_eq!(tokens.load(Ordering::SeqCst), 1);

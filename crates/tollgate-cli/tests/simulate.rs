@@ -1,10 +1,10 @@
-//! `tollgate simulate --json`: the contract, the worked cases, and every operation.
+//! `tollgate simulate --json`: the output format, worked cases, and every operation.
 
 mod support;
 
 use support::{answers, file, tollgate};
 
-/// `allowed remaining retry_after_us reset_after_us wait_us` of each answer.
+/// Returns `allowed remaining retry_after_us reset_after_us wait_us` of each verdict.
 fn brief(limits: &[&str], trace: &str) -> Vec<String> {
     let brief = |line: &String| {
         let answer: serde_json::Value = serde_json::from_str(line).expect("JSON");
@@ -16,7 +16,7 @@ fn brief(limits: &[&str], trace: &str) -> Vec<String> {
 }
 
 #[test]
-fn an_answer_is_the_contract_to_the_letter() {
+fn the_json_output_is_exact() {
     let trace = r#"{"at_us": 0, "key": "a", "cost": 1, "op": "check"}"#;
     assert_eq!(
         answers(&["10/s burst 20"], trace),
@@ -27,7 +27,7 @@ fn an_answer_is_the_contract_to_the_letter() {
 }
 
 #[test]
-fn what_can_never_pass_says_so() {
+fn a_cost_above_the_limit_is_never_allowed() {
     assert_eq!(
         answers(&["10/s burst 20"], r#"{"at_us": 5, "key": "é\"", "cost": 21}"#),
         [
@@ -65,7 +65,7 @@ fn sliding_window_worked_case() {
 }
 
 #[test]
-fn retrying_when_told_passes_and_a_microsecond_earlier_does_not() {
+fn a_retry_passes_at_its_time_and_not_a_microsecond_earlier() {
     for limit in ["3/s", "7/min burst 3", "3/s fixed", "3/s sliding", "3/s log", "3/s gcra"] {
         let start = 5_100_000;
         let spend = format!("{{\"at_us\": {start}, \"cost\": 3}}\n{{\"at_us\": {start}}}\n");
@@ -132,7 +132,7 @@ fn a_reserve_waits_no_longer_than_it_may() {
 }
 
 #[test]
-fn a_leaky_bucket_holds_back() {
+fn a_leaky_bucket_delays() {
     let trace = "{\"at_us\":0}\n{\"at_us\":0}\n{\"at_us\":0}";
     let waits = brief(&["10/s leaky"], trace);
     assert_eq!(
@@ -142,7 +142,7 @@ fn a_leaky_bucket_holds_back() {
 }
 
 #[test]
-fn several_limits_are_all_or_none_and_the_tightest_is_told() {
+fn several_limits_are_all_or_none_and_the_tightest_is_shown() {
     let trace = r#"
         {"at_us": 0, "cost": 3}
         {"at_us": 0, "cost": 3}
@@ -155,7 +155,7 @@ fn several_limits_are_all_or_none_and_the_tightest_is_told() {
         lines[1].contains(r#""allowed":false,"limit":5,"remaining":2,"retry_after_us":200000"#)
     );
     assert!(lines[2].contains(r#""allowed":true,"limit":5,"remaining":0"#), "{}", lines[2]);
-    // Two are left of eight, whatever the other says, and nothing was taken there.
+    // Two of eight are left, and the other limit was not charged.
     assert!(lines[3].contains(r#""allowed":false,"limit":8,"remaining":2"#), "{}", lines[3]);
     assert!(
         lines[4].contains(r#""limit":5"#) && lines[4].contains(r#""never":true"#),
@@ -173,7 +173,7 @@ fn keys_do_not_share() {
 }
 
 #[test]
-fn a_step_back_of_the_clock_is_warned_of_once() {
+fn a_step_back_of_the_clock_warns_once() {
     let trace = "{\"at_us\":9}\n{\"at_us\":5}\n{\"at_us\":7}\n{\"at_us\":6}\n";
     let (_folder, path) = file(trace);
     let path = path.to_str().unwrap();
@@ -185,7 +185,7 @@ fn a_step_back_of_the_clock_is_warned_of_once() {
 }
 
 #[test]
-fn denials_are_no_failure_and_an_empty_trace_is_fine() {
+fn denials_and_an_empty_trace_are_no_failure() {
     let args = ["simulate", "--limit", "1/s", "--json", "--trace", "-"];
     assert_eq!(tollgate(&args, "{\"at_us\":0,\"cost\":5}").code, 0);
     let run = tollgate(&args, "\n\n");

@@ -1,4 +1,4 @@
-//! `tollgate validate`: findings for people and programs, and exit codes.
+//! `tollgate validate`: findings as text and JSON, and exit codes.
 
 mod support;
 
@@ -8,7 +8,7 @@ const GOOD: &str = "domain: shop\nrules:\n  - { name: edge, per: ip, limit: 10/s
 const BAD: &str = "domain: shop\nrules:\n  - { nmae: edge, per: ip, limit: 10/m }\n";
 
 #[test]
-fn good_rules_are_summed_up() {
+fn valid_rules_have_a_summary() {
     let folder = folder(&[("shop.yaml", GOOD)]);
     let file = path(&folder, "shop.yaml");
     let run = tollgate(&["validate", &file], "");
@@ -27,7 +27,7 @@ fn good_rules_are_summed_up() {
 }
 
 #[test]
-fn every_mistake_is_shown_with_its_place() {
+fn every_error_is_shown_with_its_line() {
     let folder = folder(&[("shop.yaml", BAD)]);
     let file = path(&folder, "shop.yaml");
     let run = tollgate(&["validate", &file], "");
@@ -50,12 +50,12 @@ fn every_mistake_is_shown_with_its_place() {
 }
 
 #[test]
-fn what_a_door_does_not_honour_is_told() {
+fn settings_that_a_door_does_not_honour_are_reported() {
     let rules = "rules: [{ name: edge, per: ip, limit: 10/s, then: delay up to 1s }]";
     let run = tollgate(&["validate", "-", "--strict"], rules);
     let expected = "✓ stdin: 1 domain, 1 rule, 1 limit, 0 warnings\n  \
-                    the door grpc does not honour 1 thing: --door grpc says which\n  \
-                    the door resp does not honour 1 thing: --door resp says which\n";
+                    the grpc door does not honour 1 setting: --door grpc lists them\n  \
+                    the resp door does not honour 1 setting: --door resp lists them\n";
     assert_eq!((run.code, run.stdout.as_str()), (0, expected));
 
     let run = tollgate(&["validate", "-", "--door", "grpc"], rules);
@@ -75,7 +75,7 @@ fn what_a_door_does_not_honour_is_told() {
 }
 
 #[test]
-fn colours_can_be_forced_and_refused() {
+fn colours_can_be_forced_and_turned_off() {
     let args = ["validate", "-"];
     let coloured = |env: &[(&str, &str)]| tollgate_in(env, &args, BAD).stdout.contains('\x1b');
     assert!(coloured(&[("CLICOLOR_FORCE", "1")]));
@@ -100,7 +100,7 @@ fn a_directory_is_all_its_files() {
 }
 
 #[test]
-fn what_cannot_be_read_is_an_error() {
+fn an_unreadable_file_is_an_error() {
     let empty = folder(&[]);
     for file in ["no/such.yaml", empty.path().to_str().unwrap()] {
         let run = tollgate(&["validate", file], "");

@@ -7,17 +7,17 @@ use clap::{Args, ValueEnum};
 use tollgate_server::net::Address;
 use tollgate_server::secret::Secret;
 
-use crate::ask::pair;
-use crate::quantity::{number, patience, small};
+use crate::quantity::{number, number_u16, positive_duration};
+use crate::service_client::parse_pair;
 
 const BENCH_HELP: &str = "\
-Every request is about one of --keys keys, chosen at random. In a value of an attribute, {} stands
-for the number of the key and {ip} for an address of its own. Without --limit and --domain, a limit
-of 1k/s comes along (HTTP, RESP), or the domain demo is asked about remote_address={ip} (gRPC).
+Each request has one of --keys keys, chosen at random. In the value of an attribute, {} stands for
+the number of the key and {ip} for its address. Without --limit and --domain, requests have an inline
+limit of 1k/s (HTTP, RESP), or the domain demo and remote_address={ip} (gRPC).
 
-With --rate, requests start at their times whatever became of those before, and how long one took
-is counted from when it should have started: a server that stalls is not let off. Without it, every
-connection asks again as soon as it was answered.
+With --rate, requests start on schedule even if earlier ones are unanswered, and latency counts from
+the scheduled start, so that a stalled server shows. Without it, each connection sends the next
+request as soon as it has a response.
 
 Examples:
   tollgate bench                                       HTTP, 50 connections, 10 seconds
@@ -26,41 +26,42 @@ Examples:
   tollgate bench --domain demo ip={ip} route='POST /login'
   tollgate bench --door grpc --to 127.0.0.1:8081 --json
 
-Exit codes: 0 fine, whatever was denied; 1 some requests failed; 2 error.";
+Exit codes: 0 success, even if requests were denied; 1 some requests failed; 2 error.";
 
+/// The arguments of `tollgate bench`.
 #[derive(Args, Debug)]
 #[command(after_help = BENCH_HELP)]
 pub(crate) struct BenchArgs {
-    /// Which door
-    #[arg(long, env = "TOLLGATE_BENCH_DOOR", value_enum, default_value_t = Door::Http)]
-    pub(super) door: Door,
-    /// Where it is: the door's usual port on this machine; unix:PATH
+    /// Door to measure
+    #[arg(long, env = "TOLLGATE_BENCH_DOOR", value_enum, default_value_t = BenchDoor::Http)]
+    pub(super) door: BenchDoor,
+    /// Address of the door, or unix:PATH [default: the door's default port on this machine]
     #[arg(long, env = "TOLLGATE_BENCH_TO", value_name = "ADDR")]
     pub(super) to: Option<Address>,
-    /// Connections at once
+    /// Number of connections
     #[arg(
         long,
         short,
         env = "TOLLGATE_BENCH_CONNECTIONS",
         value_name = "N",
         default_value = "50",
-        value_parser = small
+        value_parser = number_u16
     )]
     pub(super) connections: u16,
-    /// Requests under way on each: 1; for RESP without --rate 16, for gRPC 10
-    #[arg(long, short, env = "TOLLGATE_BENCH_PIPELINE", value_name = "N", value_parser = small)]
+    /// Requests in flight per connection [default: 1; without --rate 16 for RESP, 10 for gRPC]
+    #[arg(long, short, env = "TOLLGATE_BENCH_PIPELINE", value_name = "N", value_parser = number_u16)]
     pub(super) pipeline: Option<u16>,
-    /// For how long
+    /// Duration of the measurement
     #[arg(
         long,
         short,
         env = "TOLLGATE_BENCH_DURATION",
         value_name = "TIME",
         default_value = "10s",
-        value_parser = patience
+        value_parser = positive_duration
     )]
     pub(super) duration: Duration,
-    /// So many requests instead, however long they take
+    /// Number of requests, instead of a duration
     #[arg(
         long,
         short = 'n',
@@ -69,10 +70,10 @@ pub(crate) struct BenchArgs {
         value_parser = number
     )]
     pub(super) requests: Option<u64>,
-    /// So many requests a second, instead of as many as can be
+    /// Requests per second [default: as many as possible]
     #[arg(long, env = "TOLLGATE_BENCH_RATE", value_name = "N", value_parser = number)]
     pub(super) rate: Option<u64>,
-    /// How many keys
+    /// Number of keys
     #[arg(
         long,
         env = "TOLLGATE_BENCH_KEYS",
@@ -81,32 +82,32 @@ pub(crate) struct BenchArgs {
         value_parser = keys
     )]
     pub(super) keys: u32,
-    /// The limit each key is asked about with
+    /// Inline limit of each key
     #[arg(long, env = "TOLLGATE_BENCH_LIMIT", conflicts_with = "domain")]
     pub(super) limit: Option<String>,
-    /// The domain whose rules decide
+    /// Domain whose rules decide
     #[arg(long, env = "TOLLGATE_BENCH_DOMAIN")]
     pub(super) domain: Option<String>,
-    /// What is known about each request, with --domain
-    #[arg(value_name = "NAME=VALUE", requires = "domain", value_parser = pair)]
+    /// Attributes of each request, with --domain
+    #[arg(value_name = "NAME=VALUE", requires = "domain", value_parser = parse_pair)]
     pub(super) attributes: Vec<(String, String)>,
-    /// The process whose CPU time is told; found by its port if it is on this machine
+    /// Process whose CPU time is reported [default: the one that listens on the port]
     #[arg(long, env = "TOLLGATE_BENCH_PID")]
     pub(super) pid: Option<u32>,
-    /// Threads that ask; half as many as there are cores without it
-    #[arg(long, env = "TOLLGATE_BENCH_THREADS", value_name = "N", value_parser = small)]
+    /// Number of client threads [default: half the number of cores]
+    #[arg(long, env = "TOLLGATE_BENCH_THREADS", value_name = "N", value_parser = number_u16)]
     pub(super) threads: Option<u16>,
-    /// The token to present, if the door wants one
+    /// Token for the door
     #[arg(long, env = "TOLLGATE_TOKEN", value_name = "TOKEN", hide_env_values = true)]
     pub(super) token: Option<Secret>,
-    /// Answer in JSON
+    /// JSON output
     #[arg(long, env = "TOLLGATE_JSON", value_parser = BoolishValueParser::new())]
     pub(super) json: bool,
 }
 
-/// A way in.
+/// A door that can be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Door {
+pub(super) enum BenchDoor {
     /// POST /v1/limit or /v1/check
     Http,
     /// Envoy's ShouldRateLimit
@@ -115,27 +116,27 @@ pub(super) enum Door {
     Resp,
 }
 
-impl Door {
+impl BenchDoor {
     pub(super) fn name(self) -> &'static str {
         match self {
-            Door::Http => "http",
-            Door::Grpc => "grpc",
-            Door::Resp => "resp",
+            BenchDoor::Http => "http",
+            BenchDoor::Grpc => "grpc",
+            BenchDoor::Resp => "resp",
         }
     }
 
-    pub(super) fn usual_port(self) -> u16 {
+    pub(super) fn default_port(self) -> u16 {
         match self {
-            Door::Http => 8080,
-            Door::Grpc => 8081,
-            Door::Resp => 6380,
+            BenchDoor::Http => 8080,
+            BenchDoor::Grpc => 8081,
+            BenchDoor::Resp => 6380,
         }
     }
 }
 
-/// As many as there are addresses for.
+/// Parses the number of keys; each needs its own address.
 fn keys(text: &str) -> Result<u32, String> {
-    let most = super::message::MOST_KEYS;
+    let max = super::request_template::MAX_KEYS;
     let keys = number(text)?;
-    u32::try_from(keys).ok().filter(|keys| *keys <= most).ok_or(format!("at most {most} keys"))
+    u32::try_from(keys).ok().filter(|keys| *keys <= max).ok_or(format!("at most {max} keys"))
 }

@@ -1,21 +1,21 @@
-//! CPU time of processes, as the system counts it.
+//! CPU time of processes.
 
 use std::fs;
 use std::time::Duration;
 
 use tollgate_server::net::Address;
 
-/// How much CPU time a process has used, in itself and in the system on its behalf.
+/// Returns the CPU time that a process has used, in user and kernel mode.
 pub(super) fn used(pid: u32) -> Option<Duration> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name of the program may hold anything; what comes after its bracket does not.
+    // The program name may contain any text, so fields are counted after its closing bracket.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let ticks = |field: usize| fields.get(field)?.parse::<u64>().ok();
     let ticks = ticks(11)? + ticks(12)?;
     Some(Duration::from_secs(ticks) / rustix::param::clock_ticks_per_second().try_into().ok()?)
 }
 
-/// The process that listens on a port of this machine, if we may know.
+/// Returns the process that listens on a port of this machine, if it is visible.
 pub(super) fn listener(at: &Address) -> Option<u32> {
     let Address::Tcp(address) = at else { return None };
     if !address.ip().is_loopback() {
@@ -36,13 +36,13 @@ pub(super) fn listener(at: &Address) -> Option<u32> {
     })
 }
 
-/// The inodes of sockets that listen on a port, in a table of the system's.
+/// Returns the inodes of sockets that listen on a port, from a table in `/proc/net`.
 fn listening(table: &str, port: u16) -> Vec<String> {
     const LISTEN: &str = "0A";
     let port = format!(":{port:04X}");
     let rows = table.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());
-    let mine = rows.filter(|row| row.len() > 9 && row[1].ends_with(&port) && row[3] == LISTEN);
-    mine.map(|row| row[9].to_owned()).collect()
+    let matching = rows.filter(|row| row.len() > 9 && row[1].ends_with(&port) && row[3] == LISTEN);
+    matching.map(|row| row[9].to_owned()).collect()
 }
 
 #[cfg(test)]
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_listens_is_found() {
+    fn the_listening_process_is_found() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = Address::Tcp(listener.local_addr().unwrap());
         assert_eq!(super::listener(&address), Some(std::process::id()));
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn our_own_time_is_known() {
+    fn the_cpu_time_of_this_process_is_known() {
         assert!(used(std::process::id()).is_some());
         assert_eq!(used(u32::MAX), None);
     }

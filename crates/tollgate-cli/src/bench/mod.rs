@@ -1,17 +1,17 @@
-//! `tollgate bench`: loads a door of a running server, and says how it went.
+//! `tollgate bench`: measures throughput and latency of a running server.
 //!
-//! What asks must not be what is measured: messages are made once, each thread has a runtime, a
-//! tally and connections of its own, and nothing is shared but a count for the progress bar.
+//! The client must not limit the result: requests are built once, each thread has its own runtime,
+//! tally and connections, and threads share only a count for the progress bar.
 
-mod answer;
 mod args;
+mod bench_request;
+mod connection;
 mod cpu;
-mod drive;
-mod message;
-mod pace;
 mod report;
+mod request_template;
+mod response;
 mod run;
-mod wire;
+mod schedule;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -23,47 +23,48 @@ use tollgate::{Clock, Span};
 use tollgate_server::net::Address;
 
 use crate::Outcome;
-use crate::show;
+use crate::output;
 pub(crate) use args::BenchArgs;
-use args::Door;
-use pace::Plan;
-use report::Report;
-use run::Work;
-use wire::Question;
+use args::BenchDoor;
+use bench_request::BenchRequest;
+use report::BenchReport;
+use run::BenchSettings;
+use schedule::BenchSchedule;
 
-/// More under way on one connection would fill the buffers between us and the server.
-const MOST_PIPELINED: u16 = 1000;
+/// The maximum pipeline: more requests in flight would fill the socket buffers.
+const MAX_PIPELINE: u16 = 1000;
 
 pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<Outcome> {
-    let work = work(args)?;
+    let settings = settings(args)?;
     let clock = Clock::system();
     let start = clock.now();
-    // All that is under way on a connection starts together, or each stream of it takes its turns:
-    // the time between two turns of one is the same.
-    let turns = u64::from(work.connections) * u64::from(work.pipeline);
+    // The requests of a pipeline start together, and the streams of a connection in turn: either way
+    // the interval between two starts is the same.
+    let turns = u64::from(settings.connections) * u64::from(settings.pipeline);
     let every_ns = args.rate.map(|rate| turns.saturating_mul(1_000_000_000) / rate);
-    let until = (work.requests.is_none()).then(|| start + span(args.duration));
-    let plan = Arc::new(Plan { clock, until, start, every_ns, answered: AtomicU64::new(0) });
+    let until = (settings.requests.is_none()).then(|| start + span(args.duration));
+    let plan =
+        Arc::new(BenchSchedule { clock, until, start, every_ns, answered: AtomicU64::new(0) });
     let cores = std::thread::available_parallelism().map_or(1, usize::from) as u32;
-    let threads = args.threads.map_or(cores / 2, u32::from).clamp(1, work.connections);
-    let length = work.requests.unwrap_or(args.duration.as_millis() as u64);
+    let threads = args.threads.map_or(cores / 2, u32::from).clamp(1, settings.connections);
+    let length = settings.requests.unwrap_or(args.duration.as_millis() as u64);
 
-    let server = args.pid.or_else(|| cpu::listener(&work.to));
+    let server = args.pid.or_else(|| cpu::listener(&settings.to));
     let cpu = || (server.and_then(cpu::used), cpu::used(std::process::id()));
     let before = cpu();
-    let (tally, error) = run::run(&work, &plan, threads, &run::bar(length))?;
+    let (tally, error) = run::run(&settings, &plan, threads, &run::bar(length))?;
     let after = cpu();
     let took = Duration::from_nanos(plan.clock.now().since(plan.start).as_nanos());
 
     match (error, tally.allowed + tally.denied) {
         (Some(error), 0) => return Err(error),
-        (None, 0) => bail!("every request was answered with an error: is the question right?"),
+        (None, 0) => bail!("every request failed: check --door, --to, the domain and the limit"),
         (Some(error), _) => eprintln!("warning: {error:#}"),
         (None, _) => {}
     }
     let spent = |after: Option<Duration>, before| after?.checked_sub(before?);
-    let report = Report {
-        work: &work,
+    let report = BenchReport {
+        settings: &settings,
         tally: &tally,
         rate: args.rate,
         took,
@@ -71,7 +72,7 @@ pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<Outcome> {
         client_cpu: spent(after.1, before.1),
     };
     match args.json {
-        true => drop(show::json(&report.json())?),
+        true => drop(output::json(&report.json())?),
         false => report.print()?,
     }
     Ok(Outcome::found(tally.failed > 0))
@@ -81,29 +82,29 @@ fn span(duration: Duration) -> Span {
     Span::from_nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
 }
 
-fn work(args: &BenchArgs) -> anyhow::Result<Work> {
-    let usual = || SocketAddr::from((Ipv4Addr::LOCALHOST, args.door.usual_port()));
-    let to = args.to.clone().unwrap_or_else(|| Address::Tcp(usual()));
+fn settings(args: &BenchArgs) -> anyhow::Result<BenchSettings> {
+    let default = || SocketAddr::from((Ipv4Addr::LOCALHOST, args.door.default_port()));
+    let to = args.to.clone().unwrap_or_else(|| Address::Tcp(default()));
     let pipeline = match (args.door, args.pipeline) {
-        (Door::Http, Some(2..)) => {
-            bail!("HTTP/1.1 has one request under way on a connection: give more --connections")
+        (BenchDoor::Http, Some(2..)) => {
+            bail!("HTTP/1.1 has one request in flight per connection: use more --connections")
         }
-        (_, Some(given)) if given > MOST_PIPELINED => {
-            bail!("--pipeline is at most {MOST_PIPELINED}")
+        (_, Some(given)) if given > MAX_PIPELINE => {
+            bail!("--pipeline is at most {MAX_PIPELINE}")
         }
         (_, Some(given)) => given,
-        (Door::Resp, None) if args.rate.is_none() => 16,
-        (Door::Grpc, None) if args.rate.is_none() => 10,
+        (BenchDoor::Resp, None) if args.rate.is_none() => 16,
+        (BenchDoor::Grpc, None) if args.rate.is_none() => 10,
         (_, None) => 1,
     };
-    let question = Question::new(args)?;
+    let request = BenchRequest::new(args)?;
     let token = args.token.as_ref().map(|token| token.reveal().to_owned());
     let message = match args.door {
-        Door::Http => question.http(&run::host(&to), token.as_deref()),
-        Door::Grpc => question.envoy(),
-        Door::Resp => question.command(),
+        BenchDoor::Http => request.http(&run::host(&to), token.as_deref()),
+        BenchDoor::Grpc => request.envoy(),
+        BenchDoor::Resp => request.command(),
     };
-    Ok(Work {
+    Ok(BenchSettings {
         door: args.door,
         to,
         token,

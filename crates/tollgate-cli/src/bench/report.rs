@@ -1,13 +1,13 @@
-//! What a run came to.
+//! The report of a benchmark, as text and as JSON.
 
 use std::io::{self, BufWriter, Write};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::pace::Tally;
-use super::run::Work;
-use crate::show::style;
+use super::run::BenchSettings;
+use super::schedule::BenchTally;
+use crate::output::style;
 use crate::style::Tone;
 use crate::table::{Align, Cell, Table};
 use crate::text;
@@ -15,17 +15,17 @@ use crate::text;
 const QUANTILES: [(&str, f64); 5] =
     [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
 
-/// Everything there is to tell.
-pub(super) struct Report<'a> {
-    pub(super) work: &'a Work,
-    pub(super) tally: &'a Tally,
+/// The results of a benchmark.
+pub(super) struct BenchReport<'a> {
+    pub(super) settings: &'a BenchSettings,
+    pub(super) tally: &'a BenchTally,
     pub(super) rate: Option<u64>,
     pub(super) took: Duration,
     pub(super) server_cpu: Option<Duration>,
     pub(super) client_cpu: Option<Duration>,
 }
 
-impl Report<'_> {
+impl BenchReport<'_> {
     fn answered(&self) -> u64 {
         self.tally.allowed + self.tally.denied
     }
@@ -34,23 +34,23 @@ impl Report<'_> {
         self.answered() as f64 / self.took.as_secs_f64().max(1e-9)
     }
 
-    /// In nanoseconds, if anything was answered.
+    /// Returns the CPU time per decision in nanoseconds, if there was any decision.
     fn per_decision(&self, cpu: Option<Duration>) -> Option<u64> {
         let ns = u64::try_from(cpu?.as_nanos()).ok()?;
         ns.checked_div(self.answered())
     }
 
     pub(super) fn json(&self) -> Value {
-        let Tally { allowed, denied, failed, latency_ns } = self.tally;
+        let BenchTally { allowed, denied, failed, latency_ns } = self.tally;
         let quantile =
             |(name, at): (&str, f64)| (name.to_owned(), json!(latency_ns.value_at_quantile(at)));
         let latency: serde_json::Map<String, Value> = QUANTILES.into_iter().map(quantile).collect();
         json!({
-            "door": self.work.door.name(),
-            "to": self.work.to.to_string(),
-            "connections": self.work.connections,
-            "pipeline": self.work.pipeline,
-            "keys": self.work.keys,
+            "door": self.settings.door.name(),
+            "to": self.settings.to.to_string(),
+            "connections": self.settings.connections,
+            "pipeline": self.settings.pipeline,
+            "keys": self.settings.keys,
             "rate": self.rate,
             "seconds": self.took.as_secs_f64(),
             "decisions": self.answered(),
@@ -65,22 +65,22 @@ impl Report<'_> {
     }
 
     pub(super) fn print(&self) -> io::Result<()> {
-        let Work { door, to, connections, pipeline, keys, .. } = self.work;
+        let BenchSettings { door, to, connections, pipeline, keys, .. } = self.settings;
         let style = style();
         let mut out = BufWriter::new(io::stdout().lock());
         let what = format!("{} door at {to}", door.name());
         let pace = match self.rate {
-            Some(rate) => format!(", {} a second wanted", grouped(rate)),
+            Some(rate) => format!(", {} per second scheduled", grouped(rate)),
             None => String::new(),
         };
-        let under_way = format!(
+        let load = format!(
             "{connections} connections × {pipeline}, {} keys{pace}",
             grouped((*keys).into())
         );
-        writeln!(out, "{}  {}\n", style.bold(what), style.dim(under_way))?;
+        writeln!(out, "{}  {}\n", style.bold(what), style.dim(load))?;
         let mut table = Table::new([("", Align::Left), ("", Align::Right), ("", Align::Left)]);
         let seconds = format!("in {:.1} s", self.took.as_secs_f64());
-        let Tally { allowed, denied, failed, latency_ns } = self.tally;
+        let BenchTally { allowed, denied, failed, latency_ns } = self.tally;
         let speed = format!("{}/s", grouped(self.per_second().round() as u64));
         let row = |name: &str, tone, value: String, note: &str| {
             [Cell::new(Tone::Dim, name), Cell::new(tone, value), Cell::new(Tone::Dim, note)]
@@ -105,12 +105,12 @@ impl Report<'_> {
     }
 }
 
-/// `1,234,567`.
+/// Formats a number with commas: `1,234,567`.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             grouped.push(',');
         }
         grouped.push(digit);
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn thousands_are_set_apart() {
+    fn thousands_are_separated_by_commas() {
         assert_eq!([0, 999, 1000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
     }
 }

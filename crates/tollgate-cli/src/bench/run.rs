@@ -1,4 +1,4 @@
-//! The run: threads with connections each, until all is done.
+//! The threads of a benchmark and their connections.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -10,55 +10,55 @@ use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use tollgate_server::net::Address;
 
-use super::args::Door;
-use super::drive;
-use super::message::Message;
-use super::pace::{Plan, Tally, Turns};
-use super::{answer, wire};
+use super::args::BenchDoor;
+use super::connection;
+use super::request_template::RequestTemplate;
+use super::schedule::{BenchSchedule, BenchTally, ConnectionSchedule};
+use super::{bench_request, response};
 
-/// How often a person is told how it goes.
-const TELL_EVERY: Duration = Duration::from_millis(100);
+/// The update interval of the progress bar.
+const BAR_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What every thread does.
+/// The settings of a benchmark.
 #[derive(Clone, Debug)]
-pub(super) struct Work {
-    pub(super) door: Door,
+pub(super) struct BenchSettings {
+    pub(super) door: BenchDoor,
     pub(super) to: Address,
     pub(super) token: Option<String>,
-    pub(super) message: Message,
+    pub(super) message: RequestTemplate,
     pub(super) connections: u32,
     pub(super) pipeline: u32,
     pub(super) requests: Option<u64>,
     pub(super) keys: u32,
 }
 
-/// What one thread did, and the first thing that went wrong.
-type Done = (Tally, Option<anyhow::Error>);
+/// The tally of a thread, and its first error.
+type ThreadResult = (BenchTally, Option<anyhow::Error>);
 
-/// Runs it all. Threads take every `threads`-th connection.
+/// Runs the benchmark. Each thread has every `threads`-th connection.
 pub(super) fn run(
-    work: &Work,
-    plan: &Arc<Plan>,
+    settings: &BenchSettings,
+    plan: &Arc<BenchSchedule>,
     threads: u32,
     bar: &ProgressBar,
-) -> anyhow::Result<Done> {
-    let running: Vec<JoinHandle<anyhow::Result<Done>>> = (0..threads)
+) -> anyhow::Result<ThreadResult> {
+    let running: Vec<JoinHandle<anyhow::Result<ThreadResult>>> = (0..threads)
         .map(|thread| {
-            let (work, plan) = (work.clone(), plan.clone());
-            std::thread::spawn(move || one_thread(&work, &plan, thread, threads))
+            let (settings, plan) = (settings.clone(), plan.clone());
+            std::thread::spawn(move || one_thread(&settings, &plan, thread, threads))
         })
         .collect();
     while !bar.is_hidden() && running.iter().any(|thread| !thread.is_finished()) {
-        std::thread::park_timeout(TELL_EVERY);
+        std::thread::park_timeout(BAR_INTERVAL);
         let answered = plan.answered.load(Ordering::Relaxed);
         let ms = plan.clock.now().since(plan.start).as_nanos() / 1_000_000;
-        bar.set_position(if work.requests.is_some() { answered } else { ms });
+        bar.set_position(if settings.requests.is_some() { answered } else { ms });
         bar.set_message(format!("{} decisions/s", answered * 1000 / ms.max(1)));
     }
     bar.finish_and_clear();
-    let (mut total, mut first) = (Tally::new(), None);
+    let (mut total, mut first) = (BenchTally::new(), None);
     for thread in running {
-        let done = thread.join().map_err(|_| anyhow::anyhow!("a thread was lost"))?;
+        let done = thread.join().map_err(|_| anyhow::anyhow!("a client thread panicked"))?;
         let (tally, error) = done?;
         total.add(&tally);
         first = first.or(error);
@@ -66,77 +66,93 @@ pub(super) fn run(
     Ok((total, first))
 }
 
-/// A bar for a person; nothing when nobody watches.
+/// Returns a progress bar, hidden unless standard error is a terminal.
 pub(super) fn bar(length: u64) -> ProgressBar {
     let style = ProgressStyle::with_template("{bar:40} {percent:>3} %  {msg}");
     let bar = ProgressBar::new(length);
     style.map_or(bar.clone(), |style| bar.with_style(style))
 }
 
-fn one_thread(work: &Work, plan: &Plan, thread: u32, threads: u32) -> anyhow::Result<Done> {
+fn one_thread(
+    settings: &BenchSettings,
+    plan: &BenchSchedule,
+    thread: u32,
+    threads: u32,
+) -> anyhow::Result<ThreadResult> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let tally = RefCell::new(Tally::new());
+    let tally = RefCell::new(BenchTally::new());
     let first = Cell::new(None);
-    let mine = (thread..work.connections).step_by(threads as usize);
-    let (sum, trouble) = (&tally, &first);
-    let connections = mine.map(|number| async move {
-        if let Err(error) = one_connection(work, plan, sum, number).await {
-            // The first is the cause as a rule.
-            trouble.set(Some(trouble.take().unwrap_or(error)));
+    let connections = (thread..settings.connections).step_by(threads as usize);
+    let (shared_tally, first_error) = (&tally, &first);
+    let connections = connections.map(|number| async move {
+        if let Err(error) = one_connection(settings, plan, shared_tally, number).await {
+            // The first error is usually the cause of the others.
+            first_error.set(Some(first_error.take().unwrap_or(error)));
         }
     });
-    runtime.block_on(together(connections));
+    runtime.block_on(join_all(connections));
     Ok((tally.into_inner(), first.into_inner()))
 }
 
 async fn one_connection(
-    work: &Work,
-    plan: &Plan,
-    tally: &RefCell<Tally>,
+    settings: &BenchSettings,
+    plan: &BenchSchedule,
+    tally: &RefCell<BenchTally>,
     number: u32,
 ) -> anyhow::Result<()> {
-    let asking = |number: u32, of: u32| {
+    let schedule = |number: u32, of: u32| {
         let share =
             |all: u64| all / u64::from(of) + u64::from(u64::from(number) < all % u64::from(of));
-        Turns::new(plan, tally, work.requests.map(share), number, of, work.keys)
+        ConnectionSchedule::new(
+            plan,
+            tally,
+            settings.requests.map(share),
+            number,
+            of,
+            settings.keys,
+        )
     };
-    let mut stream = drive::connect(&work.to).await?;
-    let (message, pipeline) = (&work.message, work.pipeline);
-    match work.door {
-        Door::Http => {
-            let mut turns = asking(number, work.connections);
-            drive::stream(stream, message, answer::http, 1, &mut turns).await
+    let mut stream = connection::connect(&settings.to).await?;
+    let (message, pipeline) = (&settings.message, settings.pipeline);
+    match settings.door {
+        BenchDoor::Http => {
+            let mut turns = schedule(number, settings.connections);
+            connection::pipeline(stream, message, response::http, 1, &mut turns).await
         }
-        Door::Resp => {
-            if let Some(token) = &work.token {
-                let hello = wire::command(&["AUTH", token]);
-                drive::introduce(&mut stream, &hello).await.context("the token was refused")?;
+        BenchDoor::Resp => {
+            if let Some(token) = &settings.token {
+                let auth = bench_request::command(&["AUTH", token]);
+                connection::send_command(&mut stream, &auth)
+                    .await
+                    .context("the server refused the token; give another with --token")?;
             }
-            let mut turns = asking(number, work.connections);
-            drive::stream(stream, message, answer::resp, pipeline.into(), &mut turns).await
+            let mut turns = schedule(number, settings.connections);
+            connection::pipeline(stream, message, response::resp, pipeline.into(), &mut turns).await
         }
-        Door::Grpc => {
-            let sender = drive::shake_hands(stream).await?;
-            let url = wire::envoy_url(&host(&work.to));
+        BenchDoor::Grpc => {
+            let sender = connection::http2_handshake(stream).await?;
+            let url = bench_request::envoy_url(&host(&settings.to));
             let first = Cell::new(None);
             let streams = (0..pipeline).map(|stream| {
                 let (sender, url, first) = (sender.clone(), &url, &first);
-                let mut turns = asking(number * pipeline + stream, work.connections * pipeline);
+                let mut turns =
+                    schedule(number * pipeline + stream, settings.connections * pipeline);
                 async move {
-                    let token = work.token.as_deref();
-                    if let Err(error) = drive::calls(sender, url, token, message, &mut turns).await
+                    let token = settings.token.as_deref();
+                    if let Err(error) =
+                        connection::grpc_calls(sender, url, token, message, &mut turns).await
                     {
                         first.set(Some(first.take().unwrap_or(error)));
                     }
                 }
             });
-            together(streams).await;
+            join_all(streams).await;
             first.into_inner().map_or(Ok(()), Err)
         }
     }
 }
 
-/// What goes into the `Host` header.
+/// Returns the `Host` header.
 pub(super) fn host(to: &Address) -> String {
     match to {
         Address::Tcp(address) => address.to_string(),
@@ -144,8 +160,8 @@ pub(super) fn host(to: &Address) -> String {
     }
 }
 
-/// Waits for all of them, each woken on its own.
-async fn together(futures: impl Iterator<Item = impl Future<Output = ()>>) {
+/// Waits for all futures, each woken separately.
+async fn join_all(futures: impl Iterator<Item = impl Future<Output = ()>>) {
     let mut all: futures_util::stream::FuturesUnordered<_> = futures.collect();
     while futures_util::StreamExt::next(&mut all).await.is_some() {}
 }

@@ -7,14 +7,16 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 
 use crate::Outcome;
-use crate::ask::{Ask, DryRun, Reply, Service, give};
-use crate::show;
+use crate::output;
+use crate::service_client::{
+    DryRunArgs, ServiceClient, ServiceReply, ServiceRequest, insert_given,
+};
 use crate::style::Tone;
 use crate::table::{Align, Cell};
 use crate::text;
 
 const BAN_HELP: &str = "\
-A key is named as `tollgate top` shows it.
+Keys are written as `tollgate top` shows them.
 
 Examples:
   tollgate ban add --rule login --key 192.0.2.1 --for 1h --reason \"password spraying\"
@@ -23,132 +25,139 @@ Examples:
   tollgate ban lift --rule login --key 192.0.2.1
   tollgate ban export --format nginx > /etc/nginx/banned.conf";
 
-/// Keys of rules that are refused whatever is left
+/// Manage banned keys of a running server
 #[derive(Args, Debug)]
 #[command(after_help = BAN_HELP)]
 pub(crate) struct BanCommand {
     #[command(subcommand)]
-    command: Ban,
+    command: BanAction,
 }
 
+/// A subcommand of `tollgate ban`.
 #[derive(Debug, Subcommand)]
-enum Ban {
-    /// Refuse a key of a rule
-    Add(AddArgs),
-    /// Let it be again
-    Remove(RemoveArgs),
-    /// List those that are banned, by hand or by the ladder of a rule
-    List(ListArgs),
-    /// Lift the ban that the ladder of a rule has given
-    Lift(LiftArgs),
-    /// Print the addresses that are banned, for a firewall
-    Export(ExportArgs),
+enum BanAction {
+    /// Ban a key of a rule
+    Add(BanAddArgs),
+    /// Remove a ban that was added by hand
+    Remove(BanRemoveArgs),
+    /// List bans, those added by hand and those of ladders
+    List(BanListArgs),
+    /// Lift a ban that the ladder of a rule set
+    Lift(BanLiftArgs),
+    /// Print the banned addresses, for a firewall
+    Export(BanExportArgs),
 }
 
+/// The arguments of `tollgate ban lift`.
 #[derive(Args, Debug)]
-struct LiftArgs {
-    /// The rule that banned the key
+struct BanLiftArgs {
+    /// Rule that banned the key
     #[arg(long, env = "TOLLGATE_RULE")]
     rule: String,
-    /// The key
+    /// Key of the rule
     #[arg(long, env = "TOLLGATE_BAN_KEY")]
     key: String,
-    /// The domain of the rule, if there is more than one
+    /// Domain of the rule, if there are several
     #[arg(long, env = "TOLLGATE_DOMAIN")]
     domain: Option<String>,
     #[command(flatten)]
-    service: Service,
+    service: ServiceClient,
 }
 
+/// The arguments of `tollgate ban export`.
 #[derive(Args, Debug)]
-struct ExportArgs {
-    /// How they are written
-    #[arg(long, env = "TOLLGATE_BAN_FORMAT", value_enum, default_value_t = Format::Text)]
-    format: Format,
-    /// Only bans of this rule
+struct BanExportArgs {
+    /// Output format
+    #[arg(long, env = "TOLLGATE_BAN_FORMAT", value_enum, default_value_t = BanFormat::Text)]
+    format: BanFormat,
+    /// Rule of the bans [default: all]
     #[arg(long, env = "TOLLGATE_RULE")]
     rule: Option<String>,
-    /// Only bans of this domain
+    /// Domain of the bans [default: all]
     #[arg(long, env = "TOLLGATE_DOMAIN")]
     domain: Option<String>,
     #[command(flatten)]
-    service: Service,
+    service: ServiceClient,
 }
 
-/// How bans are written for others.
+/// A format of exported bans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// One address or network a line
+enum BanFormat {
+    /// One address or network per line
     Text,
-    /// Lines as nginx includes them
+    /// Lines for an nginx include
     Nginx,
-    /// Every ban, whatever its key
+    /// Every ban, not only those of addresses
     Json,
 }
 
+/// The arguments of `tollgate ban add`.
 #[derive(Args, Debug)]
-struct AddArgs {
-    /// The rule that counts by the key
+struct BanAddArgs {
+    /// Rule that counts by the key
     #[arg(long, env = "TOLLGATE_RULE")]
     rule: String,
-    /// The key
+    /// Key of the rule
     #[arg(long, env = "TOLLGATE_BAN_KEY")]
     key: String,
-    /// How long, such as 10m or 1h
+    /// Duration of the ban, such as 10m or 1h
     #[arg(long = "for", env = "TOLLGATE_BAN_FOR", value_name = "TIME", conflicts_with = "until")]
     lasts: Option<String>,
-    /// Until when, such as 2027-01-01; for ever without either
+    /// End of the ban, such as 2027-01-01 [default: never]
     #[arg(long, env = "TOLLGATE_BAN_UNTIL", value_name = "DATE")]
     until: Option<String>,
-    /// Why, for people
+    /// Reason, for people
     #[arg(long, env = "TOLLGATE_BAN_REASON")]
     reason: Option<String>,
-    /// The domain of the rule, if there is more than one
+    /// Domain of the rule, if there are several
     #[arg(long, env = "TOLLGATE_DOMAIN")]
     domain: Option<String>,
     #[command(flatten)]
-    dry_run: DryRun,
+    dry_run: DryRunArgs,
     #[command(flatten)]
-    service: Service,
+    service: ServiceClient,
 }
 
+/// The arguments of `tollgate ban remove`.
 #[derive(Args, Debug)]
-struct RemoveArgs {
-    /// Its id; see `tollgate ban list`
+struct BanRemoveArgs {
+    /// Id of the ban; see `tollgate ban list`
     id: u64,
     #[command(flatten)]
-    dry_run: DryRun,
+    dry_run: DryRunArgs,
     #[command(flatten)]
-    service: Service,
+    service: ServiceClient,
 }
 
+/// The arguments of `tollgate ban list`.
 #[derive(Args, Debug)]
-struct ListArgs {
+struct BanListArgs {
     #[command(flatten)]
-    service: Service,
+    service: ServiceClient,
 }
 
 pub(crate) fn run(command: &BanCommand) -> anyhow::Result<Outcome> {
     match &command.command {
-        Ban::Add(args) => add(args),
-        Ban::Remove(args) => {
-            let ask = Ask::new("DELETE", format!("/v1/bans/{}", args.id)).dry_run(&args.dry_run);
-            show::change(&args.service, ask, |_| format!("removed ban {},", args.id))
+        BanAction::Add(args) => add(args),
+        BanAction::Remove(args) => {
+            let request = ServiceRequest::new("DELETE", format!("/v1/bans/{}", args.id))
+                .dry_run(&args.dry_run);
+            output::change(&args.service, request, |_| format!("removed ban {},", args.id))
         }
-        Ban::List(args) => list(&args.service),
-        Ban::Lift(args) => lift(args),
-        Ban::Export(args) => export(args),
+        BanAction::List(args) => list(&args.service),
+        BanAction::Lift(args) => lift(args),
+        BanAction::Export(args) => export(args),
     }
 }
 
-fn lift(args: &LiftArgs) -> anyhow::Result<Outcome> {
+fn lift(args: &BanLiftArgs) -> anyhow::Result<Outcome> {
     let (rule, key) = (Some(args.rule.as_str()), Some(args.key.as_str()));
     let domain = args.domain.as_deref();
-    let ask = Ask::new("DELETE", "/v1/bans");
-    let ask = ask.query(&[("rule", rule), ("key", key), ("domain", domain)]);
-    let body = args.service.read(ask)?;
+    let request = ServiceRequest::new("DELETE", "/v1/bans");
+    let request = request.query(&[("rule", rule), ("key", key), ("domain", domain)]);
+    let body = args.service.fetch_json(request)?;
     if args.service.json {
-        return show::json(&body);
+        return output::json(&body);
     }
     let key = text::rule_key(&args.key);
     let mut out = io::stdout().lock();
@@ -162,24 +171,24 @@ fn lift(args: &LiftArgs) -> anyhow::Result<Outcome> {
     Ok(Outcome::Fine)
 }
 
-fn export(args: &ExportArgs) -> anyhow::Result<Outcome> {
+fn export(args: &BanExportArgs) -> anyhow::Result<Outcome> {
     let format = args.format.to_possible_value();
-    let ask = Ask::new("GET", "/v1/bans").query(&[
+    let request = ServiceRequest::new("GET", "/v1/bans").query(&[
         ("format", format.as_ref().map(|format| format.get_name())),
         ("rule", args.rule.as_deref()),
         ("domain", args.domain.as_deref()),
     ]);
-    match args.service.ask(ask)? {
-        Reply::Fine(answer) => io::stdout().write_all(&answer.body)?,
-        Reply::Wrong(problem) => bail!("{problem}"),
-        Reply::Missing(detail) => bail!("{detail}"),
+    match args.service.send(request)? {
+        ServiceReply::Success(response) => io::stdout().write_all(&response.body)?,
+        ServiceReply::InvalidRules(problem) => bail!("{problem}"),
+        ServiceReply::NotFound(detail) => bail!("{detail}"),
     }
     Ok(Outcome::Fine)
 }
 
-fn add(args: &AddArgs) -> anyhow::Result<Outcome> {
+fn add(args: &BanAddArgs) -> anyhow::Result<Outcome> {
     let mut body = json!({ "rule": args.rule, "key": args.key });
-    give(
+    insert_given(
         &mut body,
         &[
             ("for", &args.lasts),
@@ -188,28 +197,28 @@ fn add(args: &AddArgs) -> anyhow::Result<Outcome> {
             ("domain", &args.domain),
         ],
     );
-    let ask = Ask::new("POST", "/v1/bans").dry_run(&args.dry_run).json(&body);
-    show::change(&args.service, ask, |body| show::added("ban", body))
+    let request = ServiceRequest::new("POST", "/v1/bans").dry_run(&args.dry_run).json(&body);
+    output::change(&args.service, request, |body| output::added("ban", body))
 }
 
-fn list(service: &Service) -> anyhow::Result<Outcome> {
-    let body = service.read(Ask::new("GET", "/v1/bans"))?;
+fn list(service: &ServiceClient) -> anyhow::Result<Outcome> {
+    let body = service.fetch_json(ServiceRequest::new("GET", "/v1/bans"))?;
     if service.json {
-        return show::json(&body);
+        return output::json(&body);
     }
     let rows = body["bans"].as_array().into_iter().flatten().map(|ban| {
         let reason =
-            if ban["reason"].is_null() { String::new() } else { show::text(&ban["reason"]) };
+            if ban["reason"].is_null() { String::new() } else { output::text(&ban["reason"]) };
         let key = text::rule_key(ban["key"].as_str().unwrap_or_default());
         let rest =
             ban["rest_ms"].as_u64().map(|rest| rest.div_ceil(1000).saturating_mul(1_000_000));
         [
-            if ban["id"].is_null() { String::new() } else { show::text(&ban["id"]) }.into(),
-            show::text(&ban["rule"]).into(),
+            if ban["id"].is_null() { String::new() } else { output::text(&ban["id"]) }.into(),
+            output::text(&ban["rule"]).into(),
             Cell::new(Tone::Bold, key),
-            rest.map_or("for ever".to_owned(), text::duration).into(),
+            rest.map_or("forever".to_owned(), text::duration).into(),
             match &ban["rung"] {
-                Value::Null => show::text(&ban["who"]).into(),
+                Value::Null => output::text(&ban["who"]).into(),
                 rung => format!("its ladder, rung {rung}").into(),
             },
             reason.into(),
@@ -223,5 +232,5 @@ fn list(service: &Service) -> anyhow::Result<Outcome> {
         ("by", Align::Left),
         ("", Align::Left),
     ];
-    show::table(head, rows)
+    output::table(head, rows)
 }

@@ -1,15 +1,15 @@
-//! `tollgate check | peek | reset`: one question to a running server.
+//! `tollgate check | peek | reset`: one call to a running server.
 
 use clap::Args;
 use clap::builder::BoolishValueParser;
 use serde_json::{Value, json};
 
-use super::question::Question;
+use super::decision_args::DecisionArgs;
 use super::verdict;
 use crate::Outcome;
-use crate::ask::{Ask, Service};
+use crate::output;
 use crate::quantity::number;
-use crate::show;
+use crate::service_client::{ServiceClient, ServiceRequest};
 
 const CHECK_HELP: &str = "\
 Examples:
@@ -21,22 +21,23 @@ Examples:
 Exit codes: 0 allowed or ready, 1 denied or not ready, 2 error.";
 
 const KEY_HELP: &str = "\
-A key of a rule is named as `tollgate top` shows it:
+Keys of a rule are written as `tollgate top` shows them:
   tollgate peek demo --rule login --key 192.0.2.1      needs a token
   tollgate reset demo ip=192.0.2.1 route='POST /login'
   tollgate reset --key user:42 --limit \"10/s burst 20\"
 
-Exit codes: 0 allowed or done, 1 it would be denied, 2 error.";
+Exit codes: 0 allowed or reset, 1 a request would be denied, 2 error.";
 
+/// The arguments of `tollgate check`.
 #[derive(Args, Debug)]
 #[command(after_help = CHECK_HELP)]
 pub(crate) struct CheckArgs {
     #[command(flatten)]
-    question: Question,
-    /// How much is asked for: 1
+    decision: DecisionArgs,
+    /// Cost of the request [default: 1]
     #[arg(long, env = "TOLLGATE_COST", value_name = "N", value_parser = number)]
     cost: Option<u64>,
-    /// Ask only whether the server is ready for more, as a health check does
+    /// Health check: whether the server is ready, without a request
     #[arg(
         long,
         env = "TOLLGATE_CHECK_READY",
@@ -45,57 +46,58 @@ pub(crate) struct CheckArgs {
     )]
     ready: bool,
     #[command(flatten)]
-    service: Service,
+    service: ServiceClient,
 }
 
+/// The arguments of `tollgate peek` and `tollgate reset`.
 #[derive(Args, Debug)]
 #[command(after_help = KEY_HELP)]
 pub(crate) struct KeyArgs {
     #[command(flatten)]
-    question: Question,
-    /// The rule that counts by the key
+    decision: DecisionArgs,
+    /// Rule that counts by the key
     #[arg(long, env = "TOLLGATE_RULE", requires = "key", conflicts_with_all = ["limit", "attributes"])]
     rule: Option<String>,
     #[command(flatten)]
-    service: Service,
+    service: ServiceClient,
 }
 
-/// Decides: what is allowed is spent.
+/// Checks a request, which charges it if it is allowed.
 pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<Outcome> {
     if args.ready {
-        return Ok(Outcome::found(!args.service.is_fine("/readyz")?));
+        return Ok(Outcome::found(!args.service.is_success("/readyz")?));
     }
-    let mut body = args.question.body()?;
+    let mut body = args.decision.body()?;
     if let Some(cost) = args.cost {
         body["cost"] = json!(cost);
     }
-    let path = if args.question.brings_limit() { "/v1/limit" } else { "/v1/check" };
-    let reply = answer(&args.service, path, &body, "allowed")?;
+    let path = if args.decision.has_inline_limit() { "/v1/limit" } else { "/v1/check" };
+    let reply = post(&args.service, path, &body, "allowed")?;
     Ok(Outcome::found(reply["allowed"] == false))
 }
 
-/// Says how it stands; nothing is spent.
+/// Prints the limits of a request or a key, without charging.
 pub(crate) fn peek(args: &KeyArgs) -> anyhow::Result<Outcome> {
-    let (path, body) = about(args, "peek")?;
-    let mut reply = args.service.read(Ask::new("POST", path).json(&body))?;
-    // A look costs nothing, so it is allowed even where nothing is left.
+    let (path, body) = path_and_body(args, "peek")?;
+    let mut reply = args.service.fetch_json(ServiceRequest::new("POST", path).json(&body))?;
+    // A peek costs nothing, so the server allows it even if nothing is left.
     let limits = reply["limits"].as_array().map(Vec::as_slice).unwrap_or_default();
     let used_up = |limit: &Value| limit["remaining"] == 0 && limit["mode"] == "enforce";
     let denied = reply["allowed"] == false || limits.iter().any(used_up);
     reply["allowed"] = json!(!denied);
-    show(&args.service, &reply, "would be allowed")?;
+    print(&args.service, &reply, "would be allowed")?;
     Ok(Outcome::found(denied))
 }
 
-/// Forgets what was spent.
+/// Resets the counters of a request or a key.
 pub(crate) fn reset(args: &KeyArgs) -> anyhow::Result<Outcome> {
-    let (path, body) = about(args, "reset")?;
-    answer(&args.service, &path, &body, "reset")?;
+    let (path, body) = path_and_body(args, "reset")?;
+    post(&args.service, &path, &body, "reset")?;
     Ok(Outcome::Fine)
 }
 
-fn about(args: &KeyArgs, what: &str) -> anyhow::Result<(String, Value)> {
-    let Question { domain, key, .. } = &args.question;
+fn path_and_body(args: &KeyArgs, what: &str) -> anyhow::Result<(String, Value)> {
+    let DecisionArgs { domain, key, .. } = &args.decision;
     match (&args.rule, key) {
         (Some(rule), Some(key)) => {
             let mut body = json!({ "rule": rule, "key": key });
@@ -104,19 +106,19 @@ fn about(args: &KeyArgs, what: &str) -> anyhow::Result<(String, Value)> {
             }
             Ok((format!("/v1/keys/{what}"), body))
         }
-        _ => Ok((format!("/v1/{what}"), args.question.body()?)),
+        _ => Ok((format!("/v1/{what}"), args.decision.body()?)),
     }
 }
 
-fn answer(service: &Service, path: &str, body: &Value, fine: &str) -> anyhow::Result<Value> {
-    let reply = service.read(Ask::new("POST", path).json(body))?;
-    show(service, &reply, fine)?;
+fn post(service: &ServiceClient, path: &str, body: &Value, success: &str) -> anyhow::Result<Value> {
+    let reply = service.fetch_json(ServiceRequest::new("POST", path).json(body))?;
+    print(service, &reply, success)?;
     Ok(reply)
 }
 
-fn show(service: &Service, reply: &Value, fine: &str) -> anyhow::Result<()> {
+fn print(service: &ServiceClient, reply: &Value, success: &str) -> anyhow::Result<()> {
     match service.json {
-        true => show::json(reply).map(drop),
-        false => verdict::print(reply, fine),
+        true => output::json(reply).map(drop),
+        false => verdict::print(reply, success),
     }
 }

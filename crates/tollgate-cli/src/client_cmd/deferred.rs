@@ -6,16 +6,15 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::Value;
 
 use crate::Outcome;
-use crate::ask::{Ask, Service, segment};
-use crate::show;
+use crate::output;
+use crate::service_client::{ServiceClient, ServiceRequest, percent_encode};
 use crate::style::Tone;
 use crate::table::{Align, Cell};
 use crate::text;
 
 const DEFERRED_HELP: &str = "\
-Rules with `then: defer` keep requests over their limit and send them later. Those that an upstream
-never takes are dead letters, in the state failed: they are kept until they are replayed or
-cancelled.
+Rules with `then: defer` store requests over their limit and send them later. Requests that an
+upstream never accepts are dead letters, in the state failed, until they are replayed or cancelled.
 
 Examples:
   tollgate deferred list --state failed
@@ -25,69 +24,74 @@ Examples:
   tollgate deferred replay --rule report      all dead letters of a rule
   tollgate deferred replay --all";
 
-/// Requests that a running server keeps for later
+/// Manage deferred requests of a running server
 #[derive(Args, Debug)]
 #[command(after_help = DEFERRED_HELP)]
 pub(crate) struct DeferredCommand {
     #[command(subcommand)]
-    command: Deferred,
+    command: DeferredAction,
 }
 
+/// A subcommand of `tollgate deferred`.
 #[derive(Debug, Subcommand)]
-enum Deferred {
-    /// List them, the newest first
-    List(ListArgs),
-    /// Say how one of them is getting on
-    Show(OneArgs),
-    /// Have one that waits or has failed never sent
-    Cancel(OneArgs),
-    /// Have dead letters sent again
-    Replay(ReplayArgs),
+enum DeferredAction {
+    /// List deferred requests, the newest first
+    List(DeferredListArgs),
+    /// Show one deferred request
+    Show(DeferredIdArgs),
+    /// Cancel one that waits or has failed
+    Cancel(DeferredIdArgs),
+    /// Send dead letters again
+    Replay(DeferredReplayArgs),
 }
 
+/// The arguments of `tollgate deferred list`.
 #[derive(Args, Debug)]
-struct ListArgs {
-    /// Only those in this state
+struct DeferredListArgs {
+    /// State of the requests [default: all]
     #[arg(long, env = "TOLLGATE_DEFERRED_STATE", value_enum)]
-    state: Option<State>,
-    /// Only those of this rule
+    state: Option<DeferredState>,
+    /// Rule of the requests [default: all]
     #[arg(long, env = "TOLLGATE_RULE")]
     rule: Option<String>,
-    /// How many
+    /// Number of requests
     #[arg(long, env = "TOLLGATE_DEFERRED_LIMIT", value_name = "N", default_value_t = 50)]
     limit: u16,
     #[command(flatten)]
-    service: Service,
+    service: ServiceClient,
 }
 
+/// The state of a deferred request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum State {
+enum DeferredState {
     /// Waiting
     Queued,
-    /// On its way
+    /// Being sent
     Sending,
     /// Answered by the upstream
     Done,
     /// A dead letter
     Failed,
-    /// Never to be sent
+    /// Cancelled
     Cancelled,
 }
 
+/// The arguments of `tollgate deferred show` and `cancel`.
 #[derive(Args, Debug)]
-struct OneArgs {
-    /// Its id; see `tollgate deferred list`
+struct DeferredIdArgs {
+    /// Id of the request; see `tollgate deferred list`
     id: String,
     #[command(flatten)]
-    service: Service,
+    service: ServiceClient,
 }
 
+/// The arguments of `tollgate deferred replay`.
 #[derive(Args, Debug)]
-struct ReplayArgs {
-    /// Its id; see `tollgate deferred list --state failed`
+struct DeferredReplayArgs {
+    /// Id of the request; see `tollgate deferred list --state failed`
     #[arg(required_unless_present_any = ["rule", "all"], conflicts_with_all = ["rule", "all"])]
     id: Option<String>,
-    /// All dead letters of this rule
+    /// Rule whose dead letters are sent
     #[arg(long, env = "TOLLGATE_RULE")]
     rule: Option<String>,
     /// All dead letters
@@ -95,35 +99,35 @@ struct ReplayArgs {
           value_parser = clap::builder::BoolishValueParser::new())]
     all: bool,
     #[command(flatten)]
-    service: Service,
+    service: ServiceClient,
 }
 
 pub(crate) fn run(command: &DeferredCommand) -> anyhow::Result<Outcome> {
     match &command.command {
-        Deferred::List(args) => list(args),
-        Deferred::Show(args) => show_one(args),
-        Deferred::Cancel(args) => {
-            let ask = Ask::new("DELETE", place(&args.id));
-            change(&args.service, ask, |_| format!("{} is cancelled", args.id))
+        DeferredAction::List(args) => list(args),
+        DeferredAction::Show(args) => show_one(args),
+        DeferredAction::Cancel(args) => {
+            let request = ServiceRequest::new("DELETE", path(&args.id));
+            change(&args.service, request, |_| format!("{} is cancelled", args.id))
         }
-        Deferred::Replay(args) => replay(args),
+        DeferredAction::Replay(args) => replay(args),
     }
 }
 
-fn place(id: &str) -> String {
-    format!("/v1/deferred/{}", segment(id))
+fn path(id: &str) -> String {
+    format!("/v1/deferred/{}", percent_encode(id))
 }
 
-fn replay(args: &ReplayArgs) -> anyhow::Result<Outcome> {
+fn replay(args: &DeferredReplayArgs) -> anyhow::Result<Outcome> {
     match &args.id {
         Some(id) => {
-            let ask = Ask::new("POST", format!("{}/replay", place(id)));
-            change(&args.service, ask, |_| format!("{id} is sent again"))
+            let request = ServiceRequest::new("POST", format!("{}/replay", path(id)));
+            change(&args.service, request, |_| format!("{id} is sent again"))
         }
         None => {
-            let ask =
-                Ask::new("POST", "/v1/deferred/replay").query(&[("rule", args.rule.as_deref())]);
-            change(&args.service, ask, |body| {
+            let request = ServiceRequest::new("POST", "/v1/deferred/replay")
+                .query(&[("rule", args.rule.as_deref())]);
+            change(&args.service, request, |body| {
                 let count = body["replayed"].as_u64().unwrap_or(0);
                 format!("sent again: {}", text::count(count, "dead letter"))
             })
@@ -132,40 +136,40 @@ fn replay(args: &ReplayArgs) -> anyhow::Result<Outcome> {
 }
 
 fn change(
-    service: &Service,
-    ask: Ask<'_>,
+    service: &ServiceClient,
+    request: ServiceRequest<'_>,
     what: impl FnOnce(&Value) -> String,
 ) -> anyhow::Result<Outcome> {
-    let body = service.read(ask)?;
+    let body = service.fetch_json(request)?;
     if service.json {
-        return show::json(&body);
+        return output::json(&body);
     }
     writeln!(io::stdout(), "{}", what(&body))?;
     Ok(Outcome::Fine)
 }
 
-fn show_one(args: &OneArgs) -> anyhow::Result<Outcome> {
-    let body = args.service.read(Ask::new("GET", place(&args.id)))?;
+fn show_one(args: &DeferredIdArgs) -> anyhow::Result<Outcome> {
+    let body = args.service.fetch_json(ServiceRequest::new("GET", path(&args.id)))?;
     if args.service.json {
-        return show::json(&body);
+        return output::json(&body);
     }
     let fields = body.as_object().into_iter().flatten();
-    let rows =
-        fields.map(|(name, value)| [Cell::new(Tone::Dim, name.as_str()), show::text(value).into()]);
-    show::table([("", Align::Left), ("", Align::Left)], rows)
+    let rows = fields
+        .map(|(name, value)| [Cell::new(Tone::Dim, name.as_str()), output::text(value).into()]);
+    output::table([("", Align::Left), ("", Align::Left)], rows)
 }
 
-fn list(args: &ListArgs) -> anyhow::Result<Outcome> {
+fn list(args: &DeferredListArgs) -> anyhow::Result<Outcome> {
     let state = args.state.and_then(|state| state.to_possible_value());
     let limit = args.limit.to_string();
-    let ask = Ask::new("GET", "/v1/deferred").query(&[
+    let request = ServiceRequest::new("GET", "/v1/deferred").query(&[
         ("state", state.as_ref().map(|state| state.get_name())),
         ("rule", args.rule.as_deref()),
         ("limit", Some(&limit)),
     ]);
-    let body = args.service.read(ask)?;
+    let body = args.service.fetch_json(request)?;
     if args.service.json {
-        return show::json(&body);
+        return output::json(&body);
     }
     let all = body["deferred"].as_array().map(Vec::as_slice).unwrap_or_default();
     if all.is_empty() {
@@ -173,16 +177,16 @@ fn list(args: &ListArgs) -> anyhow::Result<Outcome> {
         return Ok(Outcome::Fine);
     }
     let rows = all.iter().map(|one| {
-        let why = if one["why"].is_null() { String::new() } else { show::text(&one["why"]) };
-        let request = format!("{} {}", show::text(&one["method"]), show::text(&one["target"]));
+        let reason = if one["why"].is_null() { String::new() } else { output::text(&one["why"]) };
+        let request = format!("{} {}", output::text(&one["method"]), output::text(&one["target"]));
         [
-            show::text(&one["id"]).into(),
-            Cell::new(Tone::Bold, show::text(&one["state"])),
-            show::text(&one["attempts"]).into(),
-            show::text(&one["rule"]).into(),
+            output::text(&one["id"]).into(),
+            Cell::new(Tone::Bold, output::text(&one["state"])),
+            output::text(&one["attempts"]).into(),
+            output::text(&one["rule"]).into(),
             text::rule_key(one["key"].as_str().unwrap_or_default()).into(),
             request.into(),
-            why.into(),
+            reason.into(),
         ]
     });
     let head = [
@@ -194,5 +198,5 @@ fn list(args: &ListArgs) -> anyhow::Result<Outcome> {
         ("request", Align::Left),
         ("", Align::Left),
     ];
-    show::table(head, rows)
+    output::table(head, rows)
 }

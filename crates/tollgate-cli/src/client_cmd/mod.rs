@@ -1,9 +1,9 @@
-//! What is asked of a running server: decisions, who is noisy, what is being decided, bans.
+//! Commands that call a running server: check, peek, reset, top, tail, ban, deferred.
 
 mod ban;
 mod decide;
+mod decision_args;
 mod deferred;
-mod question;
 mod tail;
 mod top;
 mod verdict;

@@ -1,4 +1,4 @@
-//! `tollgate tail`: decisions as they are made.
+//! `tollgate tail`: follows the decisions of a running server.
 
 use std::io::{self, BufWriter, Write};
 
@@ -6,65 +6,67 @@ use clap::{Args, ValueEnum};
 use serde_json::Value;
 
 use crate::Outcome;
-use crate::ask::{Ask, Service};
+use crate::output::{self, style};
 use crate::quantity::share;
-use crate::show::{self, style};
+use crate::service_client::{ServiceClient, ServiceRequest};
 use crate::style::Tone;
 use crate::text;
 
-/// What one event may have: far more than a decision does.
-const LONGEST_LINE: usize = 1 << 20;
+/// The maximum length of an event; a decision is far shorter.
+const MAX_LINE: usize = 1 << 20;
 
 const TAIL_HELP: &str = "\
-Who reads too slowly misses decisions, and is told how many.
+A reader that is too slow misses decisions; their number is printed.
 
 Examples:
   tollgate tail --outcome denied
   tollgate tail --domain demo --rule login
   tollgate tail --sample 0.01 --json | jq .key";
 
+/// The arguments of `tollgate tail`.
 #[derive(Args, Debug)]
 #[command(after_help = TAIL_HELP)]
 pub(crate) struct TailArgs {
-    /// Only decisions with this outcome
+    /// Outcome of the decisions [default: all]
     #[arg(long, env = "TOLLGATE_TAIL_OUTCOME", value_enum)]
-    outcome: Option<Which>,
-    /// Only decisions of this domain
+    outcome: Option<OutcomeFilter>,
+    /// Domain of the decisions [default: all]
     #[arg(long, env = "TOLLGATE_DOMAIN")]
     domain: Option<String>,
-    /// Only decisions of this rule
+    /// Rule of the decisions [default: all]
     #[arg(long, env = "TOLLGATE_RULE")]
     rule: Option<String>,
-    /// A share of them, from 0 to 1
+    /// Share of the decisions, from 0 to 1 [default: 1]
     #[arg(long, env = "TOLLGATE_SAMPLE", value_name = "SHARE", value_parser = share)]
     sample: Option<f64>,
     #[command(flatten)]
-    service: Service,
+    service: ServiceClient,
 }
 
-/// Which outcomes are shown.
+/// The outcome of the decisions to print.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Which {
-    /// What passed
+enum OutcomeFilter {
+    /// Allowed requests
     Allowed,
-    /// What did not
+    /// Denied requests
     Denied,
 }
 
 pub(crate) fn run(args: &TailArgs) -> anyhow::Result<Outcome> {
     let outcome = args.outcome.and_then(|outcome| outcome.to_possible_value());
     let sample = args.sample.map(|share| share.to_string());
-    let ask = Ask::new("GET", "/v1/decisions").header("accept", "text/event-stream").query(&[
-        ("follow", Some("true")),
-        ("outcome", outcome.as_ref().map(|outcome| outcome.get_name())),
-        ("domain", args.domain.as_deref()),
-        ("rule", args.rule.as_deref()),
-        ("sample", sample.as_deref()),
-    ]);
+    let request =
+        ServiceRequest::new("GET", "/v1/decisions").header("accept", "text/event-stream").query(&[
+            ("follow", Some("true")),
+            ("outcome", outcome.as_ref().map(|outcome| outcome.get_name())),
+            ("domain", args.domain.as_deref()),
+            ("rule", args.rule.as_deref()),
+            ("sample", sample.as_deref()),
+        ]);
     let mut out = BufWriter::new(io::stdout().lock());
-    let mut events = Events::default();
-    args.service.follow(ask, |piece| {
-        events.feed(piece, |data| match args.service.json {
+    let mut events = EventStream::default();
+    args.service.follow(request, |chunk| {
+        events.feed(chunk, |data| match args.service.json {
             true => writeln!(out, "{data}"),
             false => line(&mut out, data),
         })?;
@@ -73,17 +75,17 @@ pub(crate) fn run(args: &TailArgs) -> anyhow::Result<Outcome> {
     Ok(Outcome::Fine)
 }
 
-/// Server-sent events, of which only the data matters.
+/// A parser of server-sent events, which reads only their data.
 #[derive(Debug, Default)]
-struct Events(Vec<u8>);
+struct EventStream(Vec<u8>);
 
-impl Events {
+impl EventStream {
     fn feed(
         &mut self,
-        piece: &[u8],
+        chunk: &[u8],
         mut event: impl FnMut(&str) -> io::Result<()>,
     ) -> io::Result<()> {
-        self.0.extend_from_slice(piece);
+        self.0.extend_from_slice(chunk);
         let mut start = 0;
         while let Some(length) = self.0[start..].iter().position(|byte| *byte == b'\n') {
             let line = String::from_utf8_lossy(&self.0[start..start + length]);
@@ -93,8 +95,8 @@ impl Events {
             start += length + 1;
         }
         self.0.drain(..start);
-        match self.0.len() > LONGEST_LINE {
-            true => Err(io::Error::other("this is no stream of decisions")),
+        match self.0.len() > MAX_LINE {
+            true => Err(io::Error::other("the server did not send a stream of decisions")),
             false => Ok(()),
         }
     }
@@ -105,7 +107,11 @@ fn line(out: &mut impl Write, data: &str) -> io::Result<()> {
     let style = style();
     if let Some(dropped) = event["dropped"].as_u64() {
         let missed = text::count(dropped, "decision");
-        return writeln!(out, "{}", style.dim(format!("({missed} came faster than this)")));
+        return writeln!(
+            out,
+            "{}",
+            style.dim(format!("({missed} missed: this reader is too slow)"))
+        );
     }
     let (tone, word) = match event["allowed"] != false {
         true => (Tone::Allowed, "allowed"),
@@ -114,9 +120,11 @@ fn line(out: &mut impl Write, data: &str) -> io::Result<()> {
     let at = event["at_ms"].as_u64().and_then(|ms| i64::try_from(ms).ok());
     let at = at.and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
     let at = at.map(|at| at.strftime("%H:%M:%S%.3f").to_string()).unwrap_or_default();
-    let [door, rule, outcome] = ["door", "rule", "outcome"].map(|field| show::text(&event[field]));
+    let [door, rule, outcome] =
+        ["door", "rule", "outcome"].map(|field| output::text(&event[field]));
     let domain = event["domain"].as_str().filter(|domain| !domain.is_empty());
-    let rule = domain.map_or(rule.clone(), |_| format!("{}/{rule}", show::text(&event["domain"])));
+    let rule =
+        domain.map_or(rule.clone(), |_| format!("{}/{rule}", output::text(&event["domain"])));
     let key = text::rule_key(event["key"].as_str().unwrap_or_default());
     let mut rest = Vec::new();
     if let (Some(left), Some(limit)) = (event["remaining"].as_u64(), event["limit"].as_u64()) {
@@ -138,13 +146,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_are_found_in_any_pieces() {
+    fn events_are_found_in_chunks_of_any_length() {
         let stream = b":hi\n\ndata: {\"a\":1}\n\nevent: dropped\r\ndata: {\"dropped\":3}\r\n\r\n";
         for length in 1..stream.len() {
-            let (mut events, mut seen) = (Events::default(), Vec::new());
-            for piece in stream.chunks(length) {
+            let (mut events, mut seen) = (EventStream::default(), Vec::new());
+            for chunk in stream.chunks(length) {
                 events
-                    .feed(piece, |data| {
+                    .feed(chunk, |data| {
                         seen.push(data.to_owned());
                         Ok(())
                     })
@@ -155,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_play_no_tricks_on_a_terminal() {
+    fn control_characters_in_keys_are_escaped() {
         let mut out = Vec::new();
         let data = r#"{"at_ms":0,"door":"http","rule":"a","key":"\u001b[2J","allowed":false,
             "outcome":"denied","retry_after_ms":1500,"remaining":0,"limit":5}"#;

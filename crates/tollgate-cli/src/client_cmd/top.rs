@@ -1,4 +1,4 @@
-//! `tollgate top`: who is noisy.
+//! `tollgate top`: the busiest keys of a running server.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
@@ -8,95 +8,99 @@ use clap::{Args, ValueEnum};
 use serde_json::Value;
 
 use crate::Outcome;
-use crate::ask::{Ask, Service};
-use crate::show;
+use crate::output;
+use crate::service_client::{ServiceClient, ServiceRequest};
 use crate::style::Tone;
 use crate::table::{Align, Cell};
 use crate::text;
 
-/// How often it looks again.
-const EVERY: Duration = Duration::from_secs(2);
-/// To the first line and column, and nothing below.
+/// The interval of `--watch`.
+const INTERVAL: Duration = Duration::from_secs(2);
+/// The control sequence that clears the terminal.
 const CLEAR: &str = "\x1b[H\x1b[J";
 
 const TOP_HELP: &str = "\
-Counts are of this minute and the one before, by a sketch that may count a key too high, never
-too low.
+Counts cover this minute and the one before. They are estimated, and never too low.
 
 Examples:
   tollgate top
   tollgate top --by denied --limit 50
   tollgate top --by growth --watch";
 
+/// The arguments of `tollgate top`.
 #[derive(Args, Debug)]
 #[command(after_help = TOP_HELP)]
 pub(crate) struct TopArgs {
-    /// What makes a key noisy
-    #[arg(long, env = "TOLLGATE_TOP_BY", value_enum, default_value_t = By::Requests)]
-    by: By,
-    /// Only keys of this domain
+    /// Order of the keys
+    #[arg(long, env = "TOLLGATE_TOP_BY", value_enum, default_value_t = TopOrder::Requests)]
+    by: TopOrder,
+    /// Domain of the keys [default: all]
     #[arg(long, env = "TOLLGATE_DOMAIN")]
     domain: Option<String>,
-    /// How many keys to name
+    /// Number of keys
     #[arg(long, env = "TOLLGATE_TOP", value_name = "N", default_value_t = 20)]
     limit: u16,
-    /// Look again and again, on a terminal
+    /// Repeated output, on a terminal
     #[arg(long, env = "TOLLGATE_WATCH", value_parser = BoolishValueParser::new())]
     watch: bool,
     #[command(flatten)]
-    service: Service,
+    service: ServiceClient,
 }
 
-/// What makes a key noisy.
+/// An order of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum By {
+enum TopOrder {
     /// Most requests
     Requests,
-    /// Most refusals
+    /// Most denied requests
     Denied,
-    /// This minute against the one before
+    /// This minute compared with the one before
     Growth,
 }
 
 pub(crate) fn run(args: &TopArgs) -> anyhow::Result<Outcome> {
-    let again = args.watch && io::stdout().is_terminal() && !args.service.json;
+    let repeat = args.watch && io::stdout().is_terminal() && !args.service.json;
     loop {
         let by = args.by.to_possible_value();
         let limit = args.limit.to_string();
-        let ask = Ask::new("GET", "/v1/top").query(&[
+        let request = ServiceRequest::new("GET", "/v1/top").query(&[
             ("by", by.as_ref().map(|by| by.get_name())),
             ("domain", args.domain.as_deref()),
             ("limit", Some(&limit)),
         ]);
-        let body = args.service.read(ask)?;
+        let body = args.service.fetch_json(request)?;
         if args.service.json {
-            return show::json(&body);
+            return output::json(&body);
         }
-        if again {
+        if repeat {
             write!(io::stdout(), "{CLEAR}")?;
         }
         table(args.by, &body)?;
-        if !again {
+        if !repeat {
             return Ok(Outcome::Fine);
         }
-        std::thread::park_timeout(EVERY);
+        std::thread::park_timeout(INTERVAL);
     }
 }
 
-fn table(by: By, body: &Value) -> anyhow::Result<()> {
+fn table(by: TopOrder, body: &Value) -> anyhow::Result<()> {
     let keys = body["keys"].as_array().map(Vec::as_slice).unwrap_or_default();
     if keys.is_empty() {
-        writeln!(io::stdout(), "nobody has asked for anything lately")?;
+        writeln!(io::stdout(), "no requests in the last two minutes")?;
         return Ok(());
     }
-    let counts = [("requests", By::Requests), ("denied", By::Denied), ("growth", By::Growth)];
+    let counts = [
+        ("requests", TopOrder::Requests),
+        ("denied", TopOrder::Denied),
+        ("growth", TopOrder::Growth),
+    ];
     let rows = keys.iter().map(|key| {
         let [requests, denied, growth] = counts.map(|(field, column)| {
             let tone = match column == by {
                 true => Tone::Bold,
                 false => Tone::Plain,
             };
-            Cell::new(tone, show::text(&key[field]))
+            Cell::new(tone, output::text(&key[field]))
         });
         let mut name = text::rule_key(key["key"].as_str().unwrap_or_default());
         if key["banned"] == true {
@@ -107,7 +111,7 @@ fn table(by: By, body: &Value) -> anyhow::Result<()> {
             denied,
             growth,
             domain(&key["domain"]),
-            show::text(&key["rule"]).into(),
+            output::text(&key["rule"]).into(),
             name.into(),
         ]
     });
@@ -119,13 +123,13 @@ fn table(by: By, body: &Value) -> anyhow::Result<()> {
         ("rule", Align::Left),
         ("key", Align::Left),
     ];
-    show::table(head, rows)?;
+    output::table(head, rows)?;
     Ok(())
 }
 
 fn domain(value: &Value) -> Cell {
     match value.as_str() {
         None | Some("") => Cell::new(Tone::Dim, "-"),
-        Some(_) => show::text(value).into(),
+        Some(_) => output::text(value).into(),
     }
 }

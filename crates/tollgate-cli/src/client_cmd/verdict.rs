@@ -1,31 +1,31 @@
-//! A decision as people read it.
+//! A decision as text.
 
 use std::io::{self, Write};
 
 use serde_json::Value;
 
-use crate::show::{self, style};
+use crate::output::{self, style};
 use crate::style::Tone;
 use crate::table::{Align, Cell};
 use crate::text::duration;
 
-/// Says how it was decided, and how each limit stands.
-pub(super) fn print(reply: &Value, fine: &str) -> anyhow::Result<()> {
+/// Prints a decision and the state of each limit.
+pub(super) fn print(reply: &Value, success: &str) -> anyhow::Result<()> {
     let style = style();
     let mut out = io::stdout().lock();
     match reply["allowed"] != false {
-        true => writeln!(out, "{}{}", style.allowed(fine), wait(reply))?,
+        true => writeln!(out, "{}{}", style.allowed(success), wait(reply))?,
         false => {
             let by = match &reply["rule"] {
                 Value::Null => String::new(),
-                rule => format!(" by {}", show::text(rule)),
+                rule => format!(" by {}", output::text(rule)),
             };
             let retry = match millis(&reply["retry_after_ms"]) {
                 Some(retry) => format!("retry in {retry}"),
                 None if matches!(reply["code"].as_u64(), Some(400..)) => {
-                    "it can never pass".to_owned()
+                    "it exceeds the whole limit".to_owned()
                 }
-                // A look, which was not refused itself.
+                // A peek, which is not denied itself.
                 None => "nothing is left".to_owned(),
             };
             writeln!(out, "{}{by}; {retry}", style.denied("denied"))?;
@@ -43,10 +43,10 @@ pub(super) fn print(reply: &Value, fine: &str) -> anyhow::Result<()> {
         [
             Cell::from(match &limit["rule"] {
                 Value::Null => String::new(),
-                rule => show::text(rule),
+                rule => output::text(rule),
             }),
-            Cell::new(tone, show::text(left)),
-            show::text(&limit["limit"]).into(),
+            Cell::new(tone, output::text(left)),
+            output::text(&limit["limit"]).into(),
             millis(&limit["reset_after_ms"]).unwrap_or_default().into(),
             Cell::new(Tone::Dim, mode),
         ]
@@ -58,7 +58,7 @@ pub(super) fn print(reply: &Value, fine: &str) -> anyhow::Result<()> {
         ("full in", Align::Right),
         ("", Align::Left),
     ];
-    show::table(head, rows)?;
+    output::table(head, rows)?;
     Ok(())
 }
 

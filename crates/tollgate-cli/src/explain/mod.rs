@@ -1,31 +1,32 @@
 //! `tollgate explain`: which rules apply to one request, and how they decide.
 
-mod ask;
 mod report;
+mod request_args;
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::BoolishValueParser;
-use tollgate::Limiter;
+use futures_util::FutureExt;
 use tollgate::testing::ManualClock;
+use tollgate_rules::RuleLimiter;
 
 use crate::style::Style;
 use crate::{Outcome, load};
-use ask::Ask;
+use request_args::RequestArgs;
 
 const EXPLAIN_HELP: &str = "\
-A request is a method and a path, and what else is known of it as name=value:
-  ip=203.0.113.7       where it comes from
-  user=ann plan=pro    attributes your service sets
+A request is a method, a path, and attributes as name=value:
+  ip=203.0.113.7       the client's address
+  user=ann plan=pro    attributes that your service sets
   header.x-org=acme    a header; likewise query.NAME and cookie.NAME
-  host=shop.example    the host it is for
-  cost=3               what it costs, where a rule does not say
-  domain=shop          which domain's rules, if there are several
-  at=2026-01-31T12:00:00Z  when, for schedules and overrides; now unless given
+  host=shop.example    the requested host
+  cost=3               the cost, for rules without one
+  domain=shop          the domain of the rules, if there are several
+  at=2026-01-31T12:00:00Z  the time, for schedules and overrides [default: now]
 
-Counters are those of a server that was just started: nothing was spent yet.
+Counters start empty, as in a server that has just started.
 
 Examples:
   tollgate explain tollgate.yaml POST /login ip=203.0.113.7
@@ -33,32 +34,34 @@ Examples:
 
 Exit codes: 0 allowed, 1 denied, 2 error.";
 
+/// The arguments of `tollgate explain`.
 #[derive(Args, Debug)]
 #[command(after_long_help = EXPLAIN_HELP)]
 #[command(after_help = "How to write a request: tollgate explain --help")]
 pub(crate) struct ExplainArgs {
-    /// A file or directory of rules; "-" is standard input
+    /// File or directory of rules; "-" is standard input
     #[arg(value_name = "FILE|DIR")]
     file: PathBuf,
 
-    /// The request: METHOD PATH name=value…
+    /// Request, as METHOD PATH name=value…
     #[arg(value_name = "REQUEST", required = true)]
     request: Vec<String>,
 
-    /// Answer in JSON, one object
+    /// JSON output, one object
     #[arg(long, env = "TOLLGATE_JSON", value_parser = BoolishValueParser::new())]
     json: bool,
 }
 
 pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Outcome> {
-    let asked = Ask::parse(&args.request)?;
-    let request = asked.request()?;
+    let request_args = RequestArgs::parse(&args.request)?;
+    let request = request_args.request()?;
     let rules = load::rules(&args.file)?;
-    let limiter = match asked.at {
-        Some(at) => Limiter::builder().clock(&ManualClock::at(at)).build_rules(rules),
-        None => Limiter::from_rules(rules),
+    let limiter = match request_args.at {
+        Some(at) => RuleLimiter::builder().clock(&ManualClock::at(at)).build(rules),
+        None => RuleLimiter::new(rules),
     };
-    let explanation = limiter.explain(&request);
+    let explanation = limiter.explain(&request).now_or_never();
+    let explanation = explanation.expect("the memory store does not wait");
     let mut out = BufWriter::new(io::stdout().lock());
     match args.json {
         true => {

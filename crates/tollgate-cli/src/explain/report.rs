@@ -1,14 +1,14 @@
-//! An explanation for people.
+//! The explanation as text.
 
 use std::io::{self, Write};
 
-use tollgate::Rules;
-use tollgate::rules::{Explanation, LimitExplanation, RuleExplanation};
+use tollgate_rules::{Explanation, LimitExplanation, RuleExplanation, Rules};
 
 use crate::style::{Style, Tone};
 use crate::table::{Align, Cell, Table};
 use crate::text;
 
+/// Writes an explanation.
 pub(super) fn write(
     out: &mut impl Write,
     style: Style,
@@ -26,33 +26,35 @@ pub(super) fn write(
             writeln!(out, ": no such domain; write domain=… with one of {}", names.join(", "))
         }
     }?;
-    let (about, others): (Vec<_>, Vec<_>) = explanation.rules.iter().partition(|rule| rule.matches);
-    for rule in &about {
+    let (matching, others): (Vec<_>, Vec<_>) =
+        explanation.rules.iter().partition(|rule| rule.matches);
+    for rule in &matching {
         writeln!(out)?;
-        matching(out, style, rule, explanation)?;
+        write_rule(out, style, rule, explanation)?;
     }
-    if about.iter().any(|rule| rule.key.as_deref().is_some_and(lacks)) {
+    if matching.iter().any(|rule| rule.key.as_deref().is_some_and(lacks_attribute)) {
         let note = "(none): the request lacks an attribute the rule counts by.";
         writeln!(out, "\n{}", style.dim(note))?;
     }
     if !others.is_empty() {
-        writeln!(out, "\n{}", style.bold("Not about it"))?;
+        writeln!(out, "\n{}", style.bold("Does not apply"))?;
         let mut table = Table::new([("", Align::Left), ("", Align::Left)]);
         for rule in others {
-            let why = rule.why_not.as_deref().unwrap_or_default();
-            table.push([text::key(&rule.name).into(), Cell::new(Tone::Dim, why)]);
+            let reason = rule.why_not.as_deref().unwrap_or_default();
+            table.push([text::key(&rule.name).into(), Cell::new(Tone::Dim, reason)]);
         }
         table.write(out, style, 2)?;
     }
     Ok(())
 }
 
-/// Whether a key has a part that is missing.
-fn lacks(key: &str) -> bool {
+/// Returns whether a key has a missing attribute.
+fn lacks_attribute(key: &str) -> bool {
     key.split('|').any(|part| part == "%-")
 }
 
-fn matching(
+/// Writes a rule that matches, with its limits.
+fn write_rule(
     out: &mut impl Write,
     style: Style,
     rule: &RuleExplanation,
@@ -62,7 +64,7 @@ fn matching(
     match (rule.key.as_deref(), &explanation.rule) {
         (Some(key), _) => details.push(format!("counts {}", text::rule_key(key))),
         (None, Some(decided)) if *decided != rule.name => {
-            details.push(format!("not asked, as {decided} decides"));
+            details.push(format!("not checked, since {decided} decides"));
         }
         (None, _) => details.push(format!("then {}", rule.then)),
     }

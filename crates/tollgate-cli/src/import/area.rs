@@ -1,36 +1,36 @@
-//! Areas: which requests a place in a configuration is about, where the most specific place wins.
+//! Areas: the requests that a block of a configuration applies to.
 //!
-//! nginx sends a request to one location and Kong to one route; what is said elsewhere does not
-//! apply. Rules do not win over each other, all that match apply. So a rule made from a place
-//! that is not the most specific one has to say what it leaves to others.
+//! nginx sends a request to one location and Kong to one route, the most specific one, and settings
+//! of other blocks do not apply. Of rules, all that match apply. So the rule of a block excludes
+//! the requests of more specific blocks.
 
 use super::condition::{Condition, Pattern};
 
-/// What a path has to be.
+/// A condition on the path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum PathIs {
+pub(super) enum PathCondition {
     Any,
-    /// This one.
+    /// The path is this one.
     Exact(String),
-    /// This one or below it.
+    /// The path is this one or below it.
     Below(String),
-    /// One that matches a regular expression.
+    /// The path matches a regular expression.
     Matches(String),
 }
 
-/// Requests that have something in common. An empty list is no condition.
+/// A set of requests. An empty list is no condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Area {
-    /// The next larger area it lies in.
+    /// The smallest area around it.
     pub(super) parent: Option<usize>,
     pub(super) hosts: Vec<Pattern>,
-    /// Whether it is for all hosts but these.
+    /// Whether it has all hosts except these.
     pub(super) other_hosts: bool,
     pub(super) methods: Vec<String>,
-    pub(super) path: PathIs,
+    pub(super) path: PathCondition,
 }
 
-/// A rule's worth of requests: an area less what it leaves to others.
+/// The requests of one rule: an area without the areas it excludes.
 #[derive(Clone, Debug)]
 pub(super) struct Region {
     pub(super) area: usize,
@@ -39,10 +39,10 @@ pub(super) struct Region {
 }
 
 impl Area {
-    /// Everything.
+    /// Returns the area of all requests.
     pub(super) fn whole() -> Area {
         let (hosts, methods) = (Vec::new(), Vec::new());
-        Area { parent: None, hosts, other_hosts: false, methods, path: PathIs::Any }
+        Area { parent: None, hosts, other_hosts: false, methods, path: PathCondition::Any }
     }
 
     fn host(&self) -> Condition {
@@ -64,20 +64,20 @@ impl Area {
 
     pub(super) fn path(&self) -> Condition {
         match &self.path {
-            PathIs::Any => Condition::always(),
-            PathIs::Exact(path) => Condition::is("path", path),
-            PathIs::Below(path) => Condition::below(path),
-            PathIs::Matches(regex) => Condition::Matches("path".to_owned(), regex.clone()),
+            PathCondition::Any => Condition::always(),
+            PathCondition::Exact(path) => Condition::is("path", path),
+            PathCondition::Below(path) => Condition::below(path),
+            PathCondition::Matches(regex) => Condition::Matches("path".to_owned(), regex.clone()),
         }
     }
 
-    /// The area as a route, if it can be written as one.
+    /// Returns the area as a route, if it can be written as one.
     fn route(&self) -> Option<String> {
         let path = match &self.path {
-            PathIs::Exact(path) => path.clone(),
-            PathIs::Below(path) => format!("{path}/**"),
-            PathIs::Any if !self.methods.is_empty() => "/**".to_owned(),
-            PathIs::Any | PathIs::Matches(_) => return None,
+            PathCondition::Exact(path) => path.clone(),
+            PathCondition::Below(path) => format!("{path}/**"),
+            PathCondition::Any if !self.methods.is_empty() => "/**".to_owned(),
+            PathCondition::Any | PathCondition::Matches(_) => return None,
         };
         let literal = |segment: &str| segment == "**" || !segment.contains(['*', '{', '}', ' ']);
         if !path.split('/').all(literal) {
@@ -90,14 +90,14 @@ impl Area {
     }
 }
 
-/// The areas of a configuration; the first is the whole.
+/// The areas of a configuration; the first contains all requests.
 #[derive(Clone, Debug)]
 pub(super) struct Areas {
     pub(super) areas: Vec<Area>,
 }
 
 impl Areas {
-    /// The regions in which something applies, given whether it does in each area by itself.
+    /// Returns the regions in which a setting applies, given whether it applies in each area.
     pub(super) fn regions(&self, applies: impl Fn(usize) -> bool) -> Vec<Region> {
         let begins = |index: usize| {
             let parent = self.areas[index].parent;
@@ -110,8 +110,8 @@ impl Areas {
             if routes.is_empty() {
                 when = when.and(area.method()).and(area.path());
             }
-            for hole in self.holes(index, &applies) {
-                when = when.and(hole.not());
+            for exclusion in self.exclusions(index, &applies) {
+                when = when.and(exclusion.not());
             }
             Region { area: index, routes, when }
         };
@@ -123,7 +123,7 @@ impl Areas {
         areas.filter(move |(_, area)| area.parent == Some(of)).map(|(index, _)| index)
     }
 
-    /// The hosts of an area: its own, or those of the area it lies in.
+    /// Returns the hosts of an area: its own, or those of the area around it.
     fn hosts_of(&self, index: usize) -> Condition {
         let area = &self.areas[index];
         match (area.hosts.is_empty(), area.parent) {
@@ -132,24 +132,24 @@ impl Areas {
         }
     }
 
-    /// What within an area is left to others.
-    fn holes(&self, index: usize, applies: &impl Fn(usize) -> bool) -> Vec<Condition> {
-        let mut holes = Vec::new();
+    /// Returns the parts of an area in which the setting does not apply.
+    fn exclusions(&self, index: usize, applies: &impl Fn(usize) -> bool) -> Vec<Condition> {
+        let mut exclusions = Vec::new();
         for child in self.children(index) {
             let area = &self.areas[child];
             let own = area.host().and(area.method()).and(area.path());
             match applies(child) {
-                false => holes.push(own),
-                // Its holes are holes of ours, within it: a path says that by itself, a host
-                // has to be named.
+                false => exclusions.push(own),
+                // The exclusions of a child are exclusions of the area, limited to the child. A path
+                // implies that; a host must be named.
                 true => {
                     let within = area.host();
-                    let inner = self.holes(child, applies).into_iter();
-                    holes.extend(inner.map(|hole| within.clone().and(hole)));
+                    let inner = self.exclusions(child, applies).into_iter();
+                    exclusions.extend(inner.map(|exclusion| within.clone().and(exclusion)));
                 }
             }
         }
-        holes
+        exclusions
     }
 }
 
@@ -158,23 +158,23 @@ mod tests {
     use super::*;
 
     fn below(parent: usize, path: &str) -> Area {
-        Area { parent: Some(parent), path: PathIs::Below(path.into()), ..Area::whole() }
+        Area { parent: Some(parent), path: PathCondition::Below(path.into()), ..Area::whole() }
     }
 
     #[test]
-    fn what_belongs_to_others_is_left_out() {
+    fn areas_of_other_settings_are_excluded() {
         let areas =
             vec![Area::whole(), below(0, "/api"), below(1, "/api/login"), below(2, "/api/login/x")];
         let regions = Areas { areas }.regions(|index| index == 1 || index == 3);
         let shown: Vec<(String, String)> =
             regions.iter().map(|r| (r.routes.join(" "), r.when.expression())).collect();
-        let hole = r#"!(path in ["/api/login", "/api/login/*"])"#;
-        assert_eq!(shown[0], ("/api/**".to_owned(), hole.to_owned()));
+        let exclusion = r#"!(path in ["/api/login", "/api/login/*"])"#;
+        assert_eq!(shown[0], ("/api/**".to_owned(), exclusion.to_owned()));
         assert_eq!(shown[1], ("/api/login/x/**".to_owned(), "true".to_owned()));
     }
 
     #[test]
-    fn what_applies_everywhere_is_one_region() {
+    fn a_setting_that_applies_everywhere_has_one_region() {
         let areas = vec![Area::whole(), below(0, "/api"), below(1, "/api/login")];
         let regions = Areas { areas }.regions(|_| true);
         assert_eq!(regions.len(), 1);

@@ -1,4 +1,4 @@
-//! What `tollgate import` takes.
+//! The arguments of `tollgate import`.
 
 use std::path::PathBuf;
 
@@ -6,13 +6,13 @@ use clap::builder::BoolishValueParser;
 use clap::{Args, ValueEnum};
 
 const HELP: &str = "\
-The rules go to standard output, what could not be carried over to standard error:
+Rules go to standard output, notes about what could not be converted to standard error:
 
-  left out   it has no equivalent, or needs something the files do not say: see to it by hand
-  differs    it is there, but not to the letter
+  left out   no equivalent, or the files lack something it needs: add it by hand
+  differs    converted, but it does not behave exactly alike
   note       worth knowing
 
-With --json both come as one object:
+With --json both are one object:
   {\"rules\": \"version: 1\\n…\", \"notes\": [{\"severity\": \"left_out\", \"file\": \"nginx.conf\",
    \"line\": 12, \"message\": \"…\"}]}
 
@@ -22,36 +22,36 @@ Examples:
   tollgate import limitador limits.yaml --domain shop
   tollgate import kong kong.yaml --json
 
-Exit codes: 0 everything was carried over, 1 something was left out, 2 error.";
+Exit codes: 0 everything was converted, 1 something was left out, 2 error.";
 
-/// Print the rules file that says what another system's configuration says
+/// Convert the configuration of another system to a rules file
 #[derive(Args, Debug)]
 #[command(after_help = HELP)]
 pub(crate) struct ImportArgs {
-    /// Whose configuration it is
+    /// System the configuration is written for
     #[arg(value_enum)]
-    pub(crate) from: From,
+    pub(crate) from: SourceSystem,
 
-    /// The files; "-" is standard input
+    /// Files to convert; "-" is standard input
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
 
-    /// Write here instead; into a folder, one file for each domain
+    /// File to write; in a folder, one file for each domain [default: standard output]
     #[arg(long, short, env = "TOLLGATE_OUT", value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
 
-    /// Of several domains, only this one
+    /// Domain to convert, if the files have several [default: all]
     #[arg(long, env = "TOLLGATE_DOMAIN", value_name = "NAME")]
     pub(crate) domain: Option<String>,
 
-    /// Rules and notes as one JSON object
+    /// Rules and notes as one JSON object instead of text
     #[arg(long, env = "TOLLGATE_JSON", value_parser = BoolishValueParser::new())]
     pub(crate) json: bool,
 }
 
-/// The systems whose configuration is understood.
+/// A system whose configuration can be converted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum From {
+pub(crate) enum SourceSystem {
     /// envoyproxy/ratelimit: domain and descriptors
     Envoy,
     /// Limitador: a list of limits

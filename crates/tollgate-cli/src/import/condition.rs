@@ -1,4 +1,4 @@
-//! Conditions of rules: what `when` says, put together piece by piece and written down last.
+//! The condition of a rule, built piece by piece and written as its `when`.
 
 use super::draft::scalar;
 
@@ -10,29 +10,29 @@ pub(super) enum Pattern {
     Glob(String),
 }
 
-/// Something that is true or false of a request.
+/// A condition on a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Condition {
-    /// An attribute is one of these.
+    /// The attribute matches one of the patterns.
     Is(String, Vec<Pattern>),
-    /// An attribute is in a list of the file.
+    /// The attribute is in a list of the file.
     InList(String, String),
-    /// An attribute is not there at all.
+    /// The request lacks the attribute.
     Missing(String),
-    /// An attribute matches a regular expression.
+    /// The attribute matches a regular expression.
     Matches(String, String),
-    /// An expression, as it is.
+    /// An expression in the rule language.
     Expression(String),
     Not(Box<Condition>),
     All(Vec<Condition>),
     Any(Vec<Condition>),
 }
 
-/// More patterns than this make a list of their own.
-const MOST_PATTERNS: usize = 8;
+/// The maximum number of patterns in an expression; more are declared as a list.
+const MAX_PATTERNS: usize = 8;
 
 impl Condition {
-    /// What is always true.
+    /// Returns the condition that every request meets.
     pub(super) fn always() -> Condition {
         Condition::All(Vec::new())
     }
@@ -41,7 +41,7 @@ impl Condition {
         Condition::Is(attribute.to_owned(), vec![Pattern::Exact(value.to_owned())])
     }
 
-    /// The path is this one or below it.
+    /// Returns the condition that the path is this one or below it.
     pub(super) fn below(path: &str) -> Condition {
         let below = format!("{path}/");
         match path.contains('*') {
@@ -64,7 +64,7 @@ impl Condition {
         }
     }
 
-    /// Both.
+    /// Returns the condition that both hold.
     pub(super) fn and(self, other: Condition) -> Condition {
         let mut all: Vec<Condition> = Vec::new();
         for one in [self, other] {
@@ -83,7 +83,7 @@ impl Condition {
         matches!(self, Condition::All(all) if all.is_empty())
     }
 
-    /// What an attribute must not be, if that is all.
+    /// Returns the attribute and the patterns of a condition that only excludes patterns.
     fn excluded(&self) -> Option<(&str, &[Pattern])> {
         match self {
             Condition::Not(inner) => match &**inner {
@@ -94,7 +94,7 @@ impl Condition {
         }
     }
 
-    /// Moves long lists of patterns out of an expression, to be declared under a name.
+    /// Moves long lists of patterns out of an expression into named lists.
     pub(super) fn hoist(&mut self, name: &str, lists: &mut Vec<(String, Vec<String>)>) {
         if self.fields().is_none() {
             self.hoist_all(name, lists);
@@ -104,7 +104,7 @@ impl Condition {
     fn hoist_all(&mut self, name: &str, lists: &mut Vec<(String, Vec<String>)>) {
         match self {
             Condition::Is(attribute, patterns) => {
-                if patterns.len() <= MOST_PATTERNS || patterns.iter().any(spells_a_star) {
+                if patterns.len() <= MAX_PATTERNS || patterns.iter().any(is_literal_star) {
                     return;
                 }
                 let text = |(Pattern::Exact(text) | Pattern::Glob(text)): &Pattern| text.clone();
@@ -127,7 +127,7 @@ impl Condition {
         }
     }
 
-    /// What to write after `when:`; nothing for what is always true.
+    /// Returns the value of `when`; none for a condition that always holds.
     pub(super) fn written(&self) -> Option<String> {
         if self.is_always() {
             return None;
@@ -135,7 +135,7 @@ impl Condition {
         Some(self.fields().unwrap_or_else(|| scalar(&self.expression())))
     }
 
-    /// As `{ attribute: pattern }`, where that can say it.
+    /// Returns the condition as `{ attribute: pattern }`, if it can be written that way.
     fn fields(&self) -> Option<String> {
         let all = match self {
             Condition::All(all) => all.as_slice(),
@@ -146,7 +146,7 @@ impl Condition {
             let Condition::Is(attribute, patterns) = one else { return None };
             // A mapping has each key once.
             let again = seen.contains(&attribute.as_str());
-            if again || !is_name(attribute) || patterns.iter().any(spells_a_star) {
+            if again || !is_name(attribute) || patterns.iter().any(is_literal_star) {
                 return None;
             }
             seen.push(attribute);
@@ -160,7 +160,7 @@ impl Condition {
         Some(format!("{{ {} }}", fields.join(", ")))
     }
 
-    /// As an expression.
+    /// Returns the condition as an expression.
     pub(super) fn expression(&self) -> String {
         match self {
             Condition::Is(attribute, patterns) => is(attribute, patterns),
@@ -186,11 +186,12 @@ impl Condition {
     }
 }
 
-/// Adds what must be true as well; what must not be is kept together.
+/// Adds a condition to a conjunction; exclusions of one attribute are combined.
 fn add(all: &mut Vec<Condition>, one: Condition) {
     if let Some((attribute, patterns)) = one.excluded() {
-        let same = |known: &&mut Condition| known.excluded().is_some_and(|(a, _)| a == attribute);
-        if let Some(Condition::Not(known)) = all.iter_mut().find(same) {
+        let is_same_attribute =
+            |known: &&mut Condition| known.excluded().is_some_and(|(a, _)| a == attribute);
+        if let Some(Condition::Not(known)) = all.iter_mut().find(is_same_attribute) {
             if let Condition::Is(_, more) = &mut **known {
                 for pattern in patterns {
                     if !more.contains(pattern) {
@@ -216,7 +217,7 @@ fn joined(parts: &[Condition], operator: &str) -> String {
     parts.iter().map(part).collect::<Vec<_>>().join(operator)
 }
 
-/// An attribute compared with patterns; what spells a star is none.
+/// Compares an attribute with patterns. An exact text with a star in it is no pattern.
 fn is(attribute: &str, patterns: &[Pattern]) -> String {
     let equals = |text: &str| format!("{attribute} == {}", quoted(text));
     if let [Pattern::Exact(text)] = patterns {
@@ -238,16 +239,16 @@ fn is(attribute: &str, patterns: &[Pattern]) -> String {
     }
 }
 
-fn spells_a_star(pattern: &Pattern) -> bool {
+fn is_literal_star(pattern: &Pattern) -> bool {
     matches!(pattern, Pattern::Exact(text) if text.contains('*'))
 }
 
-/// A text as expressions write it; JSON's escapes mean the same there.
+/// Returns a text as a string literal of an expression, which has the escapes of JSON.
 pub(super) fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// Whether a text can stand in an expression as the name of an attribute.
+/// Returns whether a text can be the name of an attribute in an expression.
 pub(super) fn is_name(text: &str) -> bool {
     let part = |part: &str| {
         part.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
@@ -268,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn others_are_expressions() {
+    fn other_conditions_are_expressions() {
         let glob = |text: &str| Condition::Is("user".into(), vec![Pattern::Glob(text.into())]);
         assert_eq!(glob("svc-*").not().expression(), r#"!(user in ["svc-*"])"#);
         assert_eq!(Condition::is("a", "*").written().unwrap(), r#"'a == "*"'"#);
@@ -278,13 +279,13 @@ mod tests {
     }
 
     #[test]
-    fn what_must_not_be_is_kept_together() {
+    fn exclusions_are_combined() {
         let holes = Condition::below("/a").not().and(Condition::below("/b").not());
         assert_eq!(holes.expression(), r#"!(path in ["/a", "/a/*", "/b", "/b/*"])"#);
     }
 
     #[test]
-    fn long_lists_are_declared() {
+    fn long_lists_get_a_name() {
         let paths = (0..5).map(|n| Condition::below(&format!("/{n}")).not());
         let mut when = paths.fold(Condition::always(), Condition::and);
         let mut lists = Vec::new();

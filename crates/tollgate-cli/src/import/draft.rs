@@ -1,34 +1,36 @@
-//! A rules file in the making, and how it is written down.
+//! The draft of a rules file, and how it is written as YAML.
 
 use std::collections::HashMap;
 use std::fmt::{self, Write};
 
-use super::condition::Condition;
-use super::note::{Note, Origin, Severity};
+use tollgate_rules::yaml::{YamlFile, YamlNode};
 
-/// What goes into one rules file.
+use super::condition::Condition;
+use super::note::{ImportNote, NoteSeverity, Origin};
+
+/// The contents of one rules file.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Draft {
-    /// Comments at the top.
+pub(super) struct RulesDraft {
+    /// The comments at the top.
     pub(super) header: Vec<String>,
     pub(super) domain: Option<String>,
-    /// Settings under `defaults`, as they are written, each with the reason.
+    /// The settings under `defaults`: name, value and reason.
     pub(super) defaults: Vec<(&'static str, String, &'static str)>,
     pub(super) trusted_proxies: Vec<String>,
-    /// Names and expressions.
+    /// The attributes: name and expression.
     pub(super) attributes: Vec<(String, String)>,
-    /// Names and entries.
+    /// The lists: name and entries.
     pub(super) lists: Vec<(String, Vec<String>)>,
-    pub(super) rules: Vec<Rule>,
-    pub(super) notes: Vec<Note>,
-    /// Names that are taken, and how often each was asked for.
+    pub(super) rules: Vec<DraftRule>,
+    pub(super) notes: Vec<ImportNote>,
+    /// The number of requests for each rule name.
     pub(super) names: HashMap<String, usize>,
 }
 
-/// One rule; what is empty is not written.
+/// One rule of a draft; empty fields are not written.
 #[derive(Clone, Debug)]
-pub(super) struct Rule {
-    /// Where it comes from, and what stands there.
+pub(super) struct DraftRule {
+    /// The comments above the rule: its origin and the original text.
     pub(super) comments: Vec<String>,
     pub(super) name: String,
     pub(super) routes: Vec<String>,
@@ -42,10 +44,10 @@ pub(super) struct Rule {
     pub(super) missing_key: Option<&'static str>,
 }
 
-impl Rule {
-    /// A rule for everything, with a comment that says where it comes from.
-    pub(super) fn new(name: &str, origin: &Origin, what: &str) -> Rule {
-        Rule {
+impl DraftRule {
+    /// Returns a rule for every request, with a comment that names its origin.
+    pub(super) fn new(name: &str, origin: &Origin, what: &str) -> DraftRule {
+        DraftRule {
             comments: vec![format!("{origin}: {what}")],
             name: slug(name),
             routes: Vec::new(),
@@ -60,7 +62,7 @@ impl Rule {
         }
     }
 
-    /// For a rule that counts nothing: asks for the attributes it would have counted by.
+    /// Turns the attributes it counts by into conditions, for a rule that counts nothing.
     pub(super) fn require_keys(&mut self) {
         for key in std::mem::take(&mut self.per) {
             let when = std::mem::replace(&mut self.when, Condition::always());
@@ -69,67 +71,73 @@ impl Rule {
     }
 }
 
-impl Draft {
-    /// Adds a rule under a name that is not taken, unless rules cannot say it.
-    pub(super) fn add(&mut self, mut rule: Rule, origin: &Origin) {
+impl RulesDraft {
+    /// Adds a rule under a free name, or a note if the rule is not valid.
+    pub(super) fn add(&mut self, mut rule: DraftRule, origin: &Origin) {
         rule.when.hoist(&rule.name, &mut self.lists);
-        if let Some(why) = super::invalid(&self.alone(&rule)) {
+        if let Some(reason) = super::invalid(&self.alone(&rule)) {
             let what = rule.comments.first().and_then(|comment| comment.split_once(": "));
             let what = what.map_or(rule.name.as_str(), |(_, what)| what);
-            return self.note(Severity::LeftOut, origin, format!("`{what}`: {why}"));
+            return self.note(NoteSeverity::LeftOut, origin, format!("`{what}`: {reason}"));
         }
         rule.name = self.free_name(rule.name);
         self.rules.push(rule);
     }
 
-    /// A rule with all it refers to.
-    fn alone(&self, rule: &Rule) -> Draft {
+    /// Returns a draft of one rule with the lists and attributes it refers to.
+    fn alone(&self, rule: &DraftRule) -> RulesDraft {
         let when = rule.when.expression();
         let named = |(name, _): &&(String, Vec<String>)| when.contains(name.as_str());
-        Draft {
+        RulesDraft {
             attributes: self.attributes.clone(),
             lists: self.lists.iter().filter(named).cloned().collect(),
             rules: vec![rule.clone()],
-            ..Draft::default()
+            ..RulesDraft::default()
         }
     }
 
     fn free_name(&mut self, wanted: String) -> String {
-        let asked = self.names.entry(wanted.clone()).or_default();
-        *asked += 1;
-        if *asked == 1 {
+        let count = self.names.entry(wanted.clone()).or_default();
+        *count += 1;
+        if *count == 1 {
             return wanted;
         }
-        // Somebody may have called theirs `api-2` already.
-        let numbered = format!("{wanted}-{asked}");
+        // The configuration may have a rule named `api-2` already.
+        let numbered = format!("{wanted}-{count}");
         self.free_name(numbered)
     }
 
-    /// Adds a note, once.
-    pub(super) fn note(&mut self, severity: Severity, origin: &Origin, message: impl Into<String>) {
+    /// Adds a note unless it is there already.
+    pub(super) fn note(
+        &mut self,
+        severity: NoteSeverity,
+        origin: &Origin,
+        message: impl Into<String>,
+    ) {
         let (file, line) = (origin.file.clone(), Some(origin.line).filter(|line| *line > 0));
-        let note = Note { severity, file, line, message: message.into() };
+        let note = ImportNote { severity, file, line, message: message.into() };
         if !self.notes.contains(&note) {
             self.notes.push(note);
         }
     }
 
-    /// Says which keys of a mapping were not understood.
+    /// Adds a note for each key of a mapping that is not in `known`.
     pub(super) fn note_unknown(
         &mut self,
-        node: &super::yaml::Node,
+        node: &YamlNode<'_>,
         known: &[&str],
-        file: &str,
+        file: &YamlFile<'_>,
         what: &str,
     ) {
-        for (key, line) in node.unknown(known) {
-            let message = format!("`{key}` of {what} is not known and was not carried over");
-            self.note(Severity::LeftOut, &Origin::new(file, line), message);
+        for node in node.keys() {
+            let Some(key) = node.text().filter(|key| !known.contains(key)) else { continue };
+            let message = format!("`{key}` of {what} is not known and was not converted");
+            self.note(NoteSeverity::LeftOut, &Origin::at(file, node), message);
         }
     }
 }
 
-impl fmt::Display for Draft {
+impl fmt::Display for RulesDraft {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.header.iter().try_for_each(|line| comment(f, "", line))?;
         writeln!(f, "version: 1")?;
@@ -138,8 +146,8 @@ impl fmt::Display for Draft {
         }
         if !self.defaults.is_empty() {
             writeln!(f, "defaults:")?;
-            for (key, value, why) in &self.defaults {
-                writeln!(f, "  {key}: {value} # {why}")?;
+            for (key, value, reason) in &self.defaults {
+                writeln!(f, "  {key}: {value} # {reason}")?;
             }
         }
         if !self.trusted_proxies.is_empty() {
@@ -168,7 +176,7 @@ impl fmt::Display for Draft {
     }
 }
 
-impl fmt::Display for Rule {
+impl fmt::Display for DraftRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_char('\n')?;
         self.comments.iter().try_for_each(|line| comment(f, "  ", line))?;
@@ -189,7 +197,7 @@ impl fmt::Display for Rule {
     }
 }
 
-/// A comment of one line: what it quotes must not be able to end it.
+/// Writes a comment of one line. Line breaks in the text would end it, so they become spaces.
 fn comment(f: &mut fmt::Formatter<'_>, indent: &str, text: &str) -> fmt::Result {
     let text: String = text.chars().map(|c| if is_break(c) { ' ' } else { c }).collect();
     match text.trim_end() {
@@ -214,7 +222,7 @@ fn list(texts: &[String]) -> String {
     format!("[{}]", texts.iter().map(|text| scalar(text)).collect::<Vec<_>>().join(", "))
 }
 
-/// A text as YAML: plain where that cannot be misread, quoted otherwise.
+/// Writes a text as YAML: plain where that cannot be misread, quoted otherwise.
 pub(super) fn scalar(text: &str) -> String {
     let word = |c: char| c.is_ascii_alphanumeric() || "_-./*+ ".contains(c);
     let plain = text.starts_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '_'))
@@ -224,11 +232,11 @@ pub(super) fn scalar(text: &str) -> String {
         && !looks_special(text);
     match plain {
         true => text.to_owned(),
-        // Expressions have quotes of their own.
+        // Expressions contain double quotes.
         false if text.contains('"') && !text.contains('\'') && !text.contains(is_break) => {
             format!("'{text}'")
         }
-        // JSON leaves some characters alone that YAML must not see.
+        // JSON does not escape some characters that YAML does not allow.
         false => {
             let json = serde_json::Value::from(text).to_string();
             let escape = |c: char| match c {
@@ -242,7 +250,7 @@ pub(super) fn scalar(text: &str) -> String {
     }
 }
 
-/// Words and numbers that YAML readers take for something else than a text.
+/// Returns whether a YAML reader takes a text for a boolean, a number or null.
 fn looks_special(text: &str) -> bool {
     const WORDS: [&str; 9] = ["true", "false", "yes", "no", "on", "off", "null", "y", "n"];
     let digits = |c: char| c.is_ascii_digit() || "_.+-".contains(c);
@@ -252,7 +260,7 @@ fn looks_special(text: &str) -> bool {
         || text.chars().all(digits)
 }
 
-/// A name made of letters, digits and dashes.
+/// Returns a name made of letters, digits and dashes.
 pub(super) fn slug(text: &str) -> String {
     let mut slug = String::new();
     for c in text.chars() {
@@ -272,7 +280,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_could_be_misread_is_quoted() {
+    fn ambiguous_texts_are_quoted() {
         for plain in ["10/s burst 6", "/api/**", "ip", "deny 503", "example.com", "POST /login"] {
             assert_eq!(scalar(plain), plain);
         }
@@ -286,8 +294,8 @@ mod tests {
     #[test]
     fn a_comment_cannot_be_ended_by_what_it_quotes() {
         let origin = Origin::new("evil\nfile", 1);
-        let mut draft = Draft::default();
-        let mut rule = Rule::new("Über\nall", &origin, "x\r\nrules: []");
+        let mut draft = RulesDraft::default();
+        let mut rule = DraftRule::new("Über\nall", &origin, "x\r\nrules: []");
         rule.then = Some("deny".to_owned());
         draft.add(rule, &origin);
         let text = draft.to_string();
@@ -295,11 +303,11 @@ mod tests {
     }
 
     #[test]
-    fn names_are_taken_once() {
+    fn rule_names_are_unique() {
         let origin = Origin::new("f", 1);
-        let mut draft = Draft::default();
+        let mut draft = RulesDraft::default();
         for _ in 0..3 {
-            let mut rule = Rule::new("api", &origin, "x");
+            let mut rule = DraftRule::new("api", &origin, "x");
             rule.limits.push("1/s".to_owned());
             draft.add(rule, &origin);
         }

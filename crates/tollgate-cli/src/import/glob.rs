@@ -1,8 +1,8 @@
 //! Patterns in which `*` stands for any text.
 
-pub(super) use tollgate::rules::glob_matches as matches;
+pub(super) use tollgate_rules::glob_matches as matches;
 
-/// Whether some text may match both: not if they begin or end differently.
+/// Returns whether a text may match both patterns: not if they begin or end differently.
 pub(super) fn may_overlap(a: &str, b: &str) -> bool {
     let head = |glob: &str| glob.split('*').next().unwrap_or_default().to_owned();
     let tail = |glob: &str| glob.rsplit('*').next().unwrap_or_default().to_owned();

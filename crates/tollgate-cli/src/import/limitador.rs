@@ -4,77 +4,77 @@
 //! requests are not counted.
 
 use anyhow::bail;
-use tollgate::rules::Source;
+use tollgate_rules::Source;
+use tollgate_rules::yaml::{YamlFile, YamlNode};
 
 use super::condition::{Condition, is_name};
-use super::draft::{Draft, Rule};
-use super::note::{Origin, Severity};
+use super::draft::{DraftRule, RulesDraft};
+use super::note::{NoteSeverity, Origin};
 use super::rate;
-use super::yaml::{self, Node};
 
 const FIELDS: [&str; 7] =
     ["id", "name", "namespace", "max_value", "seconds", "conditions", "variables"];
 
 /// Reads files; each namespace becomes a domain.
-pub(super) fn import(sources: &[Source]) -> anyhow::Result<Vec<Draft>> {
-    let mut drafts: Vec<Draft> = Vec::new();
-    for source in sources {
-        for root in yaml::documents(source)? {
-            // A ConfigMap or a custom resource holds the list under `limits`.
-            let limits = root.get("limits").unwrap_or(&root);
+pub(super) fn import(sources: &[Source]) -> anyhow::Result<Vec<RulesDraft>> {
+    let mut drafts: Vec<RulesDraft> = Vec::new();
+    for file in &super::yaml_files(sources)? {
+        for root in file.documents() {
+            // A ConfigMap or a custom resource has the list under `limits`.
+            let limits = root.get("limits").unwrap_or(root);
             if !limits.is_list() {
-                bail!("{}:{}: this is no list of limits", source.name, limits.line);
+                bail!("{}: this is no list of limits", Origin::at(file, limits));
             }
             for node in limits.items() {
-                limit(node, &source.name, &mut drafts);
+                limit(node, file, &mut drafts);
             }
         }
     }
     Ok(drafts)
 }
 
-fn limit(node: &Node, file: &str, drafts: &mut Vec<Draft>) {
-    let at = Origin::new(file, node.line);
+fn limit(node: &YamlNode<'_>, file: &YamlFile<'_>, drafts: &mut Vec<RulesDraft>) {
+    let at = Origin::at(file, node);
     let namespace = node.text_of("namespace").unwrap_or("default");
     let known = drafts.iter().position(|draft| draft.domain.as_deref() == Some(namespace));
     let index = known.unwrap_or_else(|| {
-        drafts.push(Draft {
-            header: vec![format!("Imported from {file} (Limitador).")],
+        drafts.push(RulesDraft {
+            header: vec![format!("Imported from {} (Limitador).", file.name())],
             domain: Some(namespace.to_owned()),
             defaults: vec![(
                 "missing_key",
                 "skip".to_owned(),
                 "a limit whose variable is missing does not apply",
             )],
-            ..Draft::default()
+            ..RulesDraft::default()
         });
         drafts.len() - 1
     });
     let draft = &mut drafts[index];
     draft.note_unknown(node, &FIELDS, file, "a limit");
-    let number = |key: &str| node.get(key).and_then(Node::number);
+    let number = |key: &str| node.get(key).and_then(YamlNode::number);
     let (Some(most), Some(seconds)) = (number("max_value"), number("seconds")) else {
         let message = "a limit needs whole numbers for `max_value` and `seconds`";
-        return draft.note(Severity::LeftOut, &at, message);
+        return draft.note(NoteSeverity::LeftOut, &at, message);
     };
     let name = node.text_of("name").or_else(|| node.text_of("id"));
     let what = format!("max_value {most} in {seconds} seconds");
-    let mut rule = Rule::new(name.unwrap_or(namespace), &at, &what);
+    let mut rule = DraftRule::new(name.unwrap_or(namespace), &at, &what);
     for text in node.texts_of("conditions") {
         match condition(text) {
             Ok(condition) => rule.when = rule.when.and(condition),
-            Err(why) => {
-                let message = format!("the limit with condition {text:?}: {why}");
-                return draft.note(Severity::LeftOut, &at, message);
+            Err(reason) => {
+                let message = format!("the limit with condition {text:?}: {reason}");
+                return draft.note(NoteSeverity::LeftOut, &at, message);
             }
         }
     }
     for text in node.texts_of("variables") {
         match expression(text) {
             Ok(expression) => rule.per.push(expression),
-            Err(why) => {
-                let message = format!("the limit with variable {text:?}: {why}");
-                return draft.note(Severity::LeftOut, &at, message);
+            Err(reason) => {
+                let message = format!("the limit with variable {text:?}: {reason}");
+                return draft.note(NoteSeverity::LeftOut, &at, message);
             }
         }
     }
@@ -90,21 +90,21 @@ fn limit(node: &Node, file: &str, drafts: &mut Vec<Draft>) {
     let texts = [node.texts_of("conditions"), node.texts_of("variables")].concat();
     if let Some(text) = texts.iter().find(|text| later(text)) {
         let message = format!(
-            "{text:?} looks at a later descriptor: here a request has its attributes in one place, \
-             whichever descriptor they came from"
+            "{text:?} reads a later descriptor: in rules all descriptors of a request are one set of \
+             attributes"
         );
-        draft.note(Severity::Differs, &at, message);
+        draft.note(NoteSeverity::Differs, &at, message);
     }
     draft.add(rule, &at);
 }
 
-/// Whether an expression names a descriptor beyond the first.
+/// Returns whether an expression names a descriptor beyond the first.
 fn later_descriptor(text: &str) -> bool {
     let indexes = text.split("descriptors[").skip(1);
     indexes.filter_map(|rest| rest.split(']').next()).any(|index| index.trim() != "0")
 }
 
-/// A condition: a comparison as such, anything else as an expression.
+/// Reads a condition: a comparison with a text, or else an expression.
 fn condition(text: &str) -> Result<Condition, String> {
     let text = expression(text)?;
     for (operator, equal) in [("==", true), ("!=", false)] {
@@ -125,14 +125,14 @@ fn condition(text: &str) -> Result<Condition, String> {
     Ok(Condition::Expression(text))
 }
 
-/// The text of an expression that is nothing but a text without escapes.
+/// Returns the text of a string literal without escapes.
 fn literal(text: &str) -> Option<String> {
     let quote = text.chars().next().filter(|c| matches!(c, '\'' | '"'))?;
     let inner = text.strip_prefix(quote)?.strip_suffix(quote)?;
     (!inner.contains([quote, '\\'])).then(|| inner.to_owned())
 }
 
-/// An expression in which `descriptors[0].x` and `descriptors[0]['x']` are the attribute `x`.
+/// Rewrites an expression so that `descriptors[0].x` and `descriptors[0]['x']` are the attribute `x`.
 fn expression(text: &str) -> Result<String, String> {
     let mut out = String::new();
     let mut rest = text.trim();
@@ -148,9 +148,8 @@ fn expression(text: &str) -> Result<String, String> {
             rest.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(rest.len());
         match starts_name && &rest[..name_len] == "descriptors" {
             true => {
-                let (name, after) = entry(&rest[name_len..]).ok_or(
-                    "only entries of a descriptor can be looked at, as in descriptors[0].x",
-                )?;
+                let (name, after) = entry(&rest[name_len..])
+                    .ok_or("only entries of a descriptor can be read, as in descriptors[0].x")?;
                 if !is_name(name) {
                     return Err(format!("`{name}` cannot be the name of an attribute in a rule"));
                 }
@@ -167,7 +166,7 @@ fn expression(text: &str) -> Result<String, String> {
     Ok(out)
 }
 
-/// The name in `[0].name` or `[0]['name']`, and what follows it.
+/// Returns the name in `[0].name` or `[0]['name']`, and the rest of the text.
 fn entry(text: &str) -> Option<(&str, &str)> {
     let (index, rest) = text.trim_start().strip_prefix('[')?.split_once(']')?;
     index.trim().parse::<u32>().ok()?;
@@ -181,7 +180,7 @@ fn entry(text: &str) -> Option<(&str, &str)> {
     Some((&rest[1..end - 1], after))
 }
 
-/// Where the text that begins here ends, its quotes included.
+/// Returns the length of the string literal at the start of the text, quotes included.
 fn string_end(text: &str) -> Option<usize> {
     let quote = text.chars().next().filter(|c| matches!(c, '\'' | '"'))?;
     let mut escaped = false;
@@ -212,14 +211,14 @@ mod tests {
     }
 
     #[test]
-    fn equalities_are_fields() {
+    fn a_comparison_with_a_text_is_a_field() {
         let condition = condition("descriptors[0]['req.method'] == 'GET'").unwrap();
         assert_eq!(condition.written().unwrap(), "{ req.method: GET }");
         assert!(super::condition("plan == gold").unwrap_err().contains("quotes"));
     }
 
     #[test]
-    fn later_descriptors_are_seen() {
+    fn later_descriptors_are_recognized() {
         assert!(later_descriptor("descriptors[1].x == '1'"));
         assert!(!later_descriptor("descriptors[0].x == '1'"));
     }

@@ -1,7 +1,7 @@
-//! `tollgate import`: a rules file that says what another system's configuration says.
+//! `tollgate import`: converts the configuration of another system to a rules file.
 //!
-//! Each reader fills a [`Draft`]; writing it down, checking that it is valid, and saying what was
-//! lost on the way is done once, here.
+//! Each reader fills a [`RulesDraft`]. This module writes the draft, checks that it is valid, and
+//! prints the notes about what is missing.
 
 mod area;
 mod args;
@@ -14,32 +14,32 @@ mod limitador;
 mod nginx;
 mod note;
 mod rate;
-mod yaml;
 
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use serde::Serialize;
-use tollgate::rules::{Rules, Source};
+use tollgate_rules::yaml::YamlFile;
+use tollgate_rules::{Diagnostics, Rules, Source};
 
-use args::From;
 pub(crate) use args::ImportArgs;
+use args::SourceSystem;
 use condition::Condition;
-use draft::{Draft, Rule};
-use note::{Note, Origin, Severity};
+use draft::{DraftRule, RulesDraft};
+use note::{ImportNote, NoteSeverity, Origin};
 
 use crate::Outcome;
 use crate::style::Style;
 
-/// The longest file that is read.
+/// The maximum length of a file in bytes.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// What `--json` prints.
+/// The output of `--json`.
 #[derive(Serialize)]
-struct Answer<'a> {
+struct ImportOutput<'a> {
     rules: &'a str,
-    notes: &'a [Note],
+    notes: &'a [ImportNote],
 }
 
 pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<Outcome> {
@@ -60,63 +60,76 @@ pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<Outcome> {
         None if !args.json => io::stdout().write_all(texts.concat().as_bytes())?,
         None => {}
     }
-    let notes: Vec<Note> = drafts.into_iter().flat_map(|draft| draft.notes).collect();
+    let notes: Vec<ImportNote> = drafts.into_iter().flat_map(|draft| draft.notes).collect();
     match args.json {
         true => {
-            let answer = Answer { rules: &texts.concat(), notes: &notes };
-            writeln!(io::stdout(), "{}", serde_json::to_string(&answer)?)?;
+            let output = ImportOutput { rules: &texts.concat(), notes: &notes };
+            writeln!(io::stdout(), "{}", serde_json::to_string(&output)?)?;
         }
-        false => tell(&notes)?,
+        false => print_notes(&notes)?,
     }
-    Ok(Outcome::found(notes.iter().any(|note| note.severity == Severity::LeftOut)))
+    Ok(Outcome::found(notes.iter().any(|note| note.severity == NoteSeverity::LeftOut)))
 }
 
-/// One draft for each domain the files hold.
-fn read(args: &ImportArgs) -> anyhow::Result<Vec<Draft>> {
+/// Reads the files into one draft for each domain.
+fn read(args: &ImportArgs) -> anyhow::Result<Vec<RulesDraft>> {
     let mut texts = Vec::new();
     for path in &args.files {
         texts.push(Source::new(path.display().to_string(), text_of(path)?));
     }
     match args.from {
-        From::Envoy => envoy::import(&texts),
-        From::Limitador => limitador::import(&texts),
-        From::Kong => kong::import(&texts).map(|draft| vec![draft]),
-        From::Nginx => nginx::import(&texts).map(|draft| vec![draft]),
+        SourceSystem::Envoy => envoy::import(&texts),
+        SourceSystem::Limitador => limitador::import(&texts),
+        SourceSystem::Kong => kong::import(&texts).map(|draft| vec![draft]),
+        SourceSystem::Nginx => nginx::import(&texts).map(|draft| vec![draft]),
     }
 }
 
-/// A file's text, or standard input's.
+/// Reads a file, or standard input for `-`.
 fn text_of(path: &Path) -> anyhow::Result<String> {
     if path == Path::new("-") {
         let all = io::read_to_string(io::stdin().take(MAX_BYTES + 1)).context("standard input")?;
         if all.len() as u64 > MAX_BYTES {
-            bail!("standard input: too long: at most {MAX_BYTES} bytes");
+            bail!("standard input is longer than {MAX_BYTES} bytes");
         }
         return Ok(all);
     }
     let about = || path.display().to_string();
     let length = std::fs::metadata(path).with_context(about)?.len();
     if length > MAX_BYTES {
-        bail!("{}: {length} bytes are too many: at most {MAX_BYTES}", path.display());
+        bail!("{} has {length} bytes; at most {MAX_BYTES} are read", path.display());
     }
     std::fs::read_to_string(path).with_context(about)
 }
 
-/// A rules file holds one domain: several need a folder, or one of them has to be chosen.
-fn choose(drafts: Vec<Draft>, args: &ImportArgs) -> anyhow::Result<Vec<Draft>> {
-    let name = |draft: &Draft| draft.domain.clone().unwrap_or_default();
+/// Parses YAML files.
+fn yaml_files(sources: &[Source]) -> anyhow::Result<Vec<YamlFile<'_>>> {
+    let parse = |source| YamlFile::read(source).map_err(|found| anyhow!(first_error(&found)));
+    sources.iter().map(parse).collect()
+}
+
+/// Returns the first finding with its place and its help.
+fn first_error(found: &Diagnostics) -> String {
+    let Some(first) = found.findings().next() else { return found.to_string() };
+    let help = first.help.map_or(String::new(), |help| format!("; {help}"));
+    format!("{}:{}: {}{help}", first.file, first.line, first.message)
+}
+
+/// Picks the domains to write: a rules file holds one, so several need a folder or a choice.
+fn choose(drafts: Vec<RulesDraft>, args: &ImportArgs) -> anyhow::Result<Vec<RulesDraft>> {
+    let name = |draft: &RulesDraft| draft.domain.clone().unwrap_or_default();
     let names = drafts.iter().map(name).collect::<Vec<_>>().join(", ");
     if let Some(wanted) = &args.domain {
-        let chosen: Vec<Draft> =
+        let chosen: Vec<RulesDraft> =
             drafts.into_iter().filter(|draft| name(draft) == *wanted).collect();
         return match chosen.is_empty() {
-            true => bail!("no domain {wanted:?} here, only {names}"),
+            true => bail!("the files have no domain {wanted:?}; choose one of {names}"),
             false => Ok(chosen),
         };
     }
     if drafts.len() > 1 && !args.out.as_deref().is_some_and(is_folder) {
         bail!(
-            "these are several domains ({names}), and a rules file holds one: choose one with \
+            "the files have several domains ({names}), and a rules file holds one: choose one with \
              --domain, or write all of them into a folder with --out FOLDER/"
         );
     }
@@ -134,28 +147,28 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     std::fs::write(path, text).with_context(|| path.display().to_string())
 }
 
-/// The draft as text. If that is not valid, it is we who are wrong, not the file.
-fn checked(draft: &Draft) -> anyhow::Result<String> {
+/// Returns the text of a draft, checked: invalid rules are a bug of tollgate, not of the file.
+fn checked(draft: &RulesDraft) -> anyhow::Result<String> {
     let text = draft.to_string();
     match Rules::read([Source::new("imported.yaml", text.clone())]) {
         Ok(_) => Ok(text),
         Err(found) => bail!(
-            "what came out is not a valid rules file. That is a bug of tollgate: please report \
-             it with the configuration.\n\n{found}\n{text}"
+            "the imported rules are not valid. This is a bug of tollgate: please report it with the \
+             configuration.\n\n{found}\n{text}"
         ),
     }
 }
 
-/// Notes for people, on standard error.
-fn tell(notes: &[Note]) -> io::Result<()> {
+/// Prints notes to standard error.
+fn print_notes(notes: &[ImportNote]) -> io::Result<()> {
     let mut err = io::stderr().lock();
     let style = Style::when(err.is_terminal());
     for note in notes {
         let severity = note.severity.as_str();
         match note.severity {
-            Severity::LeftOut => write!(err, "{}", style.bad(severity))?,
-            Severity::Differs => write!(err, "{}", style.denied(severity))?,
-            Severity::Note => write!(err, "{}", style.dim(severity))?,
+            NoteSeverity::LeftOut => write!(err, "{}", style.bad(severity))?,
+            NoteSeverity::Differs => write!(err, "{}", style.denied(severity))?,
+            NoteSeverity::Note => write!(err, "{}", style.dim(severity))?,
         }
         match note.line {
             Some(line) => writeln!(err, ": {}:{line}: {}", note.file, note.message)?,
@@ -165,24 +178,24 @@ fn tell(notes: &[Note]) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether rules can have a regular expression: that is best asked of them.
+/// Returns whether rules accept a regular expression.
 fn is_regex(regex: &str) -> bool {
     let origin = Origin::new("", 0);
-    let mut rule = Rule::new("regex", &origin, "");
+    let mut rule = DraftRule::new("regex", &origin, "");
     rule.when = Condition::Matches("path".to_owned(), regex.to_owned());
     rule.then = Some("deny".to_owned());
     let rules = vec![rule];
-    invalid(&Draft { rules, ..Draft::default() }).is_none()
+    invalid(&RulesDraft { rules, ..RulesDraft::default() }).is_none()
 }
 
-/// What is wrong with a draft, in short.
-fn invalid(draft: &Draft) -> Option<String> {
+/// Returns the first error of a draft.
+fn invalid(draft: &RulesDraft) -> Option<String> {
     let found = Rules::read([Source::new("imported.yaml", draft.to_string())]).err()?;
     let first = found.errors().next().map(|error| error.message().to_owned());
     Some(first.unwrap_or_else(|| found.to_string()))
 }
 
-/// A path beside the file that mentions it.
+/// Resolves a path relative to the file that mentions it.
 fn beside(file: &str, mentioned: &str) -> PathBuf {
     Path::new(file).parent().unwrap_or(Path::new("")).join(mentioned)
 }

@@ -1,30 +1,31 @@
-//! What got lost or changed on the way.
+//! Notes of an import: what is missing from the rules or differs from the original.
 
 use serde::Serialize;
+use tollgate_rules::yaml::{YamlFile, YamlNode};
 
-/// How much a note matters.
+/// The severity of a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Severity {
-    /// It is not in the rules.
+pub(super) enum NoteSeverity {
+    /// The rules lack it.
     LeftOut,
-    /// It is, but not to the letter.
+    /// The rules have it, but it does not behave exactly alike.
     Differs,
     /// Worth knowing.
     Note,
 }
 
-impl Severity {
+impl NoteSeverity {
     pub(super) fn as_str(self) -> &'static str {
         match self {
-            Severity::LeftOut => "left out",
-            Severity::Differs => "differs",
-            Severity::Note => "note",
+            NoteSeverity::LeftOut => "left out",
+            NoteSeverity::Differs => "differs",
+            NoteSeverity::Note => "note",
         }
     }
 }
 
-/// Where something stands in what is imported.
+/// The file and line that something is imported from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Origin {
     pub(super) file: String,
@@ -32,6 +33,11 @@ pub(super) struct Origin {
 }
 
 impl Origin {
+    /// Returns the origin of a YAML node.
+    pub(super) fn at(file: &YamlFile<'_>, node: &YamlNode<'_>) -> Origin {
+        Origin::new(file.name(), file.line(node))
+    }
+
     pub(super) fn new(file: &str, line: usize) -> Origin {
         Origin { file: file.to_owned(), line }
     }
@@ -43,10 +49,10 @@ impl std::fmt::Display for Origin {
     }
 }
 
-/// One finding of an import.
+/// One note of an import.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Note {
-    pub(super) severity: Severity,
+pub(super) struct ImportNote {
+    pub(super) severity: NoteSeverity,
     pub(super) file: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) line: Option<usize>,

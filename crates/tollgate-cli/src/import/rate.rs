@@ -1,6 +1,6 @@
-//! Rates as rules write them.
+//! Periods and durations as rules write them.
 
-/// A length of time in the largest unit that divides it: `min`, `15min`, `90s`.
+/// Returns a length of time in the largest unit that divides it: `min`, `15min`, `90s`.
 ///
 /// Months and years are not used: outside a calendar they are 30 and 365 days.
 pub(super) fn period(seconds: u64) -> String {
@@ -19,8 +19,8 @@ pub(super) fn period(seconds: u64) -> String {
     }
 }
 
-/// How long `amount` thousandths take at `per_second` thousandths a second, as a length of time
-/// that is too long by less than a thousandth.
+/// Returns the time that `amount` thousandths take at `per_second` thousandths a second, rounded up
+/// by less than a thousandth.
 pub(super) fn time_of(amount: u64, per_second: u64) -> String {
     const UNITS: [(u128, &str); 4] =
         [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"), (1, "ns")];

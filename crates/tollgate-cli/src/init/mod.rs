@@ -1,4 +1,4 @@
-//! `tollgate init`: a rules file to start from.
+//! `tollgate init`: writes a commented rules file to start from.
 
 use std::fs::OpenOptions;
 use std::io::{self, IsTerminal, Write};
@@ -12,26 +12,28 @@ use serde::Serialize;
 use crate::Outcome;
 use crate::style::Style;
 
-/// The file it writes.
+/// The contents of the file.
 const STARTER: &str = include_str!("starter.yaml");
 
+/// The arguments of `tollgate init`.
 #[derive(Args, Debug)]
 pub(crate) struct InitArgs {
-    /// The file to write; "-" is standard output
+    /// File to write; "-" is standard output
     #[arg(value_name = "FILE", default_value = "tollgate.yaml")]
     file: PathBuf,
 
-    /// Overwrite a file that is there already
+    /// Overwriting of an existing file
     #[arg(long, env = "TOLLGATE_FORCE", value_parser = BoolishValueParser::new())]
     force: bool,
 
-    /// Answer in JSON
+    /// JSON output
     #[arg(long, env = "TOLLGATE_JSON", value_parser = BoolishValueParser::new())]
     json: bool,
 }
 
+/// The output of `--json`.
 #[derive(Serialize)]
-struct Written<'a> {
+struct InitOutput<'a> {
     file: &'a str,
     bytes: usize,
 }
@@ -45,7 +47,7 @@ pub(crate) fn run(args: &InitArgs) -> anyhow::Result<Outcome> {
     write(&args.file, args.force)?;
     let file = args.file.display().to_string();
     if args.json {
-        serde_json::to_writer(&mut out, &Written { file: &file, bytes: STARTER.len() })?;
+        serde_json::to_writer(&mut out, &InitOutput { file: &file, bytes: STARTER.len() })?;
         writeln!(out)?;
         return Ok(Outcome::Fine);
     }
@@ -92,7 +94,7 @@ fn quoted(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use tollgate::Rules;
+    use tollgate_rules::Rules;
 
     use super::*;
 

@@ -1,35 +1,35 @@
-//! Apache's and nginx's lines: the common format, the combined one, and both with a virtual host
-//! in front or the forwarded addresses behind.
+//! Lines of Apache and nginx: the common and the combined format, both optionally with a virtual host
+//! at the start or the forwarded addresses at the end.
 
 use std::borrow::Cow;
 
-use tollgate::rules::Value;
+use tollgate_rules::Value;
 
-use super::entry::Entry;
-use super::fields::{Rename, address, request_line};
-use super::scan::Scan;
-use super::stamp;
+use super::fields::{FieldRename, address, request_line};
+use super::line_scanner::LineScanner;
+use super::log_entry::LogEntry;
+use super::timestamp;
 
-pub(super) fn parse(line: &str, renames: &[Rename]) -> Result<Entry, String> {
-    let mut scan = Scan(line);
-    // A user may be called anything, spaces included; what comes before the time is sorted out
-    // from both ends.
-    let who =
+pub(super) fn parse(line: &str, renames: &[FieldRename]) -> Result<LogEntry, String> {
+    let mut scan = LineScanner(line);
+    // A user name may contain spaces, so the part before the time is read from both ends.
+    let before_time =
         scan.until(" [").ok_or("no time in brackets, such as [10/Oct/2000:13:55:36 -0700]")?;
     let when = scan.until("]").ok_or("the time has no closing bracket")?;
-    let at = stamp::common(when).or_else(|| stamp::instant(when));
-    let mut entry = Entry::new(at.ok_or_else(|| format!("no time: {}", crate::text::key(when)))?);
+    let at = timestamp::common(when).or_else(|| timestamp::instant(when));
+    let mut entry =
+        LogEntry::new(at.ok_or_else(|| format!("no time: {}", crate::text::key(when)))?);
 
-    let mut who = Scan(who);
-    let mut client = who.word().ok_or("no client before the time")?;
+    let mut client_part = LineScanner(before_time);
+    let mut client = client_part.word().ok_or("no client before the time")?;
     // `shop.example:443 203.0.113.7 - - […`: a virtual host comes first.
-    if address(client).is_none() && Scan(who.0).word().and_then(address).is_some() {
+    if address(client).is_none() && LineScanner(client_part.0).word().and_then(address).is_some() {
         entry.add("host", client.to_owned(), renames);
-        client = who.word().unwrap_or(client);
+        client = client_part.word().unwrap_or(client);
     }
     entry.add("ip", ip_or_name(client), renames);
-    who.word();
-    entry.add("user", who.0.trim().to_owned(), renames);
+    client_part.word();
+    entry.add("user", client_part.0.trim().to_owned(), renames);
 
     let request = scan.quoted().ok_or("no request in quotes after the time")?;
     if let Some((method, target)) = request_line(&request) {
@@ -43,7 +43,7 @@ pub(super) fn parse(line: &str, renames: &[Rename]) -> Result<Entry, String> {
     if let Some(bytes) = scan.word().and_then(|word| word.parse::<i64>().ok()) {
         entry.add("response.bytes", bytes, renames);
     }
-    // The combined format's two, and what nginx's sample configuration adds.
+    // The combined format has two more fields, and the sample configuration of nginx a third.
     for name in ["header.referer", "header.user-agent", "header.x-forwarded-for"] {
         let Some(text) = scan.quoted() else { break };
         entry.add(name, text.into_owned(), renames);
@@ -51,7 +51,7 @@ pub(super) fn parse(line: &str, renames: &[Rename]) -> Result<Entry, String> {
     Ok(entry)
 }
 
-/// A client is an address, unless the server looked its name up.
+/// Returns the client as an address, or as a name if the server looked it up.
 fn ip_or_name(client: &str) -> Value<'static> {
     match address(client) {
         Some(address) => Value::Ip(address),
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_lines_say_what_is_missing() {
+    fn broken_lines_report_the_missing_field() {
         for (line, what) in [
             ("", "no time in brackets"),
             ("nonsense", "no time in brackets"),

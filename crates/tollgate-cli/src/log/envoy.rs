@@ -1,16 +1,17 @@
-//! Envoy's default lines, and those of Istio, which add details in the middle and at the end.
+//! The default format of Envoy, and that of Istio, which has more fields.
 
-use super::entry::Entry;
-use super::fields::{Rename, address, request_line};
-use super::scan::Scan;
-use super::stamp;
+use super::fields::{FieldRename, address, request_line};
+use super::line_scanner::LineScanner;
+use super::log_entry::LogEntry;
+use super::timestamp;
 
-pub(super) fn parse(line: &str, renames: &[Rename]) -> Result<Entry, String> {
+pub(super) fn parse(line: &str, renames: &[FieldRename]) -> Result<LogEntry, String> {
     let inner = line.strip_prefix('[').ok_or("no time in brackets at the start of the line")?;
-    let mut scan = Scan(inner);
+    let mut scan = LineScanner(inner);
     let when = scan.until("]").ok_or("the time has no closing bracket")?;
-    let at = stamp::instant(when).ok_or_else(|| format!("no time: {}", crate::text::key(when)))?;
-    let mut entry = Entry::new(at);
+    let at =
+        timestamp::instant(when).ok_or_else(|| format!("no time: {}", crate::text::key(when)))?;
+    let mut entry = LogEntry::new(at);
 
     let request = scan.quoted().ok_or("no request in quotes after the time")?;
     if let Some((method, target)) = request_line(&request) {
@@ -26,7 +27,7 @@ pub(super) fn parse(line: &str, renames: &[Rename]) -> Result<Entry, String> {
         scan.word().ok_or("no flags after the status")?.to_owned(),
         renames,
     );
-    // Istio says why here, in two words and a quoted text, before the first number.
+    // Istio has two words and a quoted text with the reason before the first number.
     let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit());
     let mut ahead = scan;
     if !ahead.word().is_some_and(is_number) {
@@ -43,8 +44,8 @@ pub(super) fn parse(line: &str, renames: &[Rename]) -> Result<Entry, String> {
     let mut text = || scan.quoted().ok_or("too few texts in quotes after the numbers");
     let (forwarded, agent, id, host) = (text()?, text()?, text()?, text()?);
     let _upstream = scan.quoted();
-    // Istio's `DOWNSTREAM_REMOTE_ADDRESS` is the fourth word more. Without it, whoever Envoy
-    // appended last to the forwarded addresses is its peer.
+    // The fourth word after that is Istio's `DOWNSTREAM_REMOTE_ADDRESS`. Without it, the last of the
+    // forwarded addresses, which Envoy appends, is its peer.
     let peer = scan.0.split(' ').filter(|word| !word.is_empty()).nth(3).and_then(address);
     let peer = peer.or_else(|| address(forwarded.rsplit(',').next()?));
     if let Some(peer) = peer {
@@ -96,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_lines_say_what_is_missing() {
+    fn broken_lines_report_the_missing_field() {
         for (line, what) in [
             ("x", "no time in brackets"),
             ("[x", "no closing bracket"),

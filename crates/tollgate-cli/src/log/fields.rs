@@ -1,45 +1,45 @@
-//! What the fields of logs mean: their many names, and the one rules use.
+//! The meaning of log fields: their names in logs, and the attribute in rules.
 
 use std::str::FromStr;
 
-/// A field of the log that is to be another attribute: `--map client=ip`.
+/// A field of the log that becomes another attribute: `--map client=ip`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Rename {
+pub(crate) struct FieldRename {
     pub(crate) field: String,
     pub(crate) attribute: String,
 }
 
-impl FromStr for Rename {
+impl FromStr for FieldRename {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Rename, String> {
+    fn from_str(text: &str) -> Result<FieldRename, String> {
         let wrong = || "expected FIELD=ATTRIBUTE, such as client=ip".to_owned();
         let (field, attribute) = text.split_once('=').ok_or_else(wrong)?;
         let (field, attribute) = (field.trim(), attribute.trim());
         if field.is_empty() || attribute.is_empty() {
             return Err(wrong());
         }
-        Ok(Rename { field: field.to_owned(), attribute: attribute.to_owned() })
+        Ok(FieldRename { field: field.to_owned(), attribute: attribute.to_owned() })
     }
 }
 
-/// What a field of a JSON log is called in rules.
+/// The meaning of a field in a JSON log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Meaning {
+pub(super) enum FieldMeaning {
     Time,
-    /// `POST /login HTTP/1.1`.
+    /// A request line: `POST /login HTTP/1.1`.
     RequestLine,
     /// An address, perhaps with a port.
     Address,
-    /// The same attribute, under the name rules have for it.
+    /// An attribute, by its name in rules.
     Attribute(&'static str),
 }
 
-/// Of several names for one thing the earlier wins: the client's own address before that of the
-/// connection, the path as it was sent before the one it was rewritten to.
-const NAMES: [(Meaning, &[&str]); 11] = [
+/// The field names of each meaning; an earlier name has precedence: the client's address over that
+/// of the connection, the path as sent over the rewritten one.
+const NAMES: [(FieldMeaning, &[&str]); 11] = [
     (
-        Meaning::Time,
+        FieldMeaning::Time,
         &[
             "time",
             "timestamp",
@@ -56,7 +56,7 @@ const NAMES: [(Meaning, &[&str]); 11] = [
         ],
     ),
     (
-        Meaning::Address,
+        FieldMeaning::Address,
         &[
             "client_ip",
             "clientip",
@@ -79,7 +79,7 @@ const NAMES: [(Meaning, &[&str]); 11] = [
         ],
     ),
     (
-        Meaning::Attribute("method"),
+        FieldMeaning::Attribute("method"),
         &[
             "method",
             "request_method",
@@ -91,7 +91,7 @@ const NAMES: [(Meaning, &[&str]); 11] = [
         ],
     ),
     (
-        Meaning::Attribute("path"),
+        FieldMeaning::Attribute("path"),
         &[
             "request_uri",
             "uri",
@@ -107,9 +107,9 @@ const NAMES: [(Meaning, &[&str]); 11] = [
             "target",
         ],
     ),
-    (Meaning::RequestLine, &["request", "request_line", "requestline"]),
+    (FieldMeaning::RequestLine, &["request", "request_line", "requestline"]),
     (
-        Meaning::Attribute("response.status"),
+        FieldMeaning::Attribute("response.status"),
         &[
             "status",
             "status_code",
@@ -123,11 +123,11 @@ const NAMES: [(Meaning, &[&str]); 11] = [
         ],
     ),
     (
-        Meaning::Attribute("user"),
+        FieldMeaning::Attribute("user"),
         &["user", "remote_user", "username", "user_id", "userid", "clientusername"],
     ),
     (
-        Meaning::Attribute("host"),
+        FieldMeaning::Attribute("host"),
         &[
             "host",
             "http_host",
@@ -140,37 +140,37 @@ const NAMES: [(Meaning, &[&str]); 11] = [
         ],
     ),
     (
-        Meaning::Attribute("response.bytes"),
+        FieldMeaning::Attribute("response.bytes"),
         &["bytes", "body_bytes_sent", "bytes_sent", "size", "response_size", "response.bytes"],
     ),
     (
-        Meaning::Attribute("header.user-agent"),
+        FieldMeaning::Attribute("header.user-agent"),
         &["user_agent", "useragent", "http_user_agent", "agent"],
     ),
     (
-        Meaning::Attribute("header.x-forwarded-for"),
+        FieldMeaning::Attribute("header.x-forwarded-for"),
         &["x_forwarded_for", "http_x_forwarded_for", "forwarded_for"],
     ),
 ];
 
-/// What a field of that name is, and how early in the list it stands.
-pub(super) fn meaning(name: &str) -> Option<(Meaning, usize)> {
+/// Returns the meaning of a field name, and its rank among the names of that meaning.
+pub(super) fn meaning(name: &str) -> Option<(FieldMeaning, usize)> {
     let rank = |names: &&[&str]| names.iter().position(|known| name.eq_ignore_ascii_case(known));
     NAMES.iter().find_map(|(meaning, names)| Some((*meaning, rank(names)?)))
 }
 
-/// What a field becomes that is given one of the names rules have.
-pub(super) fn canonical(attribute: &str) -> Option<Meaning> {
-    let is_it = |meaning: &Meaning| match meaning {
-        Meaning::Time => attribute == "time",
-        Meaning::Address => attribute == "ip",
-        Meaning::RequestLine => attribute == "request",
-        Meaning::Attribute(name) => attribute == *name,
+/// Returns the meaning of an attribute name of rules.
+pub(super) fn canonical(attribute: &str) -> Option<FieldMeaning> {
+    let is_same = |meaning: &FieldMeaning| match meaning {
+        FieldMeaning::Time => attribute == "time",
+        FieldMeaning::Address => attribute == "ip",
+        FieldMeaning::RequestLine => attribute == "request",
+        FieldMeaning::Attribute(name) => attribute == *name,
     };
-    NAMES.iter().map(|(meaning, _)| *meaning).find(is_it)
+    NAMES.iter().map(|(meaning, _)| *meaning).find(is_same)
 }
 
-/// The name of a header, if the field holds one: `header.x-org`, `request.headers.X-Org`,
+/// Returns the name of a header, if the field is one: `header.x-org`, `request.headers.X-Org`,
 /// `http_x_org`.
 pub(super) fn header(name: &str) -> Option<String> {
     const MAPS: [&str; 5] =
@@ -181,13 +181,13 @@ pub(super) fn header(name: &str) -> Option<String> {
     });
     let header = match in_map {
         Some(header) => header.to_ascii_lowercase(),
-        // nginx's own variables.
+        // nginx's variables.
         None => name.strip_prefix("http_")?.to_ascii_lowercase().replace('_', "-"),
     };
     (!header.is_empty()).then_some(header)
 }
 
-/// An address without its port: `10.0.0.1:80`, `[2001:db8::1]:80`, `::1`.
+/// Parses an address, ignoring its port: `10.0.0.1:80`, `[2001:db8::1]:80`, `::1`.
 pub(super) fn address(text: &str) -> Option<std::net::IpAddr> {
     use std::net::SocketAddr;
     let text = text.trim();
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn request_lines_and_what_scanners_send() {
+    fn request_lines_of_clients_and_scanners() {
         assert_eq!(request_line("GET /a b HTTP/1.1"), Some(("GET", "/a b")));
         assert_eq!(request_line("GET /old"), Some(("GET", "/old")));
         for text in ["", "-", "\u{16}\u{3}\u{1} x", "GET ", "quit"] {
@@ -249,9 +249,9 @@ mod tests {
     }
 
     #[test]
-    fn a_rename_has_two_sides() {
-        let rename: Rename = "client = ip".parse().unwrap();
+    fn a_rename_has_a_field_and_an_attribute() {
+        let rename: FieldRename = "client = ip".parse().unwrap();
         assert_eq!((&*rename.field, &*rename.attribute), ("client", "ip"));
-        assert!("client".parse::<Rename>().is_err() && "=ip".parse::<Rename>().is_err());
+        assert!("client".parse::<FieldRename>().is_err() && "=ip".parse::<FieldRename>().is_err());
     }
 }

@@ -1,39 +1,40 @@
-//! Lines of JSON, whatever their fields are called.
+//! Lines of JSON with any field names.
 
 use serde_json::{Map, Number, Value as Json};
 use tollgate::Time;
-use tollgate::rules::Value;
+use tollgate_rules::Value;
 
-use super::entry::Entry;
-use super::fields::{self, Meaning, Rename};
-use super::stamp;
+use super::fields::{self, FieldMeaning, FieldRename};
+use super::log_entry::LogEntry;
+use super::timestamp;
 
-/// How deep objects may be nested; what is deeper is left out.
-const DEPTH: usize = 4;
+/// The maximum nesting of objects; deeper fields are ignored.
+const MAX_DEPTH: usize = 4;
 
-/// What was found for one meaning, and how good its name is.
-type Best<T> = Option<(usize, T)>;
+/// A value with the rank of its field name; a lower rank wins.
+type Ranked<T> = Option<(usize, T)>;
 
+/// The fields found in one object.
 #[derive(Default)]
-struct Found {
-    at: Best<Time>,
-    address: Best<Value<'static>>,
-    line: Best<(String, String)>,
-    /// Attributes rules know, by name.
+struct JsonFields {
+    at: Ranked<Time>,
+    address: Ranked<Value<'static>>,
+    line: Ranked<(String, String)>,
+    /// Attributes that rules know: name, rank and value.
     known: Vec<(&'static str, usize, Value<'static>)>,
     others: Vec<(String, Value<'static>)>,
 }
 
-pub(super) fn parse(line: &str, renames: &[Rename]) -> Result<Entry, String> {
+pub(super) fn parse(line: &str, renames: &[FieldRename]) -> Result<LogEntry, String> {
     let object: Map<String, Json> = match serde_json::from_str(line) {
         Ok(Json::Object(object)) => object,
         Ok(_) => return Err("no JSON object".into()),
         Err(error) => return Err(format!("no JSON object: {error}")),
     };
-    let mut found = Found::default();
+    let mut found = JsonFields::default();
     found.object("", &object, renames, 0);
     let (_, at) = found.at.ok_or("no time: expected a field such as time, timestamp or ts")?;
-    let mut entry = Entry::new(at);
+    let mut entry = LogEntry::new(at);
     let knows = |name: &str| found.known.iter().any(|(known, ..)| *known == name);
     if let Some((_, (method, target))) = found.line {
         if !knows("method") {
@@ -51,12 +52,12 @@ pub(super) fn parse(line: &str, renames: &[Rename]) -> Result<Entry, String> {
     Ok(entry)
 }
 
-impl Found {
+impl JsonFields {
     fn object(
         &mut self,
         above: &str,
         object: &Map<String, Json>,
-        renames: &[Rename],
+        renames: &[FieldRename],
         depth: usize,
     ) {
         for (name, value) in object {
@@ -65,10 +66,10 @@ impl Found {
                 above => format!("{above}.{name}"),
             };
             match value {
-                Json::Object(inner) if depth < DEPTH => {
+                Json::Object(inner) if depth < MAX_DEPTH => {
                     self.object(&name, inner, renames, depth + 1);
                 }
-                // Headers that may come several times are lists, usually of one.
+                // Headers that may be repeated are lists, usually with one entry.
                 Json::Array(list) => {
                     if let [one] = &list[..] {
                         self.scalar(name, one, renames);
@@ -79,20 +80,20 @@ impl Found {
         }
     }
 
-    fn scalar(&mut self, name: String, json: &Json, renames: &[Rename]) {
+    fn scalar(&mut self, name: String, json: &Json, renames: &[FieldRename]) {
         let Some(value) = scalar(json) else { return };
         if matches!(&value, Value::Text(text) if text.is_empty() || text == "-") {
             return;
         }
         if let Some(rename) = renames.iter().find(|rename| rename.field == name) {
-            // Whoever names it knows best.
+            // An explicit name has precedence.
             return match fields::canonical(&rename.attribute) {
-                Some(meaning) => self.means(meaning, 0, value),
+                Some(meaning) => self.assign(meaning, 0, value),
                 None => self.others.push((rename.attribute.clone(), value)),
             };
         }
         match fields::meaning(&name) {
-            Some((meaning, rank)) => self.means(meaning, rank + 1, value),
+            Some((meaning, rank)) => self.assign(meaning, rank + 1, value),
             None => match fields::header(&name) {
                 Some(header) => self.others.push((format!("header.{header}"), text(value))),
                 None => self.others.push((name, value)),
@@ -100,23 +101,35 @@ impl Found {
         }
     }
 
-    fn means(&mut self, meaning: Meaning, rank: usize, value: Value<'static>) {
+    fn assign(&mut self, meaning: FieldMeaning, rank: usize, value: Value<'static>) {
         match meaning {
-            Meaning::Time => {
-                let common = || stamp::common(&value.text());
-                better(&mut self.at, rank, stamp::instant(&value.text()).or_else(common));
+            FieldMeaning::Time => {
+                let common = || timestamp::common(&value.text());
+                replace_if_better(
+                    &mut self.at,
+                    rank,
+                    timestamp::instant(&value.text()).or_else(common),
+                );
             }
-            Meaning::Address => {
-                better(&mut self.address, rank, fields::address(&value.text()).map(Value::Ip));
+            FieldMeaning::Address => {
+                replace_if_better(
+                    &mut self.address,
+                    rank,
+                    fields::address(&value.text()).map(Value::Ip),
+                );
             }
-            Meaning::RequestLine => match fields::request_line(&value.text()) {
+            FieldMeaning::RequestLine => match fields::request_line(&value.text()) {
                 Some((method, target)) => {
-                    better(&mut self.line, rank, Some((method.to_owned(), target.to_owned())));
+                    replace_if_better(
+                        &mut self.line,
+                        rank,
+                        Some((method.to_owned(), target.to_owned())),
+                    );
                 }
-                // Some call the path alone a request.
-                None => self.means(Meaning::Attribute("path"), usize::MAX, value),
+                // In some logs the request is the path alone.
+                None => self.assign(FieldMeaning::Attribute("path"), usize::MAX, value),
             },
-            Meaning::Attribute(attribute) => {
+            FieldMeaning::Attribute(attribute) => {
                 let value = if attribute.starts_with("header.") { text(value) } else { value };
                 match self.known.iter_mut().find(|(known, ..)| *known == attribute) {
                     Some((_, before, _)) if *before <= rank => {}
@@ -128,7 +141,7 @@ impl Found {
     }
 }
 
-fn better<T>(best: &mut Best<T>, rank: usize, found: Option<T>) {
+fn replace_if_better<T>(best: &mut Ranked<T>, rank: usize, found: Option<T>) {
     if let Some(found) = found
         && best.as_ref().is_none_or(|(before, _)| rank < *before)
     {
@@ -145,7 +158,7 @@ fn scalar(json: &Json) -> Option<Value<'static>> {
     }
 }
 
-/// Rules count in whole numbers; others are kept as they were written.
+/// Returns a whole number as a number, and any other as text.
 fn whole(number: &Number) -> Value<'static> {
     match number.as_i64() {
         Some(whole) => Value::Number(whole),
@@ -161,16 +174,16 @@ fn text(value: Value<'static>) -> Value<'static> {
 mod tests {
     use super::*;
 
-    fn entry(line: &str) -> Entry {
+    fn entry(line: &str) -> LogEntry {
         parse(line, &[]).unwrap()
     }
 
-    fn field(entry: &Entry, name: &str) -> Option<String> {
+    fn field(entry: &LogEntry, name: &str) -> Option<String> {
         entry.get(name).map(|value| value.text().into_owned())
     }
 
     #[test]
-    fn what_nginx_is_usually_told_to_write() {
+    fn a_usual_json_format_of_nginx() {
         let entry = entry(
             r#"{"time":"2026-01-01T12:00:00+00:00","remote_addr":"203.0.113.7","request":"POST /login HTTP/1.1","status":"401","body_bytes_sent":"12","http_user_agent":"curl","http_x_org":"acme","request_time":"0.004"}"#,
         );
@@ -190,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_caddy_writes() {
+    fn the_json_format_of_caddy() {
         let entry = entry(
             r#"{"level":"info","ts":1646861401.5241024,"request":{"remote_ip":"127.0.0.1","client_ip":"2001:db8::5","proto":"HTTP/2.0","method":"GET","host":"localhost","uri":"/a?b=c","headers":{"X-Org":["acme"],"Accept":["a","b"]}},"user_id":"","status":200,"size":10900}"#,
         );
@@ -225,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_lines_say_what_is_missing() {
+    fn broken_lines_report_the_missing_field() {
         for (line, what) in [
             ("{", "no JSON object: EOF"),
             ("[1]", "no JSON object"),

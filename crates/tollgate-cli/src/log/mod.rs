@@ -1,52 +1,54 @@
-//! Access logs: lines of several formats, each as the request it tells of.
+//! Access logs: lines of several formats, each read as a request.
 
 mod clf;
-mod entry;
+mod entry_sorter;
 mod envoy;
 mod fields;
 mod json;
-mod order;
-mod scan;
-mod stamp;
+mod line_scanner;
+mod log_entry;
+mod timestamp;
 
 use clap::ValueEnum;
 
-pub(crate) use entry::Entry;
-pub(crate) use fields::Rename;
-pub(crate) use order::Order;
-pub(crate) use stamp::{date, instant, rfc3339};
+pub(crate) use entry_sorter::EntrySorter;
+pub(crate) use fields::FieldRename;
+pub(crate) use log_entry::LogEntry;
+pub(crate) use timestamp::{date, instant, rfc3339};
 
-use crate::lines::MAX_LINE;
+use crate::line_reader::MAX_LINE;
 
-/// How the lines of a log are written.
+/// A format of access log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    /// Whatever each line looks like
+pub(crate) enum AccessLogFormat {
+    /// Detected for each line
     #[default]
     Auto,
     /// `host ident user [time] "request" status bytes`
     Common,
-    /// The same with "referer" and "user agent", as nginx and Apache write it
+    /// The common format with "referer" and "user agent", as in nginx and Apache
     Combined,
-    /// One JSON object a line
+    /// One JSON object per line
     Json,
     /// Envoy's default text format, and Istio's
     Envoy,
 }
 
-impl Format {
-    /// Reads a line, or says what is wrong with it.
-    pub(crate) fn parse(self, line: &[u8], renames: &[Rename]) -> Result<Entry, String> {
+impl AccessLogFormat {
+    /// Reads a line, or returns what is wrong with it.
+    pub(crate) fn parse(self, line: &[u8], renames: &[FieldRename]) -> Result<LogEntry, String> {
         if line.len() > MAX_LINE {
-            return Err(format!("longer than {MAX_LINE} bytes"));
+            return Err(format!("the line is longer than {MAX_LINE} bytes"));
         }
-        // Clients send what they like, and some servers log it as it came.
+        // Clients may send invalid UTF-8, which some servers log unchanged.
         let line = String::from_utf8_lossy(line);
         let line = line.trim();
         let parse = match (self, line.as_bytes().first()) {
-            (Format::Json, _) | (Format::Auto, Some(b'{')) => json::parse,
-            (Format::Envoy, _) | (Format::Auto, Some(b'[')) => envoy::parse,
-            (Format::Common | Format::Combined | Format::Auto, _) => clf::parse,
+            (AccessLogFormat::Json, _) | (AccessLogFormat::Auto, Some(b'{')) => json::parse,
+            (AccessLogFormat::Envoy, _) | (AccessLogFormat::Auto, Some(b'[')) => envoy::parse,
+            (AccessLogFormat::Common | AccessLogFormat::Combined | AccessLogFormat::Auto, _) => {
+                clf::parse
+            }
         };
         parse(line, renames)
     }

@@ -9,103 +9,112 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::Outcome;
-use crate::ask::{Ask, DryRun, Reply, Service, segment};
-use crate::show;
+use crate::output;
+use crate::service_client::{
+    DryRunArgs, ServiceClient, ServiceReply, ServiceRequest, percent_encode,
+};
 use crate::style::Tone;
 use crate::table::{Align, Cell};
 
+/// The arguments of `tollgate rules list`.
 #[derive(Args, Debug)]
-pub(crate) struct ListArgs {
+pub(crate) struct RulesListArgs {
     #[command(flatten)]
-    service: Service,
+    service: ServiceClient,
 }
 
+/// The arguments of `tollgate rules get`.
 #[derive(Args, Debug)]
-pub(crate) struct GetArgs {
-    /// The name of the rules file
+pub(crate) struct RulesGetArgs {
+    /// Name of the rules file
     name: String,
-    /// An earlier version; see `tollgate rules history`
+    /// Version to print; see `tollgate rules history` [default: the newest]
     #[arg(long, env = "TOLLGATE_RULES_VERSION", value_name = "NUMBER")]
     version: Option<u64>,
     #[command(flatten)]
-    service: Service,
+    service: ServiceClient,
 }
 
+/// The arguments of `tollgate rules put`.
 #[derive(Args, Debug)]
-pub(crate) struct PutArgs {
-    /// The name of the rules file
+pub(crate) struct RulesPutArgs {
+    /// Name of the rules file
     name: String,
-    /// What it is to say; "-" is standard input
+    /// File with the new text; "-" is standard input
     file: PathBuf,
-    /// The ETag of the version you changed; without it, whatever version there is is replaced
+    /// ETag of the version to replace [default: the current version]
     #[arg(long, env = "TOLLGATE_IF_MATCH", value_name = "ETAG")]
     if_match: Option<String>,
     #[command(flatten)]
-    dry_run: DryRun,
+    dry_run: DryRunArgs,
     #[command(flatten)]
-    service: Service,
+    service: ServiceClient,
 }
 
+/// The arguments of `tollgate rules remove`.
 #[derive(Args, Debug)]
-pub(crate) struct RemoveArgs {
-    /// The name of the rules file
+pub(crate) struct RulesRemoveArgs {
+    /// Name of the rules file
     name: String,
     #[command(flatten)]
-    dry_run: DryRun,
+    dry_run: DryRunArgs,
     #[command(flatten)]
-    service: Service,
+    service: ServiceClient,
 }
 
+/// The arguments of `tollgate rules history`.
 #[derive(Args, Debug)]
-pub(crate) struct HistoryArgs {
-    /// The name of the rules file
+pub(crate) struct RulesHistoryArgs {
+    /// Name of the rules file
     name: String,
     #[command(flatten)]
-    service: Service,
+    service: ServiceClient,
 }
 
+/// The arguments of `tollgate rules rollback`.
 #[derive(Args, Debug)]
-pub(crate) struct RollbackArgs {
-    /// The name of the rules file
+pub(crate) struct RulesRollbackArgs {
+    /// Name of the rules file
     name: String,
-    /// The version whose text is wanted
+    /// Version to restore
     #[arg(long, env = "TOLLGATE_ROLLBACK_TO", value_name = "NUMBER")]
     to: u64,
     #[command(flatten)]
-    dry_run: DryRun,
+    dry_run: DryRunArgs,
     #[command(flatten)]
-    service: Service,
+    service: ServiceClient,
 }
 
+/// The arguments of `tollgate rules audit`.
 #[derive(Args, Debug)]
 pub(crate) struct AuditArgs {
-    /// Only what changed this: rules/NAME, overrides/ID, lists/NAME
+    /// Subject of the changes: rules/NAME, overrides/ID or lists/NAME [default: all]
     #[arg(long, env = "TOLLGATE_AUDIT_SUBJECT")]
     subject: Option<String>,
-    /// So many changes, the newest first
+    /// Number of changes, the newest first
     #[arg(long, env = "TOLLGATE_AUDIT_LIMIT", default_value_t = 50)]
     limit: u64,
-    /// Only those before this line of the audit
+    /// Id of the audit entry that the changes precede [default: none]
     #[arg(long, env = "TOLLGATE_AUDIT_BEFORE", value_name = "ID")]
     before: Option<u64>,
     #[command(flatten)]
-    service: Service,
+    service: ServiceClient,
 }
 
 fn path(name: &str) -> String {
-    format!("/v1/rules/{}", segment(name))
+    format!("/v1/rules/{}", percent_encode(name))
 }
 
-pub(crate) fn list(args: &ListArgs) -> anyhow::Result<Outcome> {
-    let body = args.service.read(Ask::new("GET", "/v1/rules"))?;
+pub(crate) fn list(args: &RulesListArgs) -> anyhow::Result<Outcome> {
+    let body = args.service.fetch_json(ServiceRequest::new("GET", "/v1/rules"))?;
     if args.service.json {
-        return show::json(&body);
+        return output::json(&body);
     }
     let rows = body["files"].as_array().into_iter().flatten().map(|file| {
-        let name = Cell::new(Tone::Bold, show::text(&file["name"]));
+        let name = Cell::new(Tone::Bold, output::text(&file["name"]));
         let [version, etag, bytes, who] =
-            ["version", "etag", "bytes", "who"].map(|field| show::text(&file[field]).into());
-        [name, version, etag, bytes, show::time(&file["at"]).into(), who]
+            ["version", "etag", "bytes", "who"].map(|field| output::text(&file[field]).into());
+        [name, version, etag, bytes, output::time(&file["at"]).into(), who]
     });
     let head = [
         ("name", Align::Left),
@@ -115,39 +124,39 @@ pub(crate) fn list(args: &ListArgs) -> anyhow::Result<Outcome> {
         ("changed", Align::Left),
         ("by", Align::Left),
     ];
-    show::table(head, rows)
+    output::table(head, rows)
 }
 
-pub(crate) fn get(args: &GetArgs) -> anyhow::Result<Outcome> {
+pub(crate) fn get(args: &RulesGetArgs) -> anyhow::Result<Outcome> {
     let mut path = path(&args.name);
     if let Some(version) = args.version {
         path.push_str(&format!("/versions/{version}"));
     }
-    match args.service.ask(Ask::new("GET", path))? {
-        Reply::Fine(answer) if args.service.json => {
-            let text = String::from_utf8_lossy(&answer.body);
-            let etag = answer.header("etag");
-            show::json(&json!({ "name": args.name, "etag": etag, "text": text }))
+    match args.service.send(ServiceRequest::new("GET", path))? {
+        ServiceReply::Success(response) if args.service.json => {
+            let text = String::from_utf8_lossy(&response.body);
+            let etag = response.header("etag");
+            output::json(&json!({ "name": args.name, "etag": etag, "text": text }))
         }
-        Reply::Fine(answer) => {
-            io::stdout().write_all(&answer.body)?;
+        ServiceReply::Success(response) => {
+            io::stdout().write_all(&response.body)?;
             Ok(Outcome::Fine)
         }
-        Reply::Missing(detail) => bail!("{detail}"),
-        Reply::Wrong(problem) => bail!("{}", show::text(&problem["detail"])),
+        ServiceReply::NotFound(detail) => bail!("{detail}"),
+        ServiceReply::InvalidRules(problem) => bail!("{}", output::text(&problem["detail"])),
     }
 }
 
-/// The ETag of what there is; none if there is nothing.
-fn current_etag(service: &Service, name: &str) -> anyhow::Result<Option<String>> {
-    match service.ask(Ask::new("GET", path(name)))? {
-        Reply::Fine(answer) => Ok(answer.header("etag").map(str::to_owned)),
-        Reply::Missing(_) => Ok(None),
-        Reply::Wrong(problem) => bail!("{}", show::text(&problem["detail"])),
+/// Returns the ETag of the current version; none if the file does not exist.
+fn current_etag(service: &ServiceClient, name: &str) -> anyhow::Result<Option<String>> {
+    match service.send(ServiceRequest::new("GET", path(name)))? {
+        ServiceReply::Success(response) => Ok(response.header("etag").map(str::to_owned)),
+        ServiceReply::NotFound(_) => Ok(None),
+        ServiceReply::InvalidRules(problem) => bail!("{}", output::text(&problem["detail"])),
     }
 }
 
-pub(crate) fn put(args: &PutArgs) -> anyhow::Result<Outcome> {
+pub(crate) fn put(args: &RulesPutArgs) -> anyhow::Result<Outcome> {
     let mut text = Vec::new();
     if args.file.as_os_str() == "-" {
         io::stdin().read_to_end(&mut text).context("cannot read standard input")?;
@@ -156,37 +165,41 @@ pub(crate) fn put(args: &PutArgs) -> anyhow::Result<Outcome> {
         text = fs::read(&args.file).with_context(reading)?;
     }
     let etag = match &args.if_match {
-        // A shell eats the quotes that belong to an ETag.
+        // A shell removes the quotes that belong to an ETag.
         Some(etag) => Some(format!("\"{}\"", etag.trim_matches('"'))),
         None => current_etag(&args.service, &args.name)?,
     };
-    let ask = Ask::new("PUT", path(&args.name)).dry_run(&args.dry_run).body(text);
-    let ask = match &etag {
-        Some(etag) => ask.header("if-match", etag),
-        None => ask.header("if-none-match", "*"),
+    let request = ServiceRequest::new("PUT", path(&args.name)).dry_run(&args.dry_run).body(text);
+    let request = match &etag {
+        Some(etag) => request.header("if-match", etag),
+        None => request.header("if-none-match", "*"),
     };
-    show::change(&args.service, ask, |body| match &body["version"] {
+    output::change(&args.service, request, |body| match &body["version"] {
         Value::Null => format!("putting {}", args.name),
         version => format!("{} is version {version} now,", args.name),
     })
 }
 
-pub(crate) fn remove(args: &RemoveArgs) -> anyhow::Result<Outcome> {
-    let ask = Ask::new("DELETE", path(&args.name)).dry_run(&args.dry_run).header("if-match", "*");
-    show::change(&args.service, ask, |_| format!("removed {},", args.name))
+pub(crate) fn remove(args: &RulesRemoveArgs) -> anyhow::Result<Outcome> {
+    let request = ServiceRequest::new("DELETE", path(&args.name))
+        .dry_run(&args.dry_run)
+        .header("if-match", "*");
+    output::change(&args.service, request, |_| format!("removed {},", args.name))
 }
 
-pub(crate) fn history(args: &HistoryArgs) -> anyhow::Result<Outcome> {
-    let body = args.service.read(Ask::new("GET", format!("{}/history", path(&args.name))))?;
+pub(crate) fn history(args: &RulesHistoryArgs) -> anyhow::Result<Outcome> {
+    let body = args
+        .service
+        .fetch_json(ServiceRequest::new("GET", format!("{}/history", path(&args.name))))?;
     if args.service.json {
-        return show::json(&body);
+        return output::json(&body);
     }
     let rows = body["versions"].as_array().into_iter().flatten().map(|version| {
         let [number, etag, bytes, who] =
-            ["version", "etag", "bytes", "who"].map(|field| show::text(&version[field]).into());
+            ["version", "etag", "bytes", "who"].map(|field| output::text(&version[field]).into());
         let removed = if version["removed"] == true { "removed" } else { "" };
         let removed = Cell::new(Tone::Denied, removed);
-        [number, etag, bytes, show::time(&version["at"]).into(), who, removed]
+        [number, etag, bytes, output::time(&version["at"]).into(), who, removed]
     });
     let head = [
         ("version", Align::Right),
@@ -196,38 +209,38 @@ pub(crate) fn history(args: &HistoryArgs) -> anyhow::Result<Outcome> {
         ("by", Align::Left),
         ("", Align::Left),
     ];
-    show::table(head, rows)
+    output::table(head, rows)
 }
 
-pub(crate) fn rollback(args: &RollbackArgs) -> anyhow::Result<Outcome> {
-    let ask = Ask::new("POST", format!("{}/rollback", path(&args.name)));
-    let ask = ask.dry_run(&args.dry_run).json(&json!({ "to": args.to }));
-    show::change(&args.service, ask, |_| {
-        format!("{} says again what version {} said,", args.name, args.to)
+pub(crate) fn rollback(args: &RulesRollbackArgs) -> anyhow::Result<Outcome> {
+    let request = ServiceRequest::new("POST", format!("{}/rollback", path(&args.name)));
+    let request = request.dry_run(&args.dry_run).json(&json!({ "to": args.to }));
+    output::change(&args.service, request, |_| {
+        format!("restored version {} of {},", args.to, args.name)
     })
 }
 
 pub(crate) fn audit(args: &AuditArgs) -> anyhow::Result<Outcome> {
     let (limit, before) = (args.limit.to_string(), args.before.map(|id| id.to_string()));
-    let ask = Ask::new("GET", "/v1/audit").query(&[
+    let request = ServiceRequest::new("GET", "/v1/audit").query(&[
         ("subject", args.subject.as_deref()),
         ("limit", Some(&limit)),
         ("before", before.as_deref()),
     ]);
-    let body = args.service.read(ask)?;
+    let body = args.service.fetch_json(request)?;
     if args.service.json {
-        return show::json(&body);
+        return output::json(&body);
     }
-    let rows = body["entries"].as_array().into_iter().flatten().map(|line| {
+    let rows = body["entries"].as_array().into_iter().flatten().map(|entry| {
         let [id, who, action, subject, detail] =
-            ["id", "who", "action", "subject", "detail"].map(|field| show::text(&line[field]));
-        let versions = match (&line["from_version"], &line["to_version"]) {
+            ["id", "who", "action", "subject", "detail"].map(|field| output::text(&entry[field]));
+        let versions = match (&entry["from_version"], &entry["to_version"]) {
             (_, Value::Null) => String::new(),
-            (from, to) => format!("{} → {to}", show::text(from)),
+            (from, to) => format!("{} → {to}", output::text(from)),
         };
-        let detail = if line["detail"].is_null() { String::new() } else { detail };
+        let detail = if entry["detail"].is_null() { String::new() } else { detail };
         let action = Cell::new(Tone::Bold, action);
-        let at = show::time(&line["at"]).into();
+        let at = output::time(&entry["at"]).into();
         [id.into(), at, who.into(), action, subject.into(), versions.into(), detail.into()]
     });
     let head = [
@@ -239,5 +252,5 @@ pub(crate) fn audit(args: &AuditArgs) -> anyhow::Result<Outcome> {
         ("versions", Align::Left),
         ("", Align::Left),
     ];
-    show::table(head, rows)
+    output::table(head, rows)
 }

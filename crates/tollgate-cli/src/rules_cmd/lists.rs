@@ -8,66 +8,70 @@ use clap::builder::BoolishValueParser;
 use serde_json::{Value, json};
 
 use crate::Outcome;
-use crate::ask::{Ask, DryRun, Service, segment};
-use crate::show;
+use crate::output;
+use crate::service_client::{DryRunArgs, ServiceClient, ServiceRequest, percent_encode};
 use crate::style::Tone;
 use crate::table::{Align, Cell};
 
-/// Which list.
+/// The name of a list and its domain.
 #[derive(Args, Debug)]
-pub(crate) struct Which {
-    /// The name of the list
+pub(crate) struct ListName {
+    /// Name of the list
     name: String,
-    /// The domain it is in, if there is more than one
+    /// Domain of the list, if there are several
     #[arg(long, env = "TOLLGATE_DOMAIN")]
     domain: Option<String>,
 }
 
+/// The arguments of `tollgate lists show`.
 #[derive(Args, Debug)]
-pub(crate) struct ShowArgs {
-    /// The name of a list; all lists without it
+pub(crate) struct ListsShowArgs {
+    /// Name of the list [default: all lists]
     name: Option<String>,
-    /// The domain it is in, if there is more than one
+    /// Domain of the list, if there are several
     #[arg(long, env = "TOLLGATE_DOMAIN")]
     domain: Option<String>,
     #[command(flatten)]
-    service: Service,
+    service: ServiceClient,
 }
 
+/// The arguments of `tollgate lists set`.
 #[derive(Args, Debug)]
-pub(crate) struct SetArgs {
+pub(crate) struct ListsSetArgs {
     #[command(flatten)]
-    which: Which,
-    /// Addresses, networks, names, patterns with *; "-" reads them from standard input, one a line
+    list: ListName,
+    /// Addresses, networks, names or patterns with *; "-" reads them from standard input, one per line
     #[arg(value_name = "ENTRY")]
     entries: Vec<String>,
     #[command(flatten)]
-    dry_run: DryRun,
+    dry_run: DryRunArgs,
     #[command(flatten)]
-    service: Service,
+    service: ServiceClient,
 }
 
+/// The arguments of `tollgate lists add`.
 #[derive(Args, Debug)]
-pub(crate) struct AddArgs {
+pub(crate) struct ListsAddArgs {
     #[command(flatten)]
-    which: Which,
-    /// What to add; "-" reads it from standard input, one a line
+    list: ListName,
+    /// Entries to add; "-" reads them from standard input, one per line
     #[arg(value_name = "ENTRY", required = true)]
     entries: Vec<String>,
     #[command(flatten)]
-    dry_run: DryRun,
+    dry_run: DryRunArgs,
     #[command(flatten)]
-    service: Service,
+    service: ServiceClient,
 }
 
+/// The arguments of `tollgate lists remove`.
 #[derive(Args, Debug)]
-pub(crate) struct RemoveArgs {
+pub(crate) struct ListsRemoveArgs {
     #[command(flatten)]
-    which: Which,
-    /// What to remove; "-" reads it from standard input, one a line
+    list: ListName,
+    /// Entries to remove; "-" reads them from standard input, one per line
     #[arg(value_name = "ENTRY", required_unless_present = "all")]
     entries: Vec<String>,
-    /// Remove the whole list: the one in the rules file counts again
+    /// Removal of the whole list, which restores the list of the rules file
     #[arg(
         long,
         env = "TOLLGATE_LISTS_ALL",
@@ -76,15 +80,20 @@ pub(crate) struct RemoveArgs {
     )]
     all: bool,
     #[command(flatten)]
-    dry_run: DryRun,
+    dry_run: DryRunArgs,
     #[command(flatten)]
-    service: Service,
+    service: ServiceClient,
 }
 
-fn ask<'a>(method: &'static str, which: &Which, rest: &str, dry_run: &DryRun) -> Ask<'a> {
-    let path = format!("/v1/lists/{}{rest}", segment(&which.name));
-    Ask::new(method, path).query(&[
-        ("domain", which.domain.as_deref()),
+fn request<'a>(
+    method: &'static str,
+    list: &ListName,
+    rest: &str,
+    dry_run: &DryRunArgs,
+) -> ServiceRequest<'a> {
+    let path = format!("/v1/lists/{}{rest}", percent_encode(&list.name));
+    ServiceRequest::new(method, path).query(&[
+        ("domain", list.domain.as_deref()),
         ("dry_run", dry_run.dry_run.then_some("true")),
     ])
 }
@@ -98,37 +107,37 @@ fn entries(given: &[String]) -> anyhow::Result<Value> {
     Ok(json!({ "entries": lines }))
 }
 
-pub(crate) fn show(args: &ShowArgs) -> anyhow::Result<Outcome> {
+pub(crate) fn show(args: &ListsShowArgs) -> anyhow::Result<Outcome> {
     let Some(name) = &args.name else { return show_all(args) };
-    let path = format!("/v1/lists/{}", segment(name));
-    let ask = Ask::new("GET", path).query(&[("domain", args.domain.as_deref())]);
-    let body = args.service.read(ask)?;
+    let path = format!("/v1/lists/{}", percent_encode(name));
+    let request = ServiceRequest::new("GET", path).query(&[("domain", args.domain.as_deref())]);
+    let body = args.service.fetch_json(request)?;
     if args.service.json {
-        return show::json(&body);
+        return output::json(&body);
     }
     let mut out = BufWriter::new(io::stdout().lock());
     for entry in body["entries"].as_array().into_iter().flatten() {
-        writeln!(out, "{}", show::text(entry))?;
+        writeln!(out, "{}", output::text(entry))?;
     }
     out.flush()?;
     Ok(Outcome::Fine)
 }
 
-fn show_all(args: &ShowArgs) -> anyhow::Result<Outcome> {
+fn show_all(args: &ListsShowArgs) -> anyhow::Result<Outcome> {
     if args.domain.is_some() {
-        bail!("--domain is for one list: name it");
+        bail!("--domain needs the name of a list: add one");
     }
-    let body = args.service.read(Ask::new("GET", "/v1/lists"))?;
+    let body = args.service.fetch_json(ServiceRequest::new("GET", "/v1/lists"))?;
     if args.service.json {
-        return show::json(&body);
+        return output::json(&body);
     }
     let rows = body["lists"].as_array().into_iter().flatten().map(|list| {
         let entries: Vec<String> =
-            list["entries"].as_array().into_iter().flatten().map(show::text).collect();
+            list["entries"].as_array().into_iter().flatten().map(output::text).collect();
         let more = if entries.len() > 3 { ", …" } else { "" };
         let first = format!("{}{more}", entries[..entries.len().min(3)].join(", "));
-        let name = Cell::new(Tone::Bold, show::text(&list["name"]));
-        [name, show::text(&list["domain"]).into(), entries.len().into(), first.into()]
+        let name = Cell::new(Tone::Bold, output::text(&list["name"]));
+        [name, output::text(&list["domain"]).into(), entries.len().into(), first.into()]
     });
     let head = [
         ("name", Align::Left),
@@ -136,30 +145,32 @@ fn show_all(args: &ShowArgs) -> anyhow::Result<Outcome> {
         ("entries", Align::Right),
         ("", Align::Left),
     ];
-    show::table(head, rows)
+    output::table(head, rows)
 }
 
-fn done(body: &Value, verb: &str) -> String {
+fn summary(body: &Value, verb: &str) -> String {
     let [name, touched, entries] =
-        ["name", "touched", "entries"].map(|field| show::text(&body[field]));
+        ["name", "touched", "entries"].map(|field| output::text(&body[field]));
     format!("{verb} {touched} in {name}, which has {entries} now,")
 }
 
-pub(crate) fn set(args: &SetArgs) -> anyhow::Result<Outcome> {
-    let ask = ask("PUT", &args.which, "", &args.dry_run).json(&entries(&args.entries)?);
-    show::change(&args.service, ask, |body| done(body, "set"))
+pub(crate) fn set(args: &ListsSetArgs) -> anyhow::Result<Outcome> {
+    let request = request("PUT", &args.list, "", &args.dry_run).json(&entries(&args.entries)?);
+    output::change(&args.service, request, |body| summary(body, "set"))
 }
 
-pub(crate) fn add(args: &AddArgs) -> anyhow::Result<Outcome> {
-    let ask = ask("POST", &args.which, "/entries", &args.dry_run).json(&entries(&args.entries)?);
-    show::change(&args.service, ask, |body| done(body, "added"))
+pub(crate) fn add(args: &ListsAddArgs) -> anyhow::Result<Outcome> {
+    let request =
+        request("POST", &args.list, "/entries", &args.dry_run).json(&entries(&args.entries)?);
+    output::change(&args.service, request, |body| summary(body, "added"))
 }
 
-pub(crate) fn remove(args: &RemoveArgs) -> anyhow::Result<Outcome> {
+pub(crate) fn remove(args: &ListsRemoveArgs) -> anyhow::Result<Outcome> {
     if args.all {
-        let ask = ask("DELETE", &args.which, "", &args.dry_run);
-        return show::change(&args.service, ask, |_| format!("removed {},", args.which.name));
+        let request = request("DELETE", &args.list, "", &args.dry_run);
+        return output::change(&args.service, request, |_| format!("removed {},", args.list.name));
     }
-    let ask = ask("DELETE", &args.which, "/entries", &args.dry_run).json(&entries(&args.entries)?);
-    show::change(&args.service, ask, |body| done(body, "removed"))
+    let request =
+        request("DELETE", &args.list, "/entries", &args.dry_run).json(&entries(&args.entries)?);
+    output::change(&args.service, request, |body| summary(body, "removed"))
 }

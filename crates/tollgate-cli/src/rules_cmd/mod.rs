@@ -1,4 +1,4 @@
-//! `tollgate rules`, `override` and `lists`: the rules service, and what is asked of one.
+//! `tollgate rules`, `override` and `lists`: the rules service and its clients.
 
 mod files;
 mod lists;
@@ -11,8 +11,8 @@ use clap::{Args, Subcommand};
 use crate::Outcome;
 
 const RULES_HELP: &str = "\
-A server without --rules keeps them itself: these commands ask it. A rules service of its own serves
-many limiters:
+A server without --rules stores its rules itself, and these commands call it. A separate rules
+service serves many limiters:
   tollgate rules serve --data ./rules-data --import rules/
   export TOLLGATE_SERVER=http://127.0.0.1:8082
   export TOLLGATE_TOKEN=…                     from the file `tokens` in that folder
@@ -25,104 +25,107 @@ Examples:
   tollgate rules mode '*' off                 the kill switch
   tollgate rules audit
 
-Exit codes: 0 fine, 1 the rules are wrong, 2 error.";
+Exit codes: 0 success, 1 the rules are invalid, 2 error.";
 
-/// Rules in a rules service
+/// Manage rules in a rules service, or run one
 #[derive(Args, Debug)]
 #[command(after_help = RULES_HELP)]
 pub(crate) struct RulesCommand {
     #[command(subcommand)]
-    command: Rules,
+    command: RulesAction,
 }
 
+/// A subcommand of `tollgate rules`.
 #[derive(Debug, Subcommand)]
-enum Rules {
-    /// Run a rules service, from which many limiters fetch
-    Serve(serve::ServeArgs),
-    /// List the rules files there are
-    List(files::ListArgs),
+enum RulesAction {
+    /// Run a rules service, which many limiters fetch from
+    Serve(serve::RulesServeArgs),
+    /// List the rules files
+    List(files::RulesListArgs),
     /// Print a rules file
-    Get(files::GetArgs),
+    Get(files::RulesGetArgs),
     /// Create or replace a rules file
-    Put(files::PutArgs),
+    Put(files::RulesPutArgs),
     /// Remove a rules file
-    Remove(files::RemoveArgs),
+    Remove(files::RulesRemoveArgs),
     /// List the versions of a rules file
-    History(files::HistoryArgs),
-    /// Make an earlier text of a rules file the newest version
-    Rollback(files::RollbackArgs),
-    /// Set the mode of a rule while running, or of all: the kill switch
+    History(files::RulesHistoryArgs),
+    /// Restore an earlier version of a rules file
+    Rollback(files::RulesRollbackArgs),
+    /// Set the mode of one rule or of all rules (the kill switch)
     Mode(modes::ModeArgs),
-    /// List the modes that were set while running
+    /// List the modes that are set
     Modes(modes::ModesArgs),
-    /// Say who changed what, and when
+    /// List the changes: who, what and when
     Audit(files::AuditArgs),
 }
 
-/// Overrides in a rules service: other limits for some, without a rules file
+/// Manage overrides in a rules service: other limits for some clients
 #[derive(Args, Debug)]
 pub(crate) struct OverrideCommand {
     #[command(subcommand)]
-    command: Override,
+    command: OverrideAction,
 }
 
+/// A subcommand of `tollgate override`.
 #[derive(Debug, Subcommand)]
-enum Override {
-    /// Give some another limit or plan
-    Add(overrides::AddArgs),
-    /// Take it back
-    Remove(overrides::RemoveArgs),
-    /// List them
-    List(overrides::ListArgs),
+enum OverrideAction {
+    /// Add an override: another limit or plan for some clients
+    Add(overrides::OverrideAddArgs),
+    /// Remove an override
+    Remove(overrides::OverrideRemoveArgs),
+    /// List overrides
+    List(overrides::OverrideListArgs),
 }
 
-/// Lists in a rules service: addresses, names and patterns, without a rules file
+/// Manage lists of addresses and names in a rules service
 #[derive(Args, Debug)]
 pub(crate) struct ListsCommand {
     #[command(subcommand)]
-    command: Lists,
+    command: ListsAction,
 }
 
+/// A subcommand of `tollgate lists`.
 #[derive(Debug, Subcommand)]
-enum Lists {
+enum ListsAction {
     /// Print all lists, or the entries of one
-    Show(lists::ShowArgs),
-    /// Replace all entries of a list; those in the rules file no longer count
-    Set(lists::SetArgs),
+    Show(lists::ListsShowArgs),
+    /// Replace all entries of a list, including those in the rules file
+    Set(lists::ListsSetArgs),
     /// Add entries to a list
-    Add(lists::AddArgs),
-    /// Remove entries from a list, or the list, so that the rules file's counts again
-    Remove(lists::RemoveArgs),
+    Add(lists::ListsAddArgs),
+    /// Remove entries from a list, or restore the list of the rules file
+    Remove(lists::ListsRemoveArgs),
 }
 
 pub(crate) fn run(command: &RulesCommand) -> anyhow::Result<Outcome> {
     match &command.command {
-        Rules::Serve(args) => serve::run(args),
-        Rules::List(args) => files::list(args),
-        Rules::Get(args) => files::get(args),
-        Rules::Put(args) => files::put(args),
-        Rules::Remove(args) => files::remove(args),
-        Rules::History(args) => files::history(args),
-        Rules::Rollback(args) => files::rollback(args),
-        Rules::Mode(args) => modes::set(args),
-        Rules::Modes(args) => modes::list(args),
-        Rules::Audit(args) => files::audit(args),
+        RulesAction::Serve(args) => serve::run(args),
+        RulesAction::List(args) => files::list(args),
+        RulesAction::Get(args) => files::get(args),
+        RulesAction::Put(args) => files::put(args),
+        RulesAction::Remove(args) => files::remove(args),
+        RulesAction::History(args) => files::history(args),
+        RulesAction::Rollback(args) => files::rollback(args),
+        RulesAction::Mode(args) => modes::set(args),
+        RulesAction::Modes(args) => modes::list(args),
+        RulesAction::Audit(args) => files::audit(args),
     }
 }
 
 pub(crate) fn run_override(command: &OverrideCommand) -> anyhow::Result<Outcome> {
     match &command.command {
-        Override::Add(args) => overrides::add(args),
-        Override::Remove(args) => overrides::remove(args),
-        Override::List(args) => overrides::list(args),
+        OverrideAction::Add(args) => overrides::add(args),
+        OverrideAction::Remove(args) => overrides::remove(args),
+        OverrideAction::List(args) => overrides::list(args),
     }
 }
 
 pub(crate) fn run_lists(command: &ListsCommand) -> anyhow::Result<Outcome> {
     match &command.command {
-        Lists::Show(args) => lists::show(args),
-        Lists::Set(args) => lists::set(args),
-        Lists::Add(args) => lists::add(args),
-        Lists::Remove(args) => lists::remove(args),
+        ListsAction::Show(args) => lists::show(args),
+        ListsAction::Set(args) => lists::set(args),
+        ListsAction::Add(args) => lists::add(args),
+        ListsAction::Remove(args) => lists::remove(args),
     }
 }

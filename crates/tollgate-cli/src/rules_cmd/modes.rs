@@ -6,15 +6,15 @@ use clap::builder::BoolishValueParser;
 use serde_json::{Value, json};
 
 use crate::Outcome;
-use crate::ask::{Ask, DryRun, Service, give};
-use crate::show;
+use crate::output;
+use crate::service_client::{DryRunArgs, ServiceClient, ServiceRequest, insert_given};
 use crate::style::Tone;
 use crate::table::{Align, Cell};
 use crate::text;
 
 const MODE_HELP: &str = "\
-What is set here goes before what the file says, at once and without dropping a request. A mode of
-all rules ('*') goes before those of single ones: with `off` it is the kill switch.
+A mode takes precedence over that of the rules file, at once and without dropping a request. A mode
+of all rules ('*') takes precedence over those of single rules: with `off` it is the kill switch.
 
 Examples:
   tollgate rules mode login shadow --for 1h --reason \"too many complaints\"
@@ -23,45 +23,47 @@ Examples:
   tollgate rules mode '*' --clear
   tollgate rules modes";
 
+/// The arguments of `tollgate rules mode`.
 #[derive(Args, Debug)]
 #[command(after_help = MODE_HELP)]
 pub(crate) struct ModeArgs {
-    /// The rule, or '*' for all of them
+    /// Rule, or '*' for all rules
     rule: String,
-    /// enforce, shadow, off, or a share of the keys such as "enforce 10%"
+    /// Mode: enforce, shadow, off, or a share of the keys such as "enforce 10%"
     #[arg(required_unless_present = "clear", conflicts_with = "clear")]
     mode: Option<String>,
-    /// Have the rules file say it again
+    /// Return to the mode of the rules file
     #[arg(long, env = "TOLLGATE_MODE_CLEAR", value_parser = BoolishValueParser::new())]
     clear: bool,
-    /// How long, such as 10m or 1h
+    /// Duration of the mode, such as 10m or 1h
     #[arg(long = "for", env = "TOLLGATE_MODE_FOR", value_name = "TIME", conflicts_with = "until")]
     lasts: Option<String>,
-    /// Until when, such as 2027-01-01; until it is cleared without either
+    /// End of the mode, such as 2027-01-01 [default: until it is cleared]
     #[arg(long, env = "TOLLGATE_MODE_UNTIL", value_name = "DATE")]
     until: Option<String>,
-    /// Why, for people
+    /// Reason, for people
     #[arg(long, env = "TOLLGATE_MODE_REASON")]
     reason: Option<String>,
-    /// The domain of the rule, if there is more than one
+    /// Domain of the rule, if there are several
     #[arg(long, env = "TOLLGATE_DOMAIN")]
     domain: Option<String>,
     #[command(flatten)]
-    dry_run: DryRun,
+    dry_run: DryRunArgs,
     #[command(flatten)]
-    service: Service,
+    service: ServiceClient,
 }
 
+/// The arguments of `tollgate rules modes`.
 #[derive(Args, Debug)]
 pub(crate) struct ModesArgs {
     #[command(flatten)]
-    service: Service,
+    service: ServiceClient,
 }
 
 pub(crate) fn set(args: &ModeArgs) -> anyhow::Result<Outcome> {
     let Some(mode) = &args.mode else { return clear(args) };
     let mut body = json!({ "rule": args.rule, "mode": mode });
-    give(
+    insert_given(
         &mut body,
         &[
             ("for", &args.lasts),
@@ -70,47 +72,50 @@ pub(crate) fn set(args: &ModeArgs) -> anyhow::Result<Outcome> {
             ("domain", &args.domain),
         ],
     );
-    let ask = Ask::new("POST", "/v1/modes").dry_run(&args.dry_run).json(&body);
-    show::change(&args.service, ask, |_| format!("{} is {mode} now,", args.rule))
+    let request = ServiceRequest::new("POST", "/v1/modes").dry_run(&args.dry_run).json(&body);
+    output::change(&args.service, request, |_| format!("{} is {mode} now,", args.rule))
 }
 
 fn clear(args: &ModeArgs) -> anyhow::Result<Outcome> {
-    let body = args.service.read(Ask::new("GET", "/v1/modes"))?;
-    let is_meant = |mode: &&Value| {
+    let body = args.service.fetch_json(ServiceRequest::new("GET", "/v1/modes"))?;
+    let is_selected = |mode: &&Value| {
         let domain = args.domain.as_deref();
         mode["rule"] == *args.rule && (domain.is_none() || mode["domain"].as_str() == domain)
     };
     let found: Vec<&Value> =
-        body["modes"].as_array().into_iter().flatten().filter(is_meant).collect();
+        body["modes"].as_array().into_iter().flatten().filter(is_selected).collect();
     match found[..] {
         [] => {
-            bail!("no mode was set for {}: `tollgate rules modes` lists those that were", args.rule)
+            bail!("no mode is set for {}: `tollgate rules modes` lists those that are", args.rule)
         }
         [one] => {
-            let ask = Ask::new("DELETE", format!("/v1/modes/{}", one["id"])).dry_run(&args.dry_run);
-            show::change(&args.service, ask, |_| format!("{} is as its file says,", args.rule))
+            let request = ServiceRequest::new("DELETE", format!("/v1/modes/{}", one["id"]))
+                .dry_run(&args.dry_run);
+            output::change(&args.service, request, |_| {
+                format!("{} has the mode of its file,", args.rule)
+            })
         }
-        _ => bail!("{} has a mode in several domains: name one by --domain", args.rule),
+        _ => bail!("{} has a mode in several domains: choose one with --domain", args.rule),
     }
 }
 
 pub(crate) fn list(args: &ModesArgs) -> anyhow::Result<Outcome> {
-    let body = args.service.read(Ask::new("GET", "/v1/modes"))?;
+    let body = args.service.fetch_json(ServiceRequest::new("GET", "/v1/modes"))?;
     if args.service.json {
-        return show::json(&body);
+        return output::json(&body);
     }
     let rows = body["modes"].as_array().into_iter().flatten().map(|mode| {
         let optional = |field: &str| match &mode[field] {
             Value::Null => String::new(),
-            value => show::text(value),
+            value => output::text(value),
         };
         let rest = mode["rest_ms"].as_u64().map(|ms| ms.div_ceil(1000).saturating_mul(1_000_000));
         [
             optional("domain").into(),
-            show::text(&mode["rule"]).into(),
-            Cell::new(Tone::Bold, show::text(&mode["mode"])),
+            output::text(&mode["rule"]).into(),
+            Cell::new(Tone::Bold, output::text(&mode["mode"])),
             rest.map_or("until cleared".to_owned(), text::duration).into(),
-            show::text(&mode["who"]).into(),
+            output::text(&mode["who"]).into(),
             optional("reason").into(),
         ]
     });
@@ -122,5 +127,5 @@ pub(crate) fn list(args: &ModesArgs) -> anyhow::Result<Outcome> {
         ("by", Align::Left),
         ("", Align::Left),
     ];
-    show::table(head, rows)
+    output::table(head, rows)
 }

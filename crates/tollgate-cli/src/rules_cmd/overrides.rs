@@ -4,8 +4,8 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use crate::Outcome;
-use crate::ask::{Ask, DryRun, Service, give, pair};
-use crate::show;
+use crate::output;
+use crate::service_client::{DryRunArgs, ServiceClient, ServiceRequest, insert_given, parse_pair};
 use crate::style::Tone;
 use crate::table::{Align, Cell};
 
@@ -15,23 +15,24 @@ Examples:
   tollgate override add --match org=acme --plan pro --reason \"trial\"
   tollgate override add --match 'user=svc-*' --rule api --limit 10/s --limit 5k/h";
 
+/// The arguments of `tollgate override add`.
 #[derive(Args, Debug)]
 #[command(after_help = ADD_HELP)]
-pub(crate) struct AddArgs {
-    /// Whom it is about: an attribute and its value, or a pattern with *; all must fit
+pub(crate) struct OverrideAddArgs {
+    /// Attribute and its value or a pattern with *; of several, all must match
     #[arg(
         long = "match",
         env = "TOLLGATE_OVERRIDE_MATCH",
         value_name = "NAME=VALUE",
         value_delimiter = ';',
         required = true,
-        value_parser = pair
+        value_parser = parse_pair
     )]
     matches: Vec<(String, String)>,
-    /// The rule whose limits it replaces
+    /// Rule whose limits are replaced
     #[arg(long, env = "TOLLGATE_OVERRIDE_RULE")]
     rule: Option<String>,
-    /// The limit instead; of several, all must allow
+    /// New limit; of several, all must allow
     #[arg(
         long,
         env = "TOLLGATE_OVERRIDE_LIMIT",
@@ -39,48 +40,50 @@ pub(crate) struct AddArgs {
         allow_hyphen_values = true
     )]
     limit: Vec<String>,
-    /// The plan instead
+    /// New plan
     #[arg(long, env = "TOLLGATE_OVERRIDE_PLAN", conflicts_with = "limit")]
     plan: Option<String>,
-    /// Until when, such as 2027-01-01; for ever without it
+    /// End of the override, such as 2027-01-01 [default: never]
     #[arg(long, env = "TOLLGATE_OVERRIDE_UNTIL", value_name = "DATE")]
     until: Option<String>,
-    /// Why, for people
+    /// Reason, for people
     #[arg(long, env = "TOLLGATE_OVERRIDE_REASON")]
     reason: Option<String>,
-    /// The domain of the rule, if there is more than one
+    /// Domain of the rule, if there are several
     #[arg(long, env = "TOLLGATE_DOMAIN")]
     domain: Option<String>,
     #[command(flatten)]
-    dry_run: DryRun,
+    dry_run: DryRunArgs,
     #[command(flatten)]
-    service: Service,
+    service: ServiceClient,
 }
 
+/// The arguments of `tollgate override remove`.
 #[derive(Args, Debug)]
-pub(crate) struct RemoveArgs {
-    /// Its id; see `tollgate override list`
+pub(crate) struct OverrideRemoveArgs {
+    /// Id of the override; see `tollgate override list`
     id: u64,
     #[command(flatten)]
-    dry_run: DryRun,
+    dry_run: DryRunArgs,
     #[command(flatten)]
-    service: Service,
+    service: ServiceClient,
 }
 
+/// The arguments of `tollgate override list`.
 #[derive(Args, Debug)]
-pub(crate) struct ListArgs {
+pub(crate) struct OverrideListArgs {
     #[command(flatten)]
-    service: Service,
+    service: ServiceClient,
 }
 
-pub(crate) fn add(args: &AddArgs) -> anyhow::Result<Outcome> {
+pub(crate) fn add(args: &OverrideAddArgs) -> anyhow::Result<Outcome> {
     let matches: Map<String, Value> =
         args.matches.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
     let mut body = json!({ "match": matches });
     if !args.limit.is_empty() {
         body["limit"] = json!(args.limit);
     }
-    give(
+    insert_given(
         &mut body,
         &[
             ("rule", &args.rule),
@@ -90,36 +93,37 @@ pub(crate) fn add(args: &AddArgs) -> anyhow::Result<Outcome> {
             ("domain", &args.domain),
         ],
     );
-    let ask = Ask::new("POST", "/v1/overrides").dry_run(&args.dry_run).json(&body);
-    show::change(&args.service, ask, |body| show::added("override", body))
+    let request = ServiceRequest::new("POST", "/v1/overrides").dry_run(&args.dry_run).json(&body);
+    output::change(&args.service, request, |body| output::added("override", body))
 }
 
-pub(crate) fn remove(args: &RemoveArgs) -> anyhow::Result<Outcome> {
-    let ask = Ask::new("DELETE", format!("/v1/overrides/{}", args.id)).dry_run(&args.dry_run);
-    show::change(&args.service, ask, |_| format!("removed override {},", args.id))
+pub(crate) fn remove(args: &OverrideRemoveArgs) -> anyhow::Result<Outcome> {
+    let request =
+        ServiceRequest::new("DELETE", format!("/v1/overrides/{}", args.id)).dry_run(&args.dry_run);
+    output::change(&args.service, request, |_| format!("removed override {},", args.id))
 }
 
-pub(crate) fn list(args: &ListArgs) -> anyhow::Result<Outcome> {
-    let body = args.service.read(Ask::new("GET", "/v1/overrides"))?;
+pub(crate) fn list(args: &OverrideListArgs) -> anyhow::Result<Outcome> {
+    let body = args.service.fetch_json(ServiceRequest::new("GET", "/v1/overrides"))?;
     if args.service.json {
-        return show::json(&body);
+        return output::json(&body);
     }
     let rows = body["overrides"].as_array().into_iter().flatten().map(|stored| {
         let what = &stored["override"];
         let matches = what["match"].as_object().into_iter().flatten();
         let matches: Vec<String> =
-            matches.map(|(name, value)| format!("{name}={}", show::text(value))).collect();
+            matches.map(|(name, value)| format!("{name}={}", output::text(value))).collect();
         let limits: Vec<String> =
-            what["limit"].as_array().into_iter().flatten().map(show::text).collect();
+            what["limit"].as_array().into_iter().flatten().map(output::text).collect();
         let gives = match &what["plan"] {
             Value::Null => limits.join(" and "),
-            plan => format!("plan {}", show::text(plan)),
+            plan => format!("plan {}", output::text(plan)),
         };
         let reason =
-            if what["reason"].is_null() { String::new() } else { show::text(&what["reason"]) };
-        let [rule, until] = ["rule", "until"].map(|field| show::text(&what[field]).into());
-        let who = show::text(&stored["who"]).into();
-        let id = show::text(&stored["id"]).into();
+            if what["reason"].is_null() { String::new() } else { output::text(&what["reason"]) };
+        let [rule, until] = ["rule", "until"].map(|field| output::text(&what[field]).into());
+        let who = output::text(&stored["who"]).into();
+        let id = output::text(&stored["id"]).into();
         [
             id,
             matches.join(" ").into(),
@@ -139,5 +143,5 @@ pub(crate) fn list(args: &ListArgs) -> anyhow::Result<Outcome> {
         ("by", Align::Left),
         ("", Align::Left),
     ];
-    show::table(head, rows)
+    output::table(head, rows)
 }

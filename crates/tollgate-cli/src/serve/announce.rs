@@ -1,4 +1,4 @@
-//! What a server says when it is up: where it is, and what to try.
+//! The output of a server after its start: its addresses, and calls to try.
 
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -11,39 +11,39 @@ use tollgate_server::{Addresses, Config};
 use super::args::ServeArgs;
 use crate::style::Style;
 
-/// Asked six times, this is denied at the sixth, whatever the rules are.
+/// A call that is denied the sixth time, whatever the rules are.
 const ANY_LIMIT: (&str, &str) = ("/v1/limit", r#"{"key":"me","limit":"5/min"}"#);
-/// The same, by the sample's rule for logins.
+/// A call that the sample rules deny the sixth time.
 const SAMPLE: (&str, &str) =
     ("/v1/check", r#"{"domain":"demo","attributes":{"ip":"192.0.2.1","route":"POST /login"}}"#);
 
-/// A server that is up.
+/// The facts that are printed about a started server.
 pub(super) struct Announcement<'a> {
     pub(super) args: &'a ServeArgs,
     pub(super) addresses: &'a Addresses,
-    pub(super) tls: Secured,
-    /// Where counters are kept.
+    pub(super) tls: TlsDoors,
+    /// The store of the counters.
     pub(super) store: StoreChoice,
     /// The data folder.
     pub(super) data: PathBuf,
-    /// The token for changes, if it was made at this start.
-    pub(super) made: Option<String>,
+    /// The write token, if this start created it.
+    pub(super) created_token: Option<String>,
 }
 
-/// Which doors speak TLS.
-pub(super) struct Secured {
+/// Whether each door has TLS.
+pub(super) struct TlsDoors {
     pub(super) http: bool,
     pub(super) gateway: bool,
     pub(super) admin: bool,
 }
 
-impl Secured {
-    pub(super) fn of(config: &Config) -> Secured {
-        let secured = |bind: Option<&Bind>| bind.is_some_and(|bind| bind.tls.is_some());
-        Secured {
-            http: secured(config.http.as_ref()),
-            gateway: secured(config.gateway.as_ref().map(|gateway| &gateway.listen)),
-            admin: secured(config.admin.as_ref()),
+impl TlsDoors {
+    pub(super) fn from_config(config: &Config) -> TlsDoors {
+        let has_tls = |bind: Option<&Bind>| bind.is_some_and(|bind| bind.tls.is_some());
+        TlsDoors {
+            http: has_tls(config.http.as_ref()),
+            gateway: has_tls(config.gateway.as_ref().map(|gateway| &gateway.listen)),
+            admin: has_tls(config.admin.as_ref()),
         }
     }
 }
@@ -71,13 +71,13 @@ impl Announcement<'_> {
             "store": self.store(),
             "rules": self.args.rules,
             "data": self.data.display().to_string(),
-            "admin_token": self.made,
+            "admin_token": self.created_token,
             "version": env!("CARGO_PKG_VERSION"),
             "pid": std::process::id(),
         })
     }
 
-    /// Where counters are kept, without passwords.
+    /// Returns the store of the counters, without passwords.
     fn store(&self) -> String {
         match &self.store {
             StoreChoice::Redis(options) => options.to_string(),
@@ -112,11 +112,11 @@ impl Announcement<'_> {
             line("admin", url(admin, self.tls.admin), "the admin API")?;
         }
         if let StoreChoice::Redis(_) = self.store {
-            line("store", self.store(), "counters are shared there")?;
+            line("store", self.store(), "shared counters")?;
         }
         let data = self.data.display();
         match &self.args.rules {
-            Some(rules) => line("rules", rules.clone(), "read again when they change")?,
+            Some(rules) => line("rules", rules.clone(), "reloaded when they change")?,
             None => line("rules", format!("in {data}"), "a sample at first; tollgate rules put")?,
         }
         match &self.args.admin_tokens {
@@ -125,8 +125,8 @@ impl Announcement<'_> {
                 line("tokens", tokens_file(&self.data).display().to_string(), "for the admin API")?
             }
         }
-        if let Some(token) = &self.made {
-            writeln!(out, "\nThe admin token was made just now. It is shown this once:")?;
+        if let Some(token) = &self.created_token {
+            writeln!(out, "\nThe admin token was created by this start. It is printed only once:")?;
             writeln!(out, "  {token}")?;
         }
         self.hints(out, style)
@@ -137,18 +137,22 @@ impl Announcement<'_> {
         if let Some(gateway) = gateway {
             let (what, call, path) = match self.args.rules {
                 None => ("the sixth login a minute is refused", "-X POST ", "/login"),
-                Some(_) => ("it answers as its upstream does", "", "/"),
+                Some(_) => ("the response is that of the upstream", "", "/"),
             };
             writeln!(out, "\n{}", style.bold(format!("Try it: {what}")))?;
-            return writeln!(out, "  curl -i {call}{}", reach(gateway, self.tls.gateway, path));
+            return writeln!(
+                out,
+                "  curl -i {call}{}",
+                curl_target(gateway, self.tls.gateway, path)
+            );
         }
-        let open = self.args.data_tokens.is_none();
-        if let (Some(http), true) = (http, open) {
+        let no_tokens = self.args.data_tokens.is_none();
+        if let (Some(http), true) = (http, no_tokens) {
             let (path, body) = if self.args.rules.is_none() { SAMPLE } else { ANY_LIMIT };
             writeln!(out, "\n{}", style.bold("Try it: the sixth call is denied"))?;
             writeln!(out, "  {}", curl(http, self.tls.http, path, body))?;
         }
-        if let (Some(Address::Tcp(resp)), true) = (resp, open) {
+        if let (Some(Address::Tcp(resp)), true) = (resp, no_tokens) {
             let host = match resp.ip() {
                 ip if ip.is_loopback() && ip.is_ipv4() || ip.is_unspecified() => String::new(),
                 ip => format!("-h {ip} "),
@@ -156,14 +160,14 @@ impl Announcement<'_> {
             let port = resp.port();
             writeln!(out, "  redis-cli {host}-p {port} CL.THROTTLE user:42 4 5 60")?;
         }
-        if let (Some(Address::Tcp(grpc)), true) = (grpc, open) {
+        if let (Some(Address::Tcp(grpc)), true) = (grpc, no_tokens) {
             writeln!(out, "  Envoy: a cluster at {grpc}, domain demo in its ratelimit filter")?;
         }
         Ok(())
     }
 }
 
-/// Where the data folder keeps tokens.
+/// Returns the tokens file of a data folder.
 pub(super) fn tokens_file(data: &Path) -> PathBuf {
     data.join("tokens")
 }
@@ -176,15 +180,15 @@ fn url(address: &Address, tls: bool) -> String {
 }
 
 fn curl(http: &Address, tls: bool, path: &str, body: &str) -> String {
-    format!("curl -s {} -d '{body}'", reach(http, tls, path))
+    format!("curl -s {} -d '{body}'", curl_target(http, tls, path))
 }
 
-/// What to tell curl so that it finds a door.
-fn reach(door: &Address, tls: bool, path: &str) -> String {
+/// Returns the arguments of curl for a door.
+fn curl_target(door: &Address, tls: bool, path: &str) -> String {
     let insecure = if tls { "-k " } else { "" };
     match door {
         Address::Tcp(address) => {
-            // Nobody can be reached at 0.0.0.0.
+            // 0.0.0.0 is no address to connect to.
             let host = match address.ip() {
                 ip if ip.is_unspecified() => format!("localhost:{}", address.port()),
                 _ => address.to_string(),

@@ -1,4 +1,4 @@
-//! The settings of a server: each is a flag, a variable and a key of `tollgate.toml`.
+//! The settings of a server: each is a flag, an environment variable and a key of `tollgate.toml`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,19 +10,18 @@ use tollgate_server::net::Address;
 use tollgate_server::secret::Secret;
 
 use super::gateway::GatewayArgs;
-use super::logs::Level;
+use super::logging::LogLevel;
 use super::store::StoreArgs;
 use super::tls::TlsArgs;
-use super::values::{Door, Headers, LogFormat, network};
-use crate::quantity::{duration, number, patience, share, size, small};
+use super::values::{DoorAddress, HeaderStyleName, LogFormat, network};
+use crate::quantity::{duration, number, number_u16, number_usize, positive_duration, share};
 
 const SERVE_HELP: &str = "\
-Settings come from flags, then from variables, then from the file `tollgate.toml`: each flag is
-a key there, with _ for -; a section such as [tls] stands for the prefix tls_.
+Settings come from flags, then from environment variables, then from the file `tollgate.toml`: each
+flag is a key there, with _ for -; a section such as [tls] stands for the prefix tls_.
 
-Signals: HUP reads rules, certificates and the log level again; TERM and INT go down in good
-order: /readyz fails first, then nobody new is accepted, then what is under way is finished. A
-second one ends it at once.
+Signals: HUP reloads rules, certificates and the log level. TERM and INT drain: /readyz fails first,
+then new connections are refused, then requests in flight finish. A second signal stops at once.
 
 Examples:
   tollgate
@@ -30,42 +29,44 @@ Examples:
   tollgate serve --rules rules/ --store redis://cache.example:6379
   tollgate serve --http unix:/run/tollgate/http.sock
   tollgate serve --http 0.0.0.0:8443 --tls-cert cert.pem --tls-key key.pem --data-tokens tokens
-  tollgate serve --check                      is everything right? starts nothing";
+  tollgate serve --check                      validation only; starts nothing";
 
+/// The arguments of `tollgate serve` and `tollgate gateway`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = SERVE_HELP)]
 pub(crate) struct ServeArgs {
-    /// The file of settings; tollgate.toml in this folder if there is one
+    /// File of settings [default: tollgate.toml in this folder, if it exists]
     #[arg(long, env = "TOLLGATE_CONFIG", value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
 
-    /// Rules: a file, a folder, or a URL such as a rules service's /v1/rules/bundle. Without it
-    /// they are in the data folder, a sample at first, and changed by `tollgate rules put`
+    /// File, folder or URL of the rules, such as the /v1/rules/bundle of a rules service [default:
+    /// rules in the data folder, a sample at first, changed by `tollgate rules put`]
     #[arg(long, env = "TOLLGATE_RULES", value_name = "FILE|DIR|URL")]
     pub(super) rules: Option<String>,
-    /// The token to present where the rules come from a URL
+    /// Token for the URL of the rules
     #[arg(long, env = "TOLLGATE_RULES_TOKEN", value_name = "TOKEN", hide_env_values = true)]
     pub(super) rules_token: Option<Secret>,
     #[command(flatten)]
     pub(super) store: StoreArgs,
-    /// The folder of the rules database and the tokens, made if need be; systemd's state
-    /// directory, or tollgate-data
+    /// Folder of the rules database and the tokens, created if missing [default: systemd's state
+    /// directory, or tollgate-data]
     #[arg(long, env = "TOLLGATE_DATA", value_name = "DIR")]
     pub(super) data: Option<PathBuf>,
-    /// How many keys the memory store holds: 16M
+    /// Maximum number of keys in the memory store [default: 16M]
     #[arg(long, env = "TOLLGATE_MAX_KEYS", value_name = "N", value_parser = number)]
     pub(super) max_keys: Option<u64>,
 
-    /// The HTTP door: 127.0.0.1:8080; unix:PATH, or off
+    /// Address of the HTTP listener, `unix:PATH` or `off` [default: 127.0.0.1:8080]
     #[arg(long, env = "TOLLGATE_HTTP", value_name = "ADDR")]
-    pub(super) http: Option<Door>,
-    /// The gRPC door, Envoy's rate limit service: 127.0.0.1:8081; unix:PATH, or off
+    pub(super) http: Option<DoorAddress>,
+    /// Address of the gRPC listener (Envoy's rate limit service), `unix:PATH` or `off` [default:
+    /// 127.0.0.1:8081]
     #[arg(long, env = "TOLLGATE_GRPC", value_name = "ADDR")]
-    pub(super) grpc: Option<Door>,
-    /// The door of the Redis protocol: 127.0.0.1:6380; unix:PATH, or off
+    pub(super) grpc: Option<DoorAddress>,
+    /// Address of the Redis-protocol listener, `unix:PATH` or `off` [default: 127.0.0.1:6380]
     #[arg(long, env = "TOLLGATE_RESP", value_name = "ADDR")]
-    pub(super) resp: Option<Door>,
-    /// An address of its own for the admin API; on the HTTP door without it
+    pub(super) resp: Option<DoorAddress>,
+    /// Address of a separate listener for the admin API [default: the HTTP listener]
     #[arg(long, env = "TOLLGATE_ADMIN", value_name = "ADDR")]
     pub(super) admin: Option<Address>,
 
@@ -73,14 +74,14 @@ pub(crate) struct ServeArgs {
     pub(super) gateway: GatewayArgs,
     #[command(flatten)]
     pub(super) tls: TlsArgs,
-    /// A file of tokens for the admin API, one a line as name:token or name:token:role; those of
-    /// the data folder without it
+    /// File of tokens for the admin API, one per line as name:token or name:token:role [default:
+    /// tokens in the data folder]
     #[arg(long, env = "TOLLGATE_ADMIN_TOKENS", value_name = "FILE")]
     pub(super) admin_tokens: Option<PathBuf>,
-    /// A file of tokens for whoever asks for decisions; everybody may without it
+    /// File of tokens for clients that request decisions [default: no token needed]
     #[arg(long, env = "TOLLGATE_DATA_TOKENS", value_name = "FILE")]
     pub(super) data_tokens: Option<PathBuf>,
-    /// Networks of proxies whose X-Forwarded-* headers forward-auth and the gateway believe
+    /// Networks of proxies whose X-Forwarded-* headers forward-auth and the gateway trust
     #[arg(
         long,
         env = "TOLLGATE_TRUSTED_PROXIES",
@@ -89,81 +90,83 @@ pub(crate) struct ServeArgs {
         value_parser = network
     )]
     pub(super) trusted_proxies: Vec<IpNet>,
-    /// Which headers tell clients about their limits: draft-10
+    /// Style of the rate limit headers sent to clients [default: draft-10]
     #[arg(long, env = "TOLLGATE_HEADERS", value_enum, value_name = "STYLE")]
-    pub(super) headers: Option<Headers>,
-    /// Have Envoy add RateLimit headers to its answers
+    pub(super) headers: Option<HeaderStyleName>,
+    /// RateLimit headers in the responses of Envoy
     #[arg(long, env = "TOLLGATE_ENVOY_HEADERS", value_parser = BoolishValueParser::new())]
     pub(super) envoy_headers: bool,
 
-    /// Connections at once; as many as the system allows files without it
-    #[arg(long, env = "TOLLGATE_BOUNDS_CONNECTIONS", value_name = "N", value_parser = size)]
+    /// Maximum number of connections [default: the system's limit on open files]
+    #[arg(long, env = "TOLLGATE_BOUNDS_CONNECTIONS", value_name = "N", value_parser = number_usize)]
     pub(super) bounds_connections: Option<usize>,
-    /// The largest body of a call: 1MiB
-    #[arg(long, env = "TOLLGATE_BOUNDS_BODY", value_name = "SIZE", value_parser = size)]
+    /// Maximum size of a request body [default: 1MiB]
+    #[arg(long, env = "TOLLGATE_BOUNDS_BODY", value_name = "SIZE", value_parser = number_usize)]
     pub(super) bounds_body: Option<usize>,
-    /// How long the head of a request may take: 10s
-    #[arg(long, env = "TOLLGATE_BOUNDS_HEADER_TIMEOUT", value_name = "TIME", value_parser = patience)]
+    /// Timeout for the head of a request [default: 10s]
+    #[arg(long, env = "TOLLGATE_BOUNDS_HEADER_TIMEOUT", value_name = "TIME", value_parser = positive_duration)]
     pub(super) bounds_header_timeout: Option<Duration>,
-    /// How long a connection may say nothing: 5min
-    #[arg(long, env = "TOLLGATE_BOUNDS_IDLE_TIMEOUT", value_name = "TIME", value_parser = patience)]
+    /// Idle timeout of a connection [default: 5min]
+    #[arg(long, env = "TOLLGATE_BOUNDS_IDLE_TIMEOUT", value_name = "TIME", value_parser = positive_duration)]
     pub(super) bounds_idle_timeout: Option<Duration>,
-    /// How long a client may take to read an answer: 10s
-    #[arg(long, env = "TOLLGATE_BOUNDS_WRITE_TIMEOUT", value_name = "TIME", value_parser = patience)]
+    /// Timeout for a client to read a response [default: 10s]
+    #[arg(long, env = "TOLLGATE_BOUNDS_WRITE_TIMEOUT", value_name = "TIME", value_parser = positive_duration)]
     pub(super) bounds_write_timeout: Option<Duration>,
-    /// Streams at once on one HTTP/2 connection: 256
-    #[arg(long, env = "TOLLGATE_BOUNDS_STREAMS", value_name = "N", value_parser = small)]
+    /// Maximum number of concurrent streams on an HTTP/2 connection [default: 256]
+    #[arg(long, env = "TOLLGATE_BOUNDS_STREAMS", value_name = "N", value_parser = number_u16)]
     pub(super) bounds_streams: Option<u16>,
 
-    /// How long it goes on while /readyz already fails: 1s
+    /// Time between the failure of /readyz and the end of accepting connections [default: 1s]
     #[arg(long, env = "TOLLGATE_DRAIN_NOTICE", value_name = "TIME", value_parser = duration)]
     pub(super) drain_notice: Option<Duration>,
-    /// How long what is under way may take after that: 10s
+    /// Time for requests in flight to finish after that [default: 10s]
     #[arg(long, env = "TOLLGATE_DRAIN_PATIENCE", value_name = "TIME", value_parser = duration)]
     pub(super) drain_patience: Option<Duration>,
 
-    /// How logs are written: text
+    /// Format of the logs [default: text]
     #[arg(long, env = "TOLLGATE_LOG_FORMAT", value_enum, value_name = "FORMAT")]
     pub(super) log: Option<LogFormat>,
-    /// What is logged: error, warn, info, debug or trace, or as tollgate=debug,warn
+    /// Log level: error, warn, info, debug or trace, or as tollgate=debug,warn [default: info]
     #[arg(long, env = "TOLLGATE_LOG_LEVEL", value_name = "LEVEL")]
-    pub(super) log_level: Option<Level>,
-    /// The share of allowed decisions that are logged, from 0 to 1: 0
+    pub(super) log_level: Option<LogLevel>,
+    /// Share of allowed decisions that are logged, from 0 to 1 [default: 0]
     #[arg(long, env = "TOLLGATE_LOG_ALLOWED", value_name = "SHARE", value_parser = share)]
     pub(super) log_allowed: Option<f64>,
-    /// The share of refused decisions that are logged: 0
+    /// Share of denied decisions that are logged, from 0 to 1 [default: 0]
     #[arg(long, env = "TOLLGATE_LOG_DENIED", value_name = "SHARE", value_parser = share)]
     pub(super) log_denied: Option<f64>,
-    /// Where traces are sent by OTLP over gRPC, such as http://127.0.0.1:4317
+    /// OTLP/gRPC endpoint for traces, such as http://127.0.0.1:4317 [default: no traces]
     #[arg(long, env = "TOLLGATE_OTLP", value_name = "URL")]
     pub(super) otlp: Option<String>,
-    /// The share of decisions that are traced: 0.01
+    /// Share of decisions that are traced, from 0 to 1 [default: 0.01]
     #[arg(long, env = "TOLLGATE_TRACE_SHARE", value_name = "SHARE", value_parser = share)]
     pub(super) trace_share: Option<f64>,
-    /// How many keys each list of `tollgate top` remembers: 1024
-    #[arg(long, env = "TOLLGATE_TOP_KEYS", value_name = "N", value_parser = small)]
+    /// Number of keys in each list of `tollgate top` [default: 1024]
+    #[arg(long, env = "TOLLGATE_TOP_KEYS", value_name = "N", value_parser = number_u16)]
     pub(super) top_keys: Option<u16>,
 
-    /// Threads that serve; as many as there are cores without it
-    #[arg(long, env = "TOLLGATE_THREADS", value_name = "N", value_parser = small)]
+    /// Number of threads [default: number of cores]
+    #[arg(long, env = "TOLLGATE_THREADS", value_name = "N", value_parser = number_u16)]
     pub(super) threads: Option<u16>,
-    /// Say where it listens in one line of JSON
+    /// JSON output of the addresses, in one line
     #[arg(long, env = "TOLLGATE_JSON", value_parser = BoolishValueParser::new())]
     pub(super) json: bool,
-    /// Look at settings, rules, tokens and certificates, and start nothing
+    /// Validation of settings, rules, tokens and certificates, without starting the server
     #[arg(long, env = "TOLLGATE_CHECK", value_parser = BoolishValueParser::new())]
     pub(super) check: bool,
 }
 
 impl ServeArgs {
-    /// A gateway needs somewhere to send requests; of the other doors it opens the one for people
-    /// who run it, unless told otherwise.
+    /// Returns the settings of a gateway: it needs an upstream, and the gRPC and Redis-protocol
+    /// doors are off unless they are given.
     pub(super) fn into_gateway(mut self) -> anyhow::Result<ServeArgs> {
         if self.gateway.to.is_empty() {
-            anyhow::bail!("where to? give --to http://localhost:3000");
+            anyhow::bail!(
+                "the gateway has no upstream: give one, such as --to http://localhost:3000"
+            );
         }
-        self.grpc.get_or_insert(Door::Off);
-        self.resp.get_or_insert(Door::Off);
+        self.grpc.get_or_insert(DoorAddress::Off);
+        self.resp.get_or_insert(DoorAddress::Off);
         Ok(self)
     }
 }

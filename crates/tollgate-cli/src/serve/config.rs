@@ -1,40 +1,40 @@
-//! From settings to what a server is started with.
+//! Conversion of settings to the configuration of a server.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use tollgate_server::Config;
-use tollgate_server::client::address;
+use tollgate_server::client::parse_url;
 use tollgate_server::net::Bind;
 use tollgate_server::rules_service::Tokens;
 use tollgate_server::sources::Origin;
 
 use super::args::ServeArgs;
-use super::values::Door;
+use super::values::DoorAddress;
 use crate::data_folder;
 
-/// What the settings ask for. Reads the files of tokens.
+/// Returns the configuration of a server, and reads the token files.
 pub(super) fn config(args: &ServeArgs) -> anyhow::Result<Config> {
     let mut config = Config::default();
     let data = data(args);
     config.store = args.store.choice()?;
     config.max_keys = args.max_keys;
     config.rules = args.rules.as_deref().map(|rules| origin(args, rules, &data)).transpose()?;
-    for (name, given, place) in [
+    for (name, given, bind) in [
         ("http", &args.http, &mut config.http),
         ("grpc", &args.grpc, &mut config.grpc),
         ("resp", &args.resp, &mut config.resp),
     ] {
-        let tls = args.tls.of(name)?;
+        let tls = args.tls.options(name)?;
         match given {
-            Some(Door::Off) => *place = None,
-            Some(Door::At(address)) => *place = Some(Bind { address: address.clone(), tls }),
-            None => *place = place.take().map(|bind| Bind { tls, ..bind }),
+            Some(DoorAddress::Off) => *bind = None,
+            Some(DoorAddress::At(address)) => *bind = Some(Bind { address: address.clone(), tls }),
+            None => *bind = bind.take().map(|bind| Bind { tls, ..bind }),
         }
     }
-    config.gateway = args.gateway.options(args.tls.of("gateway")?)?;
+    config.gateway = args.gateway.options(args.tls.options("gateway")?)?;
     if let Some(address) = args.admin.clone() {
-        config.admin = Some(Bind { address, tls: args.tls.of("admin")? });
+        config.admin = Some(Bind { address, tls: args.tls.options("admin")? });
     }
     config.admin_tokens = args.admin_tokens.as_deref().map(tokens).transpose()?;
     config.data_tokens = args.data_tokens.as_deref().map(tokens).transpose()?;
@@ -49,18 +49,18 @@ pub(super) fn config(args: &ServeArgs) -> anyhow::Result<Config> {
     Ok(config)
 }
 
-/// The data folder.
+/// Returns the data folder.
 pub(super) fn data(args: &ServeArgs) -> PathBuf {
     args.data.clone().unwrap_or_else(data_folder)
 }
 
 fn origin(args: &ServeArgs, rules: &str, data: &Path) -> anyhow::Result<Origin> {
     let origin = Origin::parse(rules).context("--rules")?;
-    Ok(origin.token(args.rules_token.clone()).keep_in(data))
+    Ok(origin.token(args.rules_token.clone()).copy_folder(data))
 }
 
 fn tokens(path: &Path) -> anyhow::Result<Tokens> {
-    Tokens::read(path).with_context(|| format!("the tokens of {} cannot be used", path.display()))
+    Tokens::read(path).with_context(|| format!("cannot use the tokens in {}", path.display()))
 }
 
 fn bounds(args: &ServeArgs, config: &mut Config) {
@@ -78,7 +78,7 @@ fn bounds(args: &ServeArgs, config: &mut Config) {
 fn telemetry(args: &ServeArgs, config: &mut Config) -> anyhow::Result<()> {
     let telemetry = &mut config.telemetry;
     if let Some(url) = &args.otlp {
-        address(url).context("--otlp")?;
+        parse_url(url).context("--otlp")?;
         telemetry.otlp = Some(url.clone());
     }
     telemetry.trace_share = args.trace_share.unwrap_or(telemetry.trace_share);

@@ -1,43 +1,43 @@
-//! What is kept of requests over the limit, and how it is sent later.
+//! The settings of deferred requests.
 
 use std::time::Duration;
 
 use clap::Args;
 use tollgate_server::config::DeferOptions;
 
-use crate::quantity::{duration, number, patience, size, small};
+use crate::quantity::{duration, number, number_u16, number_usize, positive_duration};
 
-/// What is kept of requests over the limit of rules with `then: defer`.
+/// The settings of deferred requests, for rules with `then: defer`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct DeferArgs {
-    /// Where clients of the gateway ask what became of a deferred request: /.tollgate/deferred/
+    /// Path at which clients get the state of a deferred request [default: /.tollgate/deferred/]
     #[arg(long, env = "TOLLGATE_DEFER_PREFIX", value_name = "PATH")]
     defer_prefix: Option<String>,
-    /// The longest body of a request that is deferred, in bytes: 1048576
-    #[arg(long, env = "TOLLGATE_DEFER_BODY", value_name = "BYTES", value_parser = size)]
+    /// Maximum body size of a deferred request in bytes [default: 1048576]
+    #[arg(long, env = "TOLLGATE_DEFER_BODY", value_name = "BYTES", value_parser = number_usize)]
     defer_body: Option<usize>,
-    /// How many requests are deferred at most: 10k
-    #[arg(long, env = "TOLLGATE_DEFER_COUNT", value_name = "N", value_parser = size)]
+    /// Maximum number of deferred requests [default: 10k]
+    #[arg(long, env = "TOLLGATE_DEFER_COUNT", value_name = "N", value_parser = number_usize)]
     defer_count: Option<usize>,
-    /// What deferred requests may weigh together, in bytes: 268435456
+    /// Maximum total size of deferred requests in bytes [default: 268435456]
     #[arg(long, env = "TOLLGATE_DEFER_BYTES", value_name = "BYTES", value_parser = number)]
     defer_bytes: Option<u64>,
-    /// How often a deferred request is sent before it is a dead letter: 10
-    #[arg(long, env = "TOLLGATE_DEFER_ATTEMPTS", value_name = "N", value_parser = small)]
+    /// Number of attempts before a deferred request is a dead letter [default: 10]
+    #[arg(long, env = "TOLLGATE_DEFER_ATTEMPTS", value_name = "N", value_parser = number_u16)]
     defer_attempts: Option<u16>,
-    /// How old a deferred request may be when it is sent again: 24h
+    /// Maximum age of a deferred request that is sent again [default: 24h]
     #[arg(long, env = "TOLLGATE_DEFER_GIVE_UP", value_name = "TIME", value_parser = duration)]
     defer_give_up: Option<Duration>,
-    /// How long clients can ask about a deferred request that is done: 1h
+    /// Retention of the state of a finished deferred request [default: 1h]
     #[arg(long, env = "TOLLGATE_DEFER_KEEP", value_name = "TIME", value_parser = duration)]
     defer_keep: Option<Duration>,
-    /// What the pauses between two attempts begin with: 1s
-    #[arg(long, env = "TOLLGATE_DEFER_BACKOFF", value_name = "TIME", value_parser = patience)]
+    /// First pause between two attempts [default: 1s]
+    #[arg(long, env = "TOLLGATE_DEFER_BACKOFF", value_name = "TIME", value_parser = positive_duration)]
     defer_backoff: Option<Duration>,
 }
 
 impl DeferArgs {
-    /// Writes what was given over what is usual.
+    /// Overwrites the defaults with the settings that are given.
     pub(super) fn apply(&self, options: &mut DeferOptions) {
         if let Some(prefix) = &self.defer_prefix {
             options.prefix.clone_from(prefix);

@@ -1,14 +1,14 @@
-//! `tollgate serve`, and `tollgate` alone: the server, until it is told to stop.
+//! `tollgate serve`, and `tollgate` alone: runs the server until a signal stops it.
 
 mod announce;
 mod args;
 mod config;
 mod defer;
-mod file;
 mod gateway;
-mod logs;
+mod logging;
 mod notify;
-mod public;
+mod public_doors;
+mod settings_file;
 mod store;
 mod tls;
 mod values;
@@ -25,28 +25,28 @@ use tollgate_server::{Config, Server};
 
 use crate::Outcome;
 use crate::cli::{Cli, Command};
-use crate::signals::{Signals, Told};
-use announce::{Announcement, Secured, tokens_file};
+use crate::signals::{SignalAction, Signals};
+use announce::{Announcement, TlsDoors, tokens_file};
 pub(crate) use args::ServeArgs;
 pub(crate) use gateway::GATEWAY_HELP;
-use logs::Logs;
+use logging::Logging;
 use values::LogFormat;
 
-/// The command that `tollgate` alone stands for.
+/// The command of `tollgate` alone.
 const SERVE: &str = "serve";
-/// How long threads of the runtime may take to end; nothing is under way any more.
-const LAST: Duration = Duration::from_millis(200);
+/// The time for threads of the runtime to end; all requests are finished by then.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Starts a server and waits for its end.
+/// Runs a server until it stops.
 pub(crate) fn run() -> anyhow::Result<Outcome> {
-    let args = match settle() {
+    let args = match load_args() {
         Ok(args) => args,
         Err(error) => match error.downcast::<clap::Error>() {
             Ok(error) => error.exit(),
             Err(error) => return Err(error),
         },
     };
-    let logs = Logs::start(
+    let logs = Logging::start(
         args.log.unwrap_or(LogFormat::Text),
         args.log_level.clone().unwrap_or_default(),
     );
@@ -62,83 +62,85 @@ pub(crate) fn run() -> anyhow::Result<Outcome> {
             false => serve(&args, config, logs).await,
         }
     });
-    runtime.shutdown_timeout(LAST);
+    runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
     outcome
 }
 
-/// Flags, then variables, then the file.
-fn settle() -> anyhow::Result<ServeArgs> {
+/// Reads the settings: flags first, then environment variables, then the file.
+fn load_args() -> anyhow::Result<ServeArgs> {
     let mut words: Vec<OsString> = std::env::args_os().collect();
     if words.len() < 2 {
         words.truncate(1);
         words.push(SERVE.into());
     }
     let given = Cli::command().try_get_matches_from(&words)?;
-    let (name, given) = given.subcommand().context("not a server")?;
+    let (name, given) = given.subcommand().context("not a server command")?;
     let named = given.get_one::<PathBuf>("config").cloned();
-    let usual = || Some(PathBuf::from(file::DEFAULT)).filter(|path| path.exists());
-    if let Some(path) = named.or_else(usual) {
+    let default = || Some(PathBuf::from(settings_file::DEFAULT)).filter(|path| path.exists());
+    if let Some(path) = named.or_else(default) {
         let command = Cli::command();
-        let command = command.find_subcommand(name).context("not a server")?;
-        words.extend(file::arguments(&path, command, given)?.into_iter().map(OsString::from));
+        let command = command.find_subcommand(name).context("not a server command")?;
+        words.extend(
+            settings_file::arguments(&path, command, given)?.into_iter().map(OsString::from),
+        );
     }
     let all = Cli::command().try_get_matches_from(&words)?;
     match Cli::from_arg_matches(&all)?.command {
         Some(Command::Serve(args)) => Ok(*args),
         Some(Command::Gateway(args)) => args.into_gateway(),
-        _ => anyhow::bail!("not a server"),
+        _ => anyhow::bail!("not a server command"),
     }
 }
 
 async fn check(config: Config) -> anyhow::Result<Outcome> {
     tokio::task::spawn_blocking(move || Server::check(&config)).await??;
-    writeln!(io::stdout(), "settings, rules, tokens and certificates are right")?;
+    writeln!(io::stdout(), "settings, rules, tokens and certificates are valid")?;
     Ok(Outcome::Fine)
 }
 
-async fn serve(args: &ServeArgs, config: Config, mut logs: Logs) -> anyhow::Result<Outcome> {
-    // Before anybody is told that we are here.
+async fn serve(args: &ServeArgs, config: Config, mut logs: Logging) -> anyhow::Result<Outcome> {
+    // Signals are handled before the addresses are announced.
     let mut signals = Signals::listen()?;
     let data = config::data(args);
     let first = args.admin_tokens.is_none() && !tokens_file(&data).exists();
-    let warnings = public::warnings(&config);
-    let tls = Secured::of(&config);
+    let warnings = public_doors::warnings(&config);
+    let tls = TlsDoors::from_config(&config);
     let store = config.store.clone();
     let server = Server::start(config).await?;
     for warning in warnings {
         tracing::warn!("{warning}");
     }
-    let made = if first { made_token(&data) } else { None };
+    let created_token = if first { created_token(&data) } else { None };
     let addresses = server.addresses();
-    let announcement = Announcement { args, addresses, tls, store, data, made };
+    let announcement = Announcement { args, addresses, tls, store, data, created_token };
     if let Err(error) = announcement.write() {
-        tracing::warn!(%error, "nobody reads where it listens");
+        tracing::warn!(%error, "cannot print the addresses");
     }
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "ready");
-    notify::tell(notify::READY);
-    while signals.next().await == Told::Reload {
+    notify::send(notify::READY);
+    while signals.next().await == SignalAction::Reload {
         reload(&server, &mut logs);
     }
-    tracing::info!("told to stop");
-    notify::tell(notify::STOPPING);
+    tracing::info!("stopping: a signal arrived");
+    notify::send(notify::STOPPING);
     tokio::select! {
         () = server.stop() => tracing::info!("stopped"),
-        () = signals.stop() => tracing::warn!("told again: stopped at once"),
+        () = signals.stop() => tracing::warn!("stopped at once: a second signal arrived"),
     }
     Ok(Outcome::Fine)
 }
 
-fn reload(server: &Server, logs: &mut Logs) {
-    tracing::info!("told to read everything again");
+fn reload(server: &Server, logs: &mut Logging) {
+    tracing::info!("reloading: a signal arrived");
     server.reload();
-    match settle() {
+    match load_args() {
         Ok(args) => logs.set(args.log_level.unwrap_or_default()),
-        Err(error) => tracing::error!("the old settings go on: {error:#}"),
+        Err(error) => tracing::error!("the settings stay as they are: {error:#}"),
     }
 }
 
-/// The token for changes that the first start made.
-fn made_token(data: &Path) -> Option<String> {
+/// Returns the write token that the first start created.
+fn created_token(data: &Path) -> Option<String> {
     let tokens = Tokens::read(&tokens_file(data)).ok()?;
     tokens.secret_for(Role::Write).map(|secret| secret.reveal().to_owned())
 }

@@ -1,23 +1,23 @@
-//! Telling systemd how it goes, if it wants to know (`Type=notify`).
+//! Notifications to systemd (`Type=notify`).
 
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// All doors are open.
+/// All listeners are open.
 pub(super) const READY: &str = "READY=1";
-/// It is going down.
+/// The server is stopping.
 pub(super) const STOPPING: &str = "STOPPING=1";
 
-/// Says it. Nobody may be listening, which is no trouble of ours.
-pub(super) fn tell(what: &str) {
+/// Sends a notification. A failure is only logged.
+pub(super) fn send(what: &str) {
     let Some(path) = std::env::var_os("NOTIFY_SOCKET") else { return };
-    let told = address(&path)
+    let sent = address(&path)
         .and_then(|address| UnixDatagram::unbound()?.send_to_addr(what.as_bytes(), &address));
-    if let Err(error) = told {
-        tracing::warn!(%error, "systemd could not be told");
+    if let Err(error) = sent {
+        tracing::warn!(%error, "cannot notify systemd");
     }
 }
 
-/// A path, or a name that begins with `@`, which Linux keeps apart from the file system.
+/// Returns the address of the socket: a path, or an abstract name that begins with `@`.
 fn address(path: &std::ffi::OsStr) -> std::io::Result<SocketAddr> {
     #[cfg(target_os = "linux")]
     if let Some(name) = path.as_encoded_bytes().strip_prefix(b"@") {

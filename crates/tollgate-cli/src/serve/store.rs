@@ -1,4 +1,4 @@
-//! Where counters are kept: which store, and how to get in.
+//! The settings of the counter store.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -11,16 +11,17 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, Args, Command};
 use tollgate_server::config::{RedisOptions, StoreChoice};
 
-use crate::quantity::patience;
+use crate::quantity::positive_duration;
 
-/// What stands for a text that may have a password in it.
+/// Replaces a text that may contain a password.
 const HIDDEN: &str = "…";
 
+/// The settings of the counter store.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct StoreArgs {
-    /// Where counters are kept: memory, or a Redis or Valkey that servers share, such as
-    /// redis://cache.example:6379; rediss, redis+sentinel, redis+cluster. Several are groups that
-    /// share the keys
+    /// Store of the counters: memory, or a shared Redis or Valkey, such as
+    /// redis://cache.example:6379 (also rediss, redis+sentinel, redis+cluster). Several addresses
+    /// are groups that share the keys [default: memory]
     #[arg(
         long,
         env = "TOLLGATE_STORE",
@@ -30,7 +31,7 @@ pub(crate) struct StoreArgs {
         hide_env_values = true
     )]
     store: Vec<StoreName>,
-    /// The password of stores whose address has none; better in a file
+    /// Password of stores whose address has none; --store-password-file is safer
     #[arg(
         long,
         env = "TOLLGATE_STORE_PASSWORD",
@@ -38,45 +39,47 @@ pub(crate) struct StoreArgs {
         value_parser = PasswordParser,
         hide_env_values = true
     )]
-    store_password: Option<Hidden>,
-    /// A file with that password, which goes first
+    store_password: Option<HiddenText>,
+    /// File with the store password; takes precedence over --store-password
     #[arg(long, env = "TOLLGATE_STORE_PASSWORD_FILE", value_name = "FILE")]
     store_password_file: Option<PathBuf>,
-    /// What the names of all keys in the store start with: tollgate
+    /// Prefix of all key names in the store [default: tollgate]
     #[arg(long, env = "TOLLGATE_STORE_PREFIX", value_name = "PREFIX")]
     store_prefix: Option<String>,
-    /// How long the store may take to answer: 40ms
-    #[arg(long, env = "TOLLGATE_STORE_TIMEOUT", value_name = "TIME", value_parser = patience)]
+    /// Timeout of a store request [default: 40ms]
+    #[arg(long, env = "TOLLGATE_STORE_TIMEOUT", value_name = "TIME", value_parser = positive_duration)]
     store_timeout: Option<Duration>,
-    /// Who vouches for the store, in PEM; those this machine trusts without it
+    /// CA certificates (PEM) used to verify the store [default: system roots]
     #[arg(long, env = "TOLLGATE_STORE_CA", value_name = "FILE")]
     store_ca: Option<PathBuf>,
-    /// The certificate to show to the store, in PEM
+    /// Client certificate (PEM) for the store
     #[arg(long, env = "TOLLGATE_STORE_CERT", value_name = "FILE")]
     store_cert: Option<PathBuf>,
-    /// The private key of that certificate
+    /// Private key (PEM) of the client certificate for the store
     #[arg(long, env = "TOLLGATE_STORE_KEY", value_name = "FILE")]
     store_key: Option<PathBuf>,
 }
 
 impl StoreArgs {
-    /// The store that is asked for.
+    /// Returns the store that the settings choose.
     pub(super) fn choice(&self) -> anyhow::Result<StoreChoice> {
         let mut addresses = Vec::new();
         for name in &self.store {
             match name {
                 StoreName::Memory => {}
-                StoreName::Redis(Hidden(address)) => addresses.push(address.as_str()),
+                StoreName::Redis(HiddenText(address)) => addresses.push(address.as_str()),
             }
         }
         if addresses.is_empty() {
-            if let Some(flag) = self.needless() {
-                bail!("--{flag} is about a store that is shared: write --store redis://…");
+            if let Some(flag) = self.unused_flag() {
+                bail!(
+                    "--{flag} has no effect on the memory store: choose another with --store redis://…"
+                );
             }
             return Ok(StoreChoice::Memory);
         }
         if addresses.len() < self.store.len() {
-            bail!("--store: counters are in memory or in Redis, not in both");
+            bail!("--store: counters are in memory or in Redis, not in both: remove one");
         }
         let mut options: RedisOptions = addresses.join(" ").parse().context("--store")?;
         if let Some(password) = self.password()? {
@@ -94,14 +97,14 @@ impl StoreArgs {
         match (&self.store_cert, &self.store_key) {
             (Some(cert), Some(key)) => options = options.client_certificate(cert, key),
             (None, None) => {}
-            (Some(_), None) => bail!("--store-cert comes with --store-key: give both"),
-            (None, Some(_)) => bail!("--store-key comes with --store-cert: give both"),
+            (Some(_), None) => bail!("--store-cert needs --store-key: give both"),
+            (None, Some(_)) => bail!("--store-key needs --store-cert: give both"),
         }
         Ok(StoreChoice::Redis(options))
     }
 
-    /// A setting that has no meaning without a store elsewhere.
-    fn needless(&self) -> Option<&'static str> {
+    /// Returns a flag that is set but has no effect on the memory store.
+    fn unused_flag(&self) -> Option<&'static str> {
         [
             ("store-password", self.store_password.is_some()),
             ("store-password-file", self.store_password_file.is_some()),
@@ -130,21 +133,21 @@ impl StoreArgs {
     }
 }
 
-/// A text that is not shown.
+/// A text that is not printed.
 #[derive(Clone)]
-pub(crate) struct Hidden(String);
+pub(crate) struct HiddenText(String);
 
-impl fmt::Debug for Hidden {
+impl fmt::Debug for HiddenText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(HIDDEN)
     }
 }
 
-/// One store, as it was written.
+/// One value of `--store`.
 #[derive(Clone, Debug)]
 enum StoreName {
     Memory,
-    Redis(Hidden),
+    Redis(HiddenText),
 }
 
 impl StoreName {
@@ -154,22 +157,22 @@ impl StoreName {
         match kind {
             "memory" if text == "memory" => Ok(StoreName::Memory),
             "redis" | "rediss" | "valkey" | "valkeys" => match text.parse::<RedisOptions>() {
-                Ok(_) => Ok(StoreName::Redis(Hidden(text))),
+                Ok(_) => Ok(StoreName::Redis(HiddenText(text))),
                 Err(error) => Err(error.to_string()),
             },
             "peers" | "dynamodb" => Err(format!(
-                "the store `{kind}` comes in a later version; write memory or redis://host:6379"
+                "the store `{kind}` is not available in this version; write memory or redis://host:6379"
             )),
             _ if text.contains("://") => {
                 Err(format!("there is no store `{scheme}`; write memory or redis://host:6379"))
             }
-            // Without a scheme it may be anything, a password too.
+            // Without a scheme the text may be anything, even a password, so it is not printed.
             _ => Err("there is no such store; write memory or redis://host:6379".into()),
         }
     }
 }
 
-/// Reads a store. What is wrong is said without repeating it: there may be a password in it.
+/// Parses a store. Errors do not repeat the text, which may contain a password.
 #[derive(Clone)]
 struct StoreParser;
 
@@ -182,28 +185,29 @@ impl TypedValueParser for StoreParser {
         arg: Option<&Arg>,
         value: &OsStr,
     ) -> Result<StoreName, clap::Error> {
-        hiding(NonEmptyStringValueParser::new().try_map(StoreName::read), command, arg, value)
+        parse_hidden(NonEmptyStringValueParser::new().try_map(StoreName::read), command, arg, value)
     }
 }
 
-/// Reads a password.
+/// Parses a password. Errors do not repeat it.
 #[derive(Clone)]
 struct PasswordParser;
 
 impl TypedValueParser for PasswordParser {
-    type Value = Hidden;
+    type Value = HiddenText;
 
     fn parse_ref(
         &self,
         command: &Command,
         arg: Option<&Arg>,
         value: &OsStr,
-    ) -> Result<Hidden, clap::Error> {
-        hiding(NonEmptyStringValueParser::new().map(Hidden), command, arg, value)
+    ) -> Result<HiddenText, clap::Error> {
+        parse_hidden(NonEmptyStringValueParser::new().map(HiddenText), command, arg, value)
     }
 }
 
-fn hiding<P: TypedValueParser>(
+/// Runs a parser, and hides the value in its error.
+fn parse_hidden<P: TypedValueParser>(
     parser: P,
     command: &Command,
     arg: Option<&Arg>,

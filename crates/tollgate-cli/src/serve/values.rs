@@ -1,4 +1,4 @@
-//! What settings of a server may be.
+//! The types of settings of a server.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -8,65 +8,65 @@ use ipnet::IpNet;
 use tollgate_server::config::HeaderStyle;
 use tollgate_server::net::Address;
 
-/// What closes a door, or speaks without TLS where others speak with it.
+/// Closes a door, or turns off TLS for a door.
 const OFF: &str = "off";
 
-/// A door: where it is, or that there is none.
+/// The address of a door, or off.
 #[derive(Clone, Debug)]
-pub(crate) enum Door {
+pub(crate) enum DoorAddress {
     At(Address),
     Off,
 }
 
-impl FromStr for Door {
+impl FromStr for DoorAddress {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Door, String> {
+    fn from_str(text: &str) -> Result<DoorAddress, String> {
         match text {
-            OFF => Ok(Door::Off),
-            _ => text.parse().map(Door::At).map_err(|error| format!("{error}, or off")),
+            OFF => Ok(DoorAddress::Off),
+            _ => text.parse().map(DoorAddress::At).map_err(|error| format!("{error}, or off")),
         }
     }
 }
 
-/// A file of TLS, or none although other doors have one.
+/// A TLS file of a door, or off although other doors have one.
 #[derive(Clone, Debug)]
-pub(crate) enum DoorFile {
+pub(crate) enum TlsFile {
     At(PathBuf),
     Off,
 }
 
-impl FromStr for DoorFile {
+impl FromStr for TlsFile {
     type Err = std::convert::Infallible;
 
-    fn from_str(text: &str) -> Result<DoorFile, Self::Err> {
-        Ok(if text == OFF { DoorFile::Off } else { DoorFile::At(text.into()) })
+    fn from_str(text: &str) -> Result<TlsFile, Self::Err> {
+        Ok(if text == OFF { TlsFile::Off } else { TlsFile::At(text.into()) })
     }
 }
 
-/// A network, or one address.
+/// Parses a network or an address.
 pub(crate) fn network(text: &str) -> Result<IpNet, String> {
     let one = || text.parse::<std::net::IpAddr>().map(IpNet::from);
     let read = text.parse::<IpNet>().or_else(|_| one());
     read.map_err(|_| format!("{text:?} is no network; write 10.0.0.0/8 or 192.0.2.1"))
 }
 
-/// How logs are written.
+/// A format of logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {
-    /// For people
+    /// Text for people
     Text,
-    /// For machines: one JSON object a line
+    /// One JSON object per line
     Json,
 }
 
-/// Which headers tell clients about their limits.
+/// A style of rate limit headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Headers {
+pub(crate) enum HeaderStyleName {
     /// RateLimit-Policy and RateLimit of the IETF's tenth draft
     #[value(name = "draft-10")]
     Draft10,
-    /// The same two of the eighth draft
+    /// RateLimit-Policy and RateLimit of the IETF's eighth draft
     #[value(name = "draft-8")]
     Draft8,
     /// RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset
@@ -74,22 +74,22 @@ pub(crate) enum Headers {
     Draft6,
     /// X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset
     Legacy,
-    /// As Envoy writes them
+    /// The headers of Envoy
     #[value(name = "envoy-03")]
     Envoy03,
-    /// None
+    /// No headers
     None,
 }
 
-impl From<Headers> for HeaderStyle {
-    fn from(headers: Headers) -> HeaderStyle {
+impl From<HeaderStyleName> for HeaderStyle {
+    fn from(headers: HeaderStyleName) -> HeaderStyle {
         match headers {
-            Headers::Draft10 => HeaderStyle::Draft10,
-            Headers::Draft8 => HeaderStyle::Draft8,
-            Headers::Draft6 => HeaderStyle::Draft6,
-            Headers::Legacy => HeaderStyle::Legacy,
-            Headers::Envoy03 => HeaderStyle::Envoy03,
-            Headers::None => HeaderStyle::None,
+            HeaderStyleName::Draft10 => HeaderStyle::Draft10,
+            HeaderStyleName::Draft8 => HeaderStyle::Draft8,
+            HeaderStyleName::Draft6 => HeaderStyle::Draft6,
+            HeaderStyleName::Legacy => HeaderStyle::Legacy,
+            HeaderStyleName::Envoy03 => HeaderStyle::Envoy03,
+            HeaderStyleName::None => HeaderStyle::None,
         }
     }
 }

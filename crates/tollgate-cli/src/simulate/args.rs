@@ -1,4 +1,4 @@
-//! The arguments of `tollgate simulate`, and what `--help` says about them.
+//! The arguments of `tollgate simulate` and their help.
 
 use std::path::PathBuf;
 
@@ -7,45 +7,46 @@ use clap::{Args, ValueEnum};
 use tollgate::Limit;
 use tollgate::limit::AlgorithmName;
 
-use crate::log::{Format, Rename};
+use crate::log::{AccessLogFormat, FieldRename};
 
 pub(crate) const SIMULATE_ABOUT: &str = "\
 Run limits on a timeline, or rules on an access log, under virtual time
 
-Reads a trace or a log of requests, decides each at the time it names, and says how. Nothing
-waits: an hour of traffic takes as long as it takes to read.";
+Reads a trace or a log of requests, and decides each request at its own time. Time is virtual: an
+hour of traffic takes only as long as reading it.";
 
-const SIMULATE_HELP: &str = r#"Rules on an access log: what would have been denied, by which rule and for whom; with --against,
-what differs from the rules you have.
+const SIMULATE_HELP: &str = r#"Rules on an access log: which requests would have been denied, by which rule and key; with --against,
+what differs from your current rules.
   tollgate simulate new.yaml --log access.log --against tollgate.yaml
 
-  Lines are Apache's and nginx's common and combined formats, JSON objects, or Envoy's default
-  text; gzipped or not. Fields are attributes: ip, method, path, host, user, header.NAME,
-  response.status, response.bytes, and whatever else a JSON object holds. Rules that count
-  outcomes see response.status. Lines a little out of order are put in order.
+  Lines are in the common or combined format of Apache and nginx, JSON objects, or the default text
+  of Envoy; plain or gzipped. Fields are attributes: ip, method, path, host, user, header.NAME,
+  response.status, response.bytes, and every other field of a JSON object. Rules that count
+  outcomes read response.status. Lines that are slightly out of order are sorted.
 
-Limits on a trace: a trace is one JSON object a line; all but at_us may be left out:
+Limits on a trace: a trace has one JSON object per line; only at_us is required:
   {"at_us": 0, "key": "a", "cost": 1, "op": "check"}
 
-  at_us        microseconds since the epoch. Going back is a step of the clock, and warned of
-  key          whose counter; "" unless given
-  cost         how much is asked for; 1 unless given
-  op           check    take the cost, or nothing (unless given)
-               peek     how the key stands; takes nothing, whatever the cost
-               reserve  take the cost, if need be by waiting up to max_wait_us; stays open
-               settle   the true cost of the key's last open reserve: the rest goes back, more
-                        is charged. Without an open reserve, the whole cost is charged unasked.
-                        On a limit such as "5 concurrent", it gives the reserve's place back
-               refund   give the cost back, never above full
-               reset    forget what the key has spent
-  max_wait_us  the longest wait a reserve accepts; 0 unless given
+  at_us        microseconds since the epoch. Going back is a step of the clock, with a warning
+  key          key of the counter [default: ""]
+  cost         cost of the operation [default: 1]
+  op           operation [default: check]
+               check    charge the cost if it is allowed
+               peek     read the state of the key, without charging
+               reserve  charge the cost, if necessary after a wait up to max_wait_us; stays open
+               settle   the actual cost of the key's last open reserve: the difference is refunded
+                        or charged. Without an open reserve, the whole cost is charged. On a limit
+                        such as "5 concurrent", it releases the permit of the reserve
+               refund   return the cost, never above full
+               reset    reset the counter of the key
+  max_wait_us  maximum wait of a reserve [default: 0]
 
-With --json, each line is answered by one:
+With --json, each line has one line of output:
   {"at_us":0,"key":"a","allowed":true,"limit":20,"remaining":19,"retry_after_us":null,"reset_after_us":100000,"wait_us":0}
 
-  Times are rounded up. retry_after_us is null for what was allowed and for what can never pass;
-  the latter says "never":true as well. After peek, settle, refund and reset, allowed is false
-  while the key is in debt. Of several limits, the tightest is shown. --compare adds "algorithm".
+  Times are rounded up. retry_after_us is null if the request is allowed, or if it can never pass;
+  then "never" is true. After peek, settle, refund and reset, allowed is false while the key is in
+  debt. Of several limits, the tightest is shown. --compare adds "algorithm".
 
 Examples:
   tollgate simulate --demo
@@ -55,14 +56,15 @@ Examples:
   echo '{"at_us": 0, "cost": 3}' | tollgate simulate --limit 10/s --trace - --json
   tollgate simulate tollgate.yaml --log access.log --map client=ip --plot out.svg
 
-Exit codes: 0 the trace was read to its end, whatever was denied in it; 2 error. (Denials are
-what a simulation is about, so they are no failure: look at "allowed".)"#;
+Exit codes: 0 the trace was read to its end, even if requests were denied; 2 error. (Denials are
+the result of a simulation, not a failure: see "allowed".)"#;
 
+/// The arguments of `tollgate simulate`.
 #[derive(Args, Debug, Default)]
 #[command(after_long_help = SIMULATE_HELP)]
 #[command(after_help = "Examples and the format of a trace: tollgate simulate --help")]
 pub(crate) struct SimulateArgs {
-    /// A file or directory of rules, to run on a log
+    /// File or directory of rules, to run on a log
     #[arg(
         value_name = "FILE|DIR",
         requires = "log",
@@ -70,31 +72,31 @@ pub(crate) struct SimulateArgs {
     )]
     pub(crate) rules: Option<PathBuf>,
 
-    /// An access log; "-" is standard input
+    /// Access log; "-" is standard input
     #[arg(long, env = "TOLLGATE_LOG", value_name = "FILE", requires = "rules")]
     pub(crate) log: Option<PathBuf>,
 
-    /// Other rules, to tell what differs from them
+    /// File or directory of the rules to compare with
     #[arg(long, env = "TOLLGATE_AGAINST", value_name = "FILE|DIR", requires = "rules")]
     pub(crate) against: Option<PathBuf>,
 
-    /// How the log's lines are written
+    /// Format of the log
     #[arg(long, env = "TOLLGATE_FORMAT", value_enum, default_value_t)]
-    pub(crate) format: Format,
+    pub(crate) format: AccessLogFormat,
 
-    /// A field of the log that is another attribute
+    /// Field of the log that becomes another attribute
     #[arg(long, env = "TOLLGATE_MAP", value_name = "FIELD=ATTRIBUTE", value_delimiter = ',')]
-    pub(crate) map: Vec<Rename>,
+    pub(crate) map: Vec<FieldRename>,
 
-    /// Which domain's rules, if there are several
+    /// Domain of the rules, if there are several
     #[arg(long, env = "TOLLGATE_DOMAIN", value_name = "NAME")]
     pub(crate) domain: Option<String>,
 
-    /// How many keys to name
+    /// Number of keys in the report
     #[arg(long, env = "TOLLGATE_TOP", value_name = "N", default_value_t = 10)]
     pub(crate) top: usize,
 
-    /// A limit, such as "10/s burst 20"; of several, all must allow
+    /// Limit, such as "10/s burst 20"; of several, all must allow
     #[arg(
         long,
         env = "TOLLGATE_LIMIT",
@@ -104,7 +106,7 @@ pub(crate) struct SimulateArgs {
     )]
     pub(crate) limit: Vec<Limit>,
 
-    /// The requests, one JSON object a line; "-" is standard input
+    /// Trace of requests, one JSON object per line; "-" is standard input
     #[arg(
         long,
         env = "TOLLGATE_TRACE",
@@ -113,11 +115,11 @@ pub(crate) struct SimulateArgs {
     )]
     pub(crate) trace: Option<PathBuf>,
 
-    /// Answer in JSON: one line a request of a trace, one object for a log
+    /// JSON output: one line per request of a trace, one object for a log
     #[arg(long, env = "TOLLGATE_JSON", value_parser = BoolishValueParser::new())]
     pub(crate) json: bool,
 
-    /// Run the same amount and period under these algorithms
+    /// Algorithms to compare, with the amount and period of the limit
     #[arg(
         long,
         env = "TOLLGATE_COMPARE",
@@ -127,11 +129,11 @@ pub(crate) struct SimulateArgs {
     )]
     pub(crate) compare: Vec<Algorithm>,
 
-    /// Draw what was allowed and denied over time, as SVG
+    /// SVG file with a plot of allowed and denied requests over time
     #[arg(long, env = "TOLLGATE_PLOT", value_name = "FILE")]
     pub(crate) plot: Option<PathBuf>,
 
-    /// Use a built-in trace and limit instead, and explain
+    /// Demonstration with a built-in trace and limit
     #[arg(
         long,
         env = "TOLLGATE_DEMO",
@@ -141,18 +143,18 @@ pub(crate) struct SimulateArgs {
     pub(crate) demo: bool,
 }
 
-/// What `--compare` takes.
+/// A value of `--compare`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub(crate) enum Algorithm {
-    /// Tokens come back at the rate, up to the burst
+    /// Tokens refill at the rate, up to the burst
     TokenBucket,
-    /// The same, holding requests back to the rate
+    /// A token bucket that delays requests to the rate
     #[value(alias = "leaky")]
     LeakyBucket,
     /// The token bucket under another name
     Gcra,
-    /// A count that starts anew with every period
+    /// A count that starts at zero with every period
     #[value(alias = "fixed")]
     FixedWindow,
     /// A count over the last period, estimated
@@ -161,15 +163,15 @@ pub(crate) enum Algorithm {
     /// A count over the last period, exact
     #[value(alias = "log")]
     SlidingLog,
-    /// A rate that starts slowly; here it takes one period to warm up
+    /// A rate that starts low and takes one period to warm up
     #[value(alias = "warmup")]
     WarmUp,
-    /// All of them
+    /// All algorithms
     All,
 }
 
 impl Algorithm {
-    /// The algorithms this stands for.
+    /// Returns the algorithms of this value.
     pub(crate) fn names(self) -> &'static [AlgorithmName] {
         use AlgorithmName as Name;
         const ALL: &[AlgorithmName] = &[

@@ -1,9 +1,9 @@
-//! The built-in trace: what algorithms do with bursts, to be seen at a glance.
+//! The demonstration: a built-in trace that shows how algorithms treat bursts.
 
 use std::io::{self, Write};
 
 use super::args::{Algorithm, SimulateArgs};
-use super::event::{Event, Op};
+use super::trace_event::{TraceEvent, TraceOperation};
 use crate::style::Style;
 
 pub(super) const LIMIT: &str = "10/s burst 20";
@@ -16,19 +16,19 @@ pub(super) const ALGORITHMS: [Algorithm; 5] = [
 ];
 
 const SECOND: u64 = 1_000_000;
-/// Bursts on top of the steady traffic: when they begin, and how many 10 ms apart.
+/// The bursts on top of the steady traffic: start, and number of requests 10 ms apart.
 const BURSTS: [(u64, u64); 3] = [(2_880_000, 30), (5_500_000, 12), (7_500_000, 40)];
-/// When there is no steady traffic.
+/// The pause in the steady traffic.
 const PAUSE: std::ops::Range<u64> = 4_000_000..5_500_000;
 
-/// Nine seconds: `web` asks 8 times a second and now and then in bursts, the first of them
-/// across the edge of a second; `cron` asks once a second.
-pub(super) fn events() -> impl Iterator<Item = Event> {
-    let at = |at_us: u64, key: &str| Event {
+/// Returns nine seconds of traffic: `web` sends 8 requests a second and three bursts, the first
+/// across the boundary of a second; `cron` sends one request a second.
+pub(super) fn events() -> impl Iterator<Item = TraceEvent> {
+    let at = |at_us: u64, key: &str| TraceEvent {
         at_us,
         key: key.into(),
         cost: 1,
-        op: Op::Check,
+        op: TraceOperation::Check,
         max_wait_us: 0,
     };
     let steady = (0..72).map(|i| i * SECOND / 8).filter(|at_us| !PAUSE.contains(at_us));
@@ -37,12 +37,12 @@ pub(super) fn events() -> impl Iterator<Item = Event> {
         .into_iter()
         .flat_map(move |(start, count)| (0..count).map(move |i| at(start + i * 10_000, "web")));
     let cron = (0..9).map(move |i| at(i * SECOND + 50_000, "cron"));
-    let mut events: Vec<Event> = steady.chain(bursts).chain(cron).collect();
+    let mut events: Vec<TraceEvent> = steady.chain(bursts).chain(cron).collect();
     events.sort_by_key(|event| event.at_us);
     events.into_iter()
 }
 
-/// Says what is about to be seen.
+/// Writes what the demonstration shows.
 pub(super) fn introduce(out: &mut impl Write, style: Style, limits: &str) -> io::Result<()> {
     writeln!(out, "{}", style.bold(format!("{limits}, under several algorithms")))?;
     writeln!(
@@ -53,7 +53,7 @@ pub(super) fn introduce(out: &mut impl Write, style: Style, limits: &str) -> io:
     )
 }
 
-/// Says what was seen, if it was the demonstration as built in, and what to try next.
+/// Writes an explanation, unless the limit or the algorithms were changed, and what to try next.
 pub(super) fn explain(out: &mut impl Write, style: Style, args: &SimulateArgs) -> io::Result<()> {
     if args.limit.is_empty() && args.compare.is_empty() {
         writeln!(out, "\n{}\n{EXPLANATION}", style.bold("What to see"))?;

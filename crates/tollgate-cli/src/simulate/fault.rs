@@ -1,16 +1,16 @@
-//! What is wrong with a line of a trace: where, why, and what was probably meant.
+//! Errors in a line of a trace: position, reason, and a suggestion.
 
 use std::fmt;
 
-/// Characters of a line that are shown, at most.
-const SHOWN: usize = 72;
+/// The maximum number of characters of a line that are printed.
+const MAX_SHOWN: usize = 72;
 
-/// A line that is no event.
+/// An error in a line.
 #[derive(Debug)]
 pub(super) struct Fault {
-    /// Where it goes wrong: an offset in bytes.
+    /// The offset of the error in bytes.
     pub(super) at: usize,
-    /// How many bytes are wrong.
+    /// The length of the error in bytes.
     pub(super) len: usize,
     pub(super) message: String,
     pub(super) suggestion: Option<&'static str>,
@@ -21,8 +21,8 @@ impl Fault {
         Fault { at, len, message: message.into(), suggestion: None }
     }
 
-    /// Adds the one of `known` that `typed` most likely was meant to be.
-    pub(super) fn meant(self, typed: &str, known: &[&'static str]) -> Fault {
+    /// Adds the closest of `known` as a suggestion.
+    pub(super) fn suggest(self, typed: &str, known: &[&'static str]) -> Fault {
         let typed = typed.to_ascii_lowercase();
         let near = known.iter().filter_map(|name| {
             let apart = name.len().abs_diff(typed.len());
@@ -33,7 +33,7 @@ impl Fault {
         Fault { suggestion: near.min().map(|(_, name)| name), ..self }
     }
 
-    /// The error, for the line `number` of the trace called `name`.
+    /// Returns the error for line `number` of the trace `name`.
     pub(super) fn on_line(self, name: &str, number: u64, line: &[u8]) -> TraceError {
         let before = String::from_utf8_lossy(&line[..self.at.min(line.len())]);
         let rest = String::from_utf8_lossy(&line[self.at.min(line.len())..]);
@@ -47,25 +47,26 @@ impl Fault {
             .take_while(|bytes| *bytes <= self.len)
             .count()
             .max(1);
-        // Keep what is wrong in sight, with some of what comes before it.
-        let skip = if column + wrong > SHOWN { column.saturating_sub(SHOWN / 3) } else { 0 };
-        // One column for each character, whatever it is, so that the carets stay below.
+        // The error stays visible, with some of the text before it.
+        let skip =
+            if column + wrong > MAX_SHOWN { column.saturating_sub(MAX_SHOWN / 3) } else { 0 };
+        // Each character takes one column, so that the carets are below the error.
         let plain = |c: char| if c.is_control() { ' ' } else { c };
-        let shown = before.chars().chain(rest.chars()).skip(skip).map(plain).take(SHOWN);
+        let shown = before.chars().chain(rest.chars()).skip(skip).map(plain).take(MAX_SHOWN);
         TraceError {
-            place: format!("{name}:{number}:{}", column + 1),
+            location: format!("{name}:{number}:{}", column + 1),
             line: shown.collect::<String>().trim_end().to_owned(),
             indent: column - skip,
-            carets: wrong.min(SHOWN.saturating_sub(column - skip)).max(1),
+            carets: wrong.min(MAX_SHOWN.saturating_sub(column - skip)).max(1),
             fault: self,
         }
     }
 }
 
-/// A trace that cannot be read on.
+/// A trace that cannot be read further.
 #[derive(Debug)]
 pub(super) struct TraceError {
-    place: String,
+    location: String,
     line: String,
     indent: usize,
     carets: usize,
@@ -74,7 +75,7 @@ pub(super) struct TraceError {
 
 impl fmt::Display for TraceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}: {}\n  {}", self.place, self.fault.message, self.line)?;
+        writeln!(f, "{}: {}\n  {}", self.location, self.fault.message, self.line)?;
         write!(f, "  {:indent$}{}", "", "^".repeat(self.carets), indent = self.indent)?;
         match self.fault.suggestion {
             Some(suggestion) => write!(f, "\ndid you mean \"{suggestion}\"?"),
@@ -90,20 +91,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_line_is_cut_around_what_is_wrong() {
+    fn a_long_line_is_cut_around_the_error() {
         let line = format!("{}oops{}", "x".repeat(500), "y".repeat(500));
         let error = Fault::new(500, 4, "no").on_line("t", 7, line.as_bytes()).to_string();
         let lines: Vec<&str> = error.lines().collect();
         assert_eq!(lines[0], "t:7:501: no");
         assert_eq!(lines[1].find("oops"), lines[2].find("^^^^"));
-        assert!(lines.iter().all(|line| line.len() <= SHOWN + 2));
+        assert!(lines.iter().all(|line| line.len() <= MAX_SHOWN + 2));
     }
 
     #[test]
     fn only_near_words_are_suggested() {
-        let meant = |typed| Fault::new(0, 1, "").meant(typed, &["check", "peek"]).suggestion;
-        assert_eq!(meant("chek"), Some("check"));
-        assert_eq!(meant("PEEK"), Some("peek"));
-        assert_eq!(meant("delete"), None);
+        let suggestion = |typed| Fault::new(0, 1, "").suggest(typed, &["check", "peek"]).suggestion;
+        assert_eq!(suggestion("chek"), Some("check"));
+        assert_eq!(suggestion("PEEK"), Some("peek"));
+        assert_eq!(suggestion("delete"), None);
     }
 }

@@ -1,34 +1,34 @@
 //! `tollgate simulate`: limits on a timeline, or rules on an access log, under virtual time.
 //!
-//! A trace is read event by event, every lane decides each event, and a report is written as
-//! the answers come. What is kept grows with the keys, never with the length of the trace.
+//! A trace is read event by event, every run decides each event, and the verdicts are written as they
+//! are made. Memory grows with the number of keys, not with the length of the trace.
 
+mod algorithm_run;
 mod args;
-mod compare;
 mod demo;
-mod event;
 mod fault;
 mod panel;
 mod plot;
 mod replay;
 mod report;
-mod run;
+mod simulation;
 mod tally;
 mod terminal;
 mod timeline;
 mod trace;
+mod trace_event;
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 
 use crate::Outcome;
 use crate::style::Style;
+use algorithm_run::AlgorithmRun;
 pub(crate) use args::{SIMULATE_ABOUT, SimulateArgs};
-use compare::Lane;
-use event::Event;
-use panel::{Origin, Panel};
+use panel::{Panel, TimeOrigin};
 use trace::Trace;
+use trace_event::TraceEvent;
 
-/// Runs what the arguments ask for.
+/// Runs a simulation of limits or of rules.
 pub(crate) fn run(args: &SimulateArgs) -> anyhow::Result<Outcome> {
     match (&args.rules, &args.log) {
         (Some(rules), Some(log)) => replay::run(rules, log, args)?,
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &SimulateArgs) -> anyhow::Result<Outcome> {
     Ok(Outcome::Fine)
 }
 
-/// Limits on a trace.
+/// Runs limits on a trace.
 fn run_limits(args: &SimulateArgs) -> anyhow::Result<()> {
     let limits = match (args.demo, &args.limit[..]) {
         (true, []) => vec![demo::LIMIT.parse()?],
@@ -47,44 +47,44 @@ fn run_limits(args: &SimulateArgs) -> anyhow::Result<()> {
         (true, []) => &demo::ALGORITHMS[..],
         (_, given) => given,
     };
-    let mut lanes = compare::lanes(&limits, algorithms)?;
+    let mut runs = algorithm_run::runs(&limits, algorithms)?;
     if let Some(path) = &args.plot {
-        plot::can_write(path)?;
+        plot::check_writable(path)?;
     }
 
     let stdout = io::stdout();
     let style = Style::when(stdout.is_terminal());
-    let mut out = Output {
+    let mut out = TraceOutput {
         out: BufWriter::with_capacity(1 << 16, stdout.lock()),
         form: match (args.json, algorithms) {
-            (true, _) => Form::Json,
-            (false, []) => Form::Table(report::Table::new(style)),
-            (false, _) => Form::Comparison,
+            (true, _) => OutputForm::Json,
+            (false, []) => OutputForm::Table(report::TraceTable::new(style)),
+            (false, _) => OutputForm::Comparison,
         },
     };
     match &args.trace {
         Some(path) if !args.demo => {
-            // A bar between the rows of a table would be in the way.
-            let bar = matches!(out.form, Form::Comparison) || !io::stdout().is_terminal();
-            read(Trace::open(path, bar)?, &mut lanes, &mut out)?;
+            // A progress bar would mix with the rows of a table.
+            let bar = matches!(out.form, OutputForm::Comparison) || !io::stdout().is_terminal();
+            read(Trace::open(path, bar)?, &mut runs, &mut out)?;
         }
-        _ => demo::events().try_for_each(|event| decide(&event, &mut lanes, &mut out))?,
+        _ => demo::events().try_for_each(|event| decide(&event, &mut runs, &mut out))?,
     }
 
-    let Output { mut out, form } = out;
+    let TraceOutput { mut out, form } = out;
     match form {
-        Form::Json => {}
-        Form::Table(mut table) => {
-            table.settle(&mut out)?;
-            report::summary(&mut out, style, &lanes[0].tally)?;
+        OutputForm::Json => {}
+        OutputForm::Table(mut table) => {
+            table.start(&mut out)?;
+            report::summary(&mut out, style, &runs[0].tally)?;
         }
-        Form::Comparison => {
+        OutputForm::Comparison => {
             if args.demo {
-                demo::introduce(&mut out, style, &compare::text(&limits))?;
+                demo::introduce(&mut out, style, &algorithm_run::text(&limits))?;
             }
-            terminal::charts(&mut out, style, &panels(&lanes), Origin::Trace)?;
-            let window_us = compare::window_us(&limits).unwrap_or_default();
-            terminal::comparison(&mut out, style, &mut lanes, window_us)?;
+            terminal::charts(&mut out, style, &panels(&runs), TimeOrigin::Trace)?;
+            let window_us = algorithm_run::window_us(&limits).unwrap_or_default();
+            terminal::comparison(&mut out, style, &mut runs, window_us)?;
             if args.demo {
                 demo::explain(&mut out, style, args)?;
             }
@@ -92,36 +92,41 @@ fn run_limits(args: &SimulateArgs) -> anyhow::Result<()> {
     }
     out.flush()?;
     if let Some(path) = &args.plot {
-        plot::save(path, &panels(&lanes), &compare::text(&limits), Origin::Trace)?;
+        plot::save(path, &panels(&runs), &algorithm_run::text(&limits), TimeOrigin::Trace)?;
     }
     Ok(())
 }
 
-fn panels(lanes: &[Lane]) -> Vec<Panel<'_>> {
-    lanes.iter().map(Lane::panel).collect()
+fn panels(runs: &[AlgorithmRun]) -> Vec<Panel<'_>> {
+    runs.iter().map(AlgorithmRun::panel).collect()
 }
 
-/// Where answers go, and in what form.
-struct Output<W: Write> {
+/// The output of verdicts and its form.
+struct TraceOutput<W: Write> {
     out: W,
-    form: Form,
+    form: OutputForm,
 }
 
-enum Form {
+/// The form of the output.
+enum OutputForm {
     Json,
-    Table(report::Table),
-    /// Only what all of them add up to.
+    Table(report::TraceTable),
+    /// Only the totals.
     Comparison,
 }
 
-fn read(mut trace: Trace, lanes: &mut [Lane], out: &mut Output<impl Write>) -> anyhow::Result<()> {
+fn read(
+    mut trace: Trace,
+    runs: &mut [AlgorithmRun],
+    out: &mut TraceOutput<impl Write>,
+) -> anyhow::Result<()> {
     let outcome = loop {
         match trace.next() {
-            Ok(Some(event)) => decide(&event, lanes, out)?,
+            Ok(Some(event)) => decide(&event, runs, out)?,
             Ok(None) => break Ok(()),
             Err(error) => break Err(error),
         }
-        // Whoever writes the trace as it goes may wait for an answer.
+        // The writer of the trace may wait for the verdict before it writes more.
         if trace.is_drained() {
             out.flush()?;
         }
@@ -133,22 +138,26 @@ fn read(mut trace: Trace, lanes: &mut [Lane], out: &mut Output<impl Write>) -> a
     outcome
 }
 
-fn decide(event: &Event, lanes: &mut [Lane], out: &mut Output<impl Write>) -> anyhow::Result<()> {
-    for lane in lanes {
-        let answer = lane.step(event)?;
+fn decide(
+    event: &TraceEvent,
+    runs: &mut [AlgorithmRun],
+    out: &mut TraceOutput<impl Write>,
+) -> anyhow::Result<()> {
+    for run in runs {
+        let verdict = run.step(event)?;
         match &mut out.form {
-            Form::Json => report::json(&mut out.out, event, &answer, lane.algorithm)?,
-            Form::Table(table) => table.push(&mut out.out, event, &answer)?,
-            Form::Comparison => {}
+            OutputForm::Json => report::json(&mut out.out, event, &verdict, run.algorithm)?,
+            OutputForm::Table(table) => table.push(&mut out.out, event, &verdict)?,
+            OutputForm::Comparison => {}
         }
     }
     Ok(())
 }
 
-impl<W: Write> Output<W> {
+impl<W: Write> TraceOutput<W> {
     fn flush(&mut self) -> io::Result<()> {
-        if let Form::Table(table) = &mut self.form {
-            table.settle(&mut self.out)?;
+        if let OutputForm::Table(table) = &mut self.form {
+            table.start(&mut self.out)?;
         }
         self.out.flush()
     }

@@ -1,4 +1,4 @@
-//! The plot: what was allowed and denied over time, one panel for each algorithm, as SVG.
+//! The plot: allowed and denied requests over time, one panel for each algorithm, as SVG.
 
 use std::fs;
 use std::path::Path;
@@ -8,22 +8,22 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::panel::{Origin, Panel};
+use super::panel::{Panel, TimeOrigin};
 use super::timeline::{Axis, Counts};
 use crate::text;
 
 const WIDTH: u32 = 1_000;
-/// Title and legend; a panel; the time below the last panel.
+/// The heights of the title and legend, a panel, and the time below the last panel.
 const HEAD: u32 = 76;
 const PANEL: u32 = 150;
 const FOOT: u32 = 48;
-/// Bars in a panel, at most.
-const BARS: u64 = 180;
-/// Characters of the title that fit beside the legend.
+/// The maximum number of bars in a panel.
+const MAX_BARS: u64 = 180;
+/// The number of characters of the title that fit beside the legend.
 const TITLE: usize = 70;
 
-/// Blue and orange of Okabe and Ito's palette, told apart by the colour-blind; the one is also
-/// much darker than the other.
+/// Blue and orange of Okabe and Ito's palette, distinguishable with colour blindness. Blue is also
+/// much darker than orange.
 const ALLOWED: RGBColor = RGBColor(0, 114, 178);
 const DENIED: RGBColor = RGBColor(230, 159, 0);
 const INK: RGBColor = RGBColor(40, 40, 40);
@@ -31,10 +31,10 @@ const PALE: RGBColor = RGBColor(110, 110, 110);
 const GRID: RGBColor = RGBColor(225, 225, 225);
 const FONT: &str = "DejaVu Sans, Verdana, sans-serif";
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Canvas<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// Refuses a path that could not be written, before any work is done.
-pub(super) fn can_write(path: &Path) -> anyhow::Result<()> {
+/// Returns an error if a path cannot be written, before any work is done.
+pub(super) fn check_writable(path: &Path) -> anyhow::Result<()> {
     let shown = path.display();
     if path.is_dir() {
         bail!("cannot write the plot {shown}: it is a directory, expected a file such as out.svg");
@@ -52,46 +52,46 @@ pub(super) fn save(
     path: &Path,
     panels: &[Panel<'_>],
     name: &str,
-    origin: Origin,
+    origin: TimeOrigin,
 ) -> anyhow::Result<()> {
     let drawing = draw(panels, name, origin)?;
     fs::write(path, drawing).with_context(|| format!("cannot write the plot {}", path.display()))
 }
 
-fn draw(panels: &[Panel<'_>], name: &str, origin: Origin) -> anyhow::Result<String> {
+fn draw(panels: &[Panel<'_>], name: &str, origin: TimeOrigin) -> anyhow::Result<String> {
     let mut svg = String::new();
     let height = HEAD + PANEL * panels.len() as u32 + FOOT;
     let root = SVGBackend::with_string(&mut svg, (WIDTH, height)).into_drawing_area();
-    // Errors of the backend borrow from it.
-    let drawn = picture(&root, panels, name, origin);
+    // An error of the backend borrows from it.
+    let drawn = draw_all(&root, panels, name, origin);
     drawn.map_err(|error| anyhow!("cannot draw the plot: {error}"))?;
     drop(root);
     Ok(svg)
 }
 
-fn picture(
-    root: &Area<'_>,
+fn draw_all(
+    root: &Canvas<'_>,
     panels: &[Panel<'_>],
     name: &str,
-    origin: Origin,
+    origin: TimeOrigin,
 ) -> anyhow::Result<()> {
     root.fill(&WHITE)?;
     let (head, body) = root.split_vertically(HEAD);
-    let Some(axis) = Axis::of(panels.iter().map(|panel| panel.timeline), BARS) else {
+    let Some(axis) = Axis::new(panels.iter().map(|panel| panel.timeline), MAX_BARS) else {
         let nothing = match origin {
-            Origin::Trace => "Nothing was asked: the trace holds no check and no reserve.",
-            Origin::Date => "Nothing was asked: the log holds no request.",
+            TimeOrigin::Trace => "No requests: the trace has no check and no reserve.",
+            TimeOrigin::Date => "No requests: the log is empty.",
         };
         title(&head, name, nothing)?;
         root.present()?;
         return Ok(());
     };
-    let scale = Scale::of(&axis, origin);
+    let scale = Scale::new(&axis, origin);
     let each = text::duration(axis.width_us);
     title(
         &head,
         name,
-        &format!("Requests in each {each}; what is held back counts when it goes on"),
+        &format!("Requests in each {each}; a delayed request counts when it passes"),
     )?;
     legend(&head)?;
     let cuts: Vec<i32> = (1..panels.len()).map(|i| (PANEL * i as u32) as i32).collect();
@@ -103,7 +103,7 @@ fn picture(
     Ok(())
 }
 
-fn title(head: &Area<'_>, name: &str, subtitle: &str) -> anyhow::Result<()> {
+fn title(head: &Canvas<'_>, name: &str, subtitle: &str) -> anyhow::Result<()> {
     let mut shown: String = name.chars().take(TITLE).collect();
     if name.chars().nth(TITLE).is_some() {
         shown.push('…');
@@ -118,7 +118,7 @@ fn title(head: &Area<'_>, name: &str, subtitle: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn legend(head: &Area<'_>) -> anyhow::Result<()> {
+fn legend(head: &Canvas<'_>) -> anyhow::Result<()> {
     for (x, name, colour) in [(800, "allowed", ALLOWED), (900, "denied", DENIED)] {
         head.draw(&Rectangle::new([(x, 20), (x + 14, 34)], colour.filled()))?;
         head.draw(&Text::new(name, (x + 20, 20), (FONT, 14).into_font().color(&INK)))?;
@@ -126,22 +126,22 @@ fn legend(head: &Area<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// From microseconds and requests to the axes.
+/// The conversion from microseconds and requests to the axes.
 struct Scale {
     /// The unit of the time axis, and its name.
     unit_us: f64,
     unit: &'static str,
-    /// What the time axis calls zero.
+    /// The zero of the time axis.
     zero_us: u64,
     start_us: u64,
     width_us: u64,
     end: f64,
     most: f64,
-    origin: Origin,
+    origin: TimeOrigin,
 }
 
 impl Scale {
-    fn of(axis: &Axis, origin: Origin) -> Scale {
+    fn new(axis: &Axis, origin: TimeOrigin) -> Scale {
         let bins = axis.rows.first().map_or(1, Vec::len) as u64;
         let span_us = axis.width_us.saturating_mul(bins);
         let (unit_us, unit) = match span_us {
@@ -166,7 +166,7 @@ impl Scale {
         scale
     }
 
-    /// Where that many bins after the start are.
+    /// Returns the position of a bin on the time axis.
     fn at(&self, bins: f64) -> f64 {
         ((self.start_us - self.zero_us) as f64 + bins * self.width_us as f64) / self.unit_us
     }
@@ -174,13 +174,13 @@ impl Scale {
     fn name(&self) -> String {
         match self.zero_us {
             0 => format!("time in {}", self.unit),
-            zero_us => format!("{} after {}", self.unit, self.origin.of(zero_us)),
+            zero_us => format!("{} after {}", self.unit, self.origin.describe(zero_us)),
         }
     }
 }
 
 fn bars(
-    area: &Area<'_>,
+    area: &Canvas<'_>,
     panel: &Panel<'_>,
     row: &[Counts],
     scale: &Scale,
@@ -208,7 +208,7 @@ fn bars(
         .label_style((FONT, 12).into_font().color(&INK))
         .axis_desc_style((FONT, 13).into_font().color(&INK))
         .draw()?;
-    // A gap between bars, where there is room for one.
+    // Few bars have a wider gap between them.
     let gap = if row.len() > 120 { 0.04 } else { 0.1 };
     let bar = |index: usize, from: u64, to: u64, colour: RGBColor| {
         let (left, right) = (index as f64 + gap, (index + 1) as f64 - gap);
@@ -228,8 +228,8 @@ fn bars(
     caption(area, panel)
 }
 
-/// The panel's name on its left, what came of it on its right.
-fn caption(area: &Area<'_>, panel: &Panel<'_>) -> anyhow::Result<()> {
+/// Draws the name of the panel on the left, and its counts on the right.
+fn caption(area: &Canvas<'_>, panel: &Panel<'_>) -> anyhow::Result<()> {
     let bold = (FONT, 14).into_font().style(FontStyle::Bold).color(&INK);
     let right = (FONT, 12).into_font().color(&PALE).pos(Pos::new(HPos::Right, VPos::Top));
     let Counts { allowed, denied } = panel.total;
@@ -240,7 +240,7 @@ fn caption(area: &Area<'_>, panel: &Panel<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A number without the noise of floating point.
+/// Formats a number without floating-point noise.
 fn plain(x: f64) -> String {
     let text = format!("{x:.3}");
     let text = text.trim_end_matches('0').trim_end_matches('.');

@@ -1,24 +1,24 @@
-//! Answers as they come: lines of JSON, or a table for people.
+//! Verdicts as lines of JSON, or as a table.
 
 use std::io::{self, Write};
 
 use serde::Serialize;
 use tollgate::limit::AlgorithmName;
 
-use super::event::Event;
-use super::run::Answer;
-use super::tally::Tally;
+use super::simulation::EventVerdict;
+use super::tally::TraceTally;
+use super::trace_event::TraceEvent;
 use crate::style::Style;
 use crate::text;
 
-/// Rows looked at before the columns' widths are settled.
+/// The number of rows that decide the widths of columns.
 const PREVIEW: usize = 500;
-/// Keys named in a summary.
-const NAMED_KEYS: usize = 10;
+/// The number of keys in a summary.
+const MAX_KEYS: usize = 10;
 
-/// One line of output. Names and order are a contract.
+/// One line of JSON output. Field names and order are a contract.
 #[derive(Serialize)]
-struct Line<'a> {
+struct VerdictLine<'a> {
     at_us: u64,
     key: &'a str,
     allowed: bool,
@@ -33,23 +33,23 @@ struct Line<'a> {
     algorithm: Option<&'static str>,
 }
 
-/// Writes an answer as JSON.
+/// Writes a verdict as JSON.
 pub(super) fn json(
     out: &mut impl Write,
-    event: &Event,
-    answer: &Answer,
+    event: &TraceEvent,
+    verdict: &EventVerdict,
     algorithm: Option<AlgorithmName>,
 ) -> io::Result<()> {
-    let line = Line {
+    let line = VerdictLine {
         at_us: event.at_us,
         key: &event.key,
-        allowed: answer.allowed,
-        limit: answer.limit,
-        remaining: answer.remaining,
-        retry_after_us: answer.retry_after_us,
-        reset_after_us: answer.reset_after_us,
-        wait_us: answer.wait_us,
-        never: answer.never,
+        allowed: verdict.allowed,
+        limit: verdict.limit,
+        remaining: verdict.remaining,
+        retry_after_us: verdict.retry_after_us,
+        reset_after_us: verdict.reset_after_us,
+        wait_us: verdict.wait_us,
+        never: verdict.never,
         algorithm: algorithm.map(AlgorithmName::as_str),
     };
     serde_json::to_writer(&mut *out, &line)?;
@@ -59,49 +59,49 @@ pub(super) fn json(
 const COLUMNS: usize = 9;
 const HEAD: [&str; COLUMNS] =
     ["at", "key", "op", "cost", "verdict", "left", "retry in", "full in", "wait"];
-/// Which columns are text; numbers stand on the right.
+/// Whether a column is text; numbers are aligned right.
 const LEFT: [bool; COLUMNS] = [false, true, true, false, true, false, false, false, false];
 
-/// A table whose columns fit the first rows; what is wider later sticks out.
-pub(super) struct Table {
+/// A table whose columns fit the first rows; wider cells in later rows are not aligned.
+pub(super) struct TraceTable {
     style: Style,
     widths: [usize; COLUMNS],
-    rows: Vec<Row>,
-    settled: bool,
+    rows: Vec<TraceRow>,
+    started: bool,
 }
 
-struct Row {
+struct TraceRow {
     cells: [String; COLUMNS],
     allowed: bool,
 }
 
-impl Table {
-    pub(super) fn new(style: Style) -> Table {
+impl TraceTable {
+    pub(super) fn new(style: Style) -> TraceTable {
         let widths = HEAD.map(|title| title.chars().count());
-        Table { style, widths, rows: Vec::new(), settled: false }
+        TraceTable { style, widths, rows: Vec::new(), started: false }
     }
 
-    /// Adds an answer.
+    /// Adds a verdict.
     pub(super) fn push(
         &mut self,
         out: &mut impl Write,
-        event: &Event,
-        answer: &Answer,
+        event: &TraceEvent,
+        verdict: &EventVerdict,
     ) -> io::Result<()> {
-        let row = Row { cells: cells(event, answer), allowed: answer.allowed };
-        if self.settled {
+        let row = TraceRow { cells: cells(event, verdict), allowed: verdict.allowed };
+        if self.started {
             return self.write(out, &row);
         }
         for (width, cell) in self.widths.iter_mut().zip(&row.cells) {
             *width = cell.chars().count().max(*width);
         }
         self.rows.push(row);
-        if self.rows.len() < PREVIEW { Ok(()) } else { self.settle(out) }
+        if self.rows.len() < PREVIEW { Ok(()) } else { self.start(out) }
     }
 
-    /// Writes what was kept back to find the widths.
-    pub(super) fn settle(&mut self, out: &mut impl Write) -> io::Result<()> {
-        if std::mem::replace(&mut self.settled, true) || self.rows.is_empty() {
+    /// Writes the buffered rows, whose widths are known now.
+    pub(super) fn start(&mut self, out: &mut impl Write) -> io::Result<()> {
+        if std::mem::replace(&mut self.started, true) || self.rows.is_empty() {
             return Ok(());
         }
         let head = self.align(&HEAD.map(String::from));
@@ -117,7 +117,7 @@ impl Table {
         })
     }
 
-    fn write(&self, out: &mut impl Write, row: &Row) -> io::Result<()> {
+    fn write(&self, out: &mut impl Write, row: &TraceRow) -> io::Result<()> {
         let cells = self.align(&row.cells);
         let (before, verdict, after) = (cells[..4].concat(), &cells[4], cells[5..].concat());
         match row.allowed {
@@ -127,10 +127,10 @@ impl Table {
     }
 }
 
-fn cells(event: &Event, answer: &Answer) -> [String; COLUMNS] {
-    let verdict = match (event.op.asks(), answer.allowed) {
+fn cells(event: &TraceEvent, verdict: &EventVerdict) -> [String; COLUMNS] {
+    let word = match (event.op.can_be_denied(), verdict.allowed) {
         (true, true) => "allowed",
-        (true, false) if answer.never => "never",
+        (true, false) if verdict.never => "never",
         (true, false) => "denied",
         (false, true) => "ok",
         (false, false) => "in debt",
@@ -141,29 +141,29 @@ fn cells(event: &Event, answer: &Answer) -> [String; COLUMNS] {
         text::key(&event.key),
         event.op.as_str().into(),
         event.cost.to_string(),
-        verdict.into(),
-        format!("{}/{}", text::amount(answer.remaining), text::amount(answer.limit)),
-        answer.retry_after_us.map_or_else(dash, text::duration),
-        text::duration(answer.reset_after_us),
-        text::duration(answer.wait_us),
+        word.into(),
+        format!("{}/{}", text::amount(verdict.remaining), text::amount(verdict.limit)),
+        verdict.retry_after_us.map_or_else(dash, text::duration),
+        text::duration(verdict.reset_after_us),
+        text::duration(verdict.wait_us),
     ]
 }
 
-/// Writes how it went in all, and who was denied most.
-pub(super) fn summary(out: &mut impl Write, style: Style, tally: &Tally) -> io::Result<()> {
-    let asked = tally.total.allowed + tally.total.denied;
+/// Writes the totals, and the keys with the most denials.
+pub(super) fn summary(out: &mut impl Write, style: Style, tally: &TraceTally) -> io::Result<()> {
+    let requests = tally.total.allowed + tally.total.denied;
     let allowed = format!("{} allowed", tally.total.allowed);
     let denied = format!("{} denied", tally.total.denied);
     let (allowed, denied) = (style.allowed(allowed), style.denied(denied));
-    write!(out, "{}: {allowed}, {denied}", style.bold(text::count(asked, "request")))?;
+    write!(out, "{}: {allowed}, {denied}", style.bold(text::count(requests, "request")))?;
     if tally.others > 0 {
         write!(out, "; {}", text::count(tally.others, "other operation"))?;
     }
-    let most = tally.most_denied(NAMED_KEYS);
+    let most = tally.most_denied(MAX_KEYS);
     for (index, (key, counts)) in most.iter().enumerate() {
         let start = if index == 0 { ". Most denied: " } else { ", " };
-        let asked = counts.allowed + counts.denied;
-        write!(out, "{start}{} {} of {asked}", text::key(key), counts.denied)?;
+        let requests = counts.allowed + counts.denied;
+        write!(out, "{start}{} {} of {requests}", text::key(key), counts.denied)?;
     }
     writeln!(out)
 }

@@ -1,41 +1,41 @@
-//! What became of a trace under one set of limits: counted as it runs.
+//! The counts of one run of a trace.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use super::event::Event;
-use super::run::Answer;
+use super::simulation::EventVerdict;
 use super::timeline::{Counts, Timeline};
+use super::trace_event::TraceEvent;
 
-/// Counts, in all and for each key.
+/// The counts of a run, in total and for each key.
 #[derive(Debug)]
-pub(super) struct Tally {
+pub(super) struct TraceTally {
     pub(super) total: Counts,
-    /// Peeks, refunds, settlements and resets.
+    /// The number of peeks, refunds, settlements and resets.
     pub(super) others: u64,
     pub(super) keys: HashMap<String, KeyTally>,
     pub(super) timeline: Timeline,
-    /// The length of a window to find the peak in, if that is wanted.
+    /// The window of the peak, if it is measured.
     window_us: Option<u64>,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct KeyTally {
     pub(super) counts: Counts,
-    /// Denied since one was last allowed, and the longest such run.
+    /// The denials since the last allowed request, and the longest run of denials.
     run: u64,
     longest_run: u64,
     peak: Peak,
 }
 
-impl Tally {
-    pub(super) fn new(window_us: Option<u64>) -> Tally {
+impl TraceTally {
+    pub(super) fn new(window_us: Option<u64>) -> TraceTally {
         let (keys, timeline) = (HashMap::new(), Timeline::new());
-        Tally { total: Counts::default(), others: 0, keys, timeline, window_us }
+        TraceTally { total: Counts::default(), others: 0, keys, timeline, window_us }
     }
 
-    /// Counts one event and its answer.
-    pub(super) fn record(&mut self, event: &Event, answer: &Answer) {
-        if !event.op.asks() {
+    /// Counts one event and its verdict.
+    pub(super) fn record(&mut self, event: &TraceEvent, answer: &EventVerdict) {
+        if !event.op.can_be_denied() {
             self.others += 1;
             return;
         }
@@ -43,7 +43,7 @@ impl Tally {
             self.keys.insert(event.key.clone(), KeyTally::default());
         }
         let Some(key) = self.keys.get_mut(&event.key) else { return };
-        // What was held back passes when it goes on.
+        // A delayed request passes at the end of its delay.
         let passes_us = event.at_us.saturating_add(answer.wait_us);
         if let Some(window_us) = self.window_us {
             key.peak.advance(event.at_us, window_us);
@@ -65,18 +65,18 @@ impl Tally {
         }
     }
 
-    /// The most denials in a row that any key met.
+    /// Returns the longest run of denials of any key.
     pub(super) fn longest_run(&self) -> u64 {
         self.keys.values().map(|key| key.longest_run).max().unwrap_or(0)
     }
 
-    /// The most that any key got through within one window, wherever that begins.
+    /// Returns the maximum cost that passed for any key in any window.
     pub(super) fn peak(&mut self) -> u64 {
         let Some(window_us) = self.window_us else { return 0 };
         self.keys.values_mut().map(|key| key.peak.finish(window_us)).max().unwrap_or(0)
     }
 
-    /// The keys that were denied most, at most `most` of them.
+    /// Returns the keys with the most denials, at most `most` of them.
     pub(super) fn most_denied(&self, most: usize) -> Vec<(&str, Counts)> {
         let denied = self.keys.iter().filter(|(_, key)| key.counts.denied > 0);
         let mut denied: Vec<_> = denied.map(|(key, tally)| (key.as_str(), tally.counts)).collect();
@@ -86,11 +86,10 @@ impl Tally {
     }
 }
 
-/// The most admitted in any window: a window slid over the admissions, which it holds in memory
-/// for as long as it is.
+/// The maximum cost in any window, measured with a sliding window of the admissions in memory.
 #[derive(Debug, Default)]
 struct Peak {
-    /// Admitted, but to pass later.
+    /// Admissions that pass later.
     ahead: BTreeMap<u64, u64>,
     window: VecDeque<(u64, u64)>,
     sum: u64,
@@ -103,7 +102,7 @@ impl Peak {
         *ahead = ahead.saturating_add(cost);
     }
 
-    /// Slides on over everything that passed before `now_us`.
+    /// Slides the window over everything that passed before `now_us`.
     fn advance(&mut self, now_us: u64, window_us: u64) {
         while let Some(entry) = self.ahead.first_entry().filter(|entry| *entry.key() < now_us) {
             let (at_us, cost) = entry.remove_entry();
@@ -114,7 +113,7 @@ impl Peak {
     fn slide(&mut self, at_us: u64, cost: u64, window_us: u64) {
         self.window.push_back((at_us, cost));
         self.sum = self.sum.saturating_add(cost);
-        // A window does not hold the instant at which the next begins.
+        // A window excludes the instant at which the next one begins.
         while let Some((first_us, cost)) = self.window.front().copied() {
             if at_us < first_us.saturating_add(window_us) {
                 break;
@@ -148,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_back_counts_when_it_passes() {
+    fn a_delayed_request_counts_when_it_passes() {
         let mut peak = Peak::default();
         for at_us in [300, 0, 200, 100] {
             peak.advance(0, 100);

@@ -1,29 +1,29 @@
-//! Charts and comparisons in a terminal, 80 columns wide.
+//! Charts and comparisons for a terminal of 80 columns.
 
 use std::io::{self, Write};
 
-use super::compare::Lane;
-use super::panel::{Origin, Panel};
+use super::algorithm_run::AlgorithmRun;
+use super::panel::{Panel, TimeOrigin};
 use super::timeline::{Axis, Counts};
 use crate::style::Style;
 use crate::text;
 
 const WIDTH: usize = 80;
-/// The names on the left of a chart: an algorithm, and which of its rows this is.
+/// The widths of the names on the left of a chart: the algorithm, and the row.
 const NAME: usize = 15;
 const ROW: usize = 9;
 const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Draws for each panel what passed and what did not, one above the other.
+/// Draws the allowed and the denied requests of each panel.
 pub(super) fn charts(
     out: &mut impl Write,
     style: Style,
     panels: &[Panel<'_>],
-    origin: Origin,
+    origin: TimeOrigin,
 ) -> io::Result<()> {
     let timelines = panels.iter().map(|panel| panel.timeline);
-    let Some(axis) = Axis::of(timelines, (WIDTH - NAME - ROW) as u64) else {
-        return writeln!(out, "Nothing was asked: the trace holds no check and no reserve.\n");
+    let Some(axis) = Axis::new(timelines, (WIDTH - NAME - ROW) as u64) else {
+        return writeln!(out, "No requests: the trace has no check and no reserve.\n");
     };
     let most = axis.most();
     for (panel, row) in panels.iter().zip(&axis.rows) {
@@ -42,19 +42,23 @@ pub(super) fn charts(
     let mut note =
         format!("One column is {each}; the highest bar is {}.", text::count(most, "request"));
     if axis.zero_us() > 0 {
-        note.push_str(&format!("\n{:indent$}Time counts from {}.", "", origin.of(axis.zero_us())));
+        note.push_str(&format!(
+            "\n{:indent$}Time counts from {}.",
+            "",
+            origin.describe(axis.zero_us())
+        ));
     }
     writeln!(out, "{:indent$}{}\n", "", style.dim(note))
 }
 
-/// The smallest bar for any, the highest for the most.
+/// Returns the bar of a value: the lowest for any request, the highest for the maximum.
 fn bar(value: u64, most: u64) -> char {
     let steps = BARS.len() as u128 - 1;
     let height = (u128::from(value) * steps).div_ceil(u128::from(most.max(1)));
     BARS[height as usize]
 }
 
-/// Marks of time below the bars, every ten columns.
+/// Returns the time marks below the bars, one every ten columns.
 fn ruler(axis: &Axis) -> String {
     let count = axis.rows.first().map_or(0, Vec::len);
     let mut ruler = " ".repeat(NAME + ROW);
@@ -62,10 +66,10 @@ fn ruler(axis: &Axis) -> String {
         let since = axis.start_us - axis.zero_us();
         let at = since.saturating_add(axis.width_us.saturating_mul(column as u64));
         let mark = format!("|{}", text::duration(at));
-        // A mark that runs into the next one, or off the edge, is better left out.
-        let room = (NAME + ROW + column).max(ruler.chars().count()) == NAME + ROW + column
+        // A mark that overlaps the next one or the edge is omitted.
+        let fits = (NAME + ROW + column).max(ruler.chars().count()) == NAME + ROW + column
             && NAME + ROW + column + mark.chars().count() <= WIDTH;
-        if room {
+        if fits {
             let pad = NAME + ROW + column - ruler.chars().count();
             ruler.push_str(&" ".repeat(pad));
             ruler.push_str(&mark);
@@ -74,11 +78,11 @@ fn ruler(axis: &Axis) -> String {
     ruler
 }
 
-/// Writes what each lane let through, side by side. The peak is sought in windows of that length.
+/// Writes the counts of each run. The peak is measured in windows of `window_us`.
 pub(super) fn comparison(
     out: &mut impl Write,
     style: Style,
-    lanes: &mut [Lane],
+    runs: &mut [AlgorithmRun],
     window_us: u64,
 ) -> io::Result<()> {
     let window = text::duration(window_us);
@@ -93,12 +97,12 @@ pub(super) fn comparison(
     };
     let titles = line(head.map(String::from));
     writeln!(out, "{}", style.dim(format!("{:<NAME$}{titles}", "")))?;
-    for lane in lanes {
-        let (run, peak) = (lane.tally.longest_run(), lane.tally.peak());
-        let Counts { allowed, denied } = lane.tally.total;
-        let cells = line([allowed, denied, run, peak].map(|n| n.to_string()));
-        let name = format!("{:<NAME$}", lane.label());
-        writeln!(out, "{}{cells}  {}", style.bold(name), style.dim(&lane.limits))?;
+    for run in runs {
+        let (longest, peak) = (run.tally.longest_run(), run.tally.peak());
+        let Counts { allowed, denied } = run.tally.total;
+        let cells = line([allowed, denied, longest, peak].map(|n| n.to_string()));
+        let name = format!("{:<NAME$}", run.label());
+        writeln!(out, "{}{cells}  {}", style.bold(name), style.dim(&run.limits))?;
     }
     writeln!(out, "{}", style.dim(note))
 }
@@ -108,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_request_is_seen_and_the_most_fill_the_line() {
+    fn any_request_has_a_bar_and_the_maximum_is_full() {
         assert_eq!([0, 1, 50, 99, 100].map(|n| bar(n, 100)), [' ', '▁', '▄', '█', '█']);
         assert_eq!(bar(0, 0), ' ');
         assert_eq!(bar(u64::MAX, u64::MAX), '█');

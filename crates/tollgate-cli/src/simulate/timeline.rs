@@ -1,24 +1,25 @@
-//! What passed and what did not, over time, in bounded memory.
+//! Allowed and denied requests over time, in bounded memory.
 //!
-//! Counts are kept in bins ten times wider whenever there would be too many of them. A width is
-//! thus always a power of ten microseconds, so that bins add up to those of any round width.
+//! Whenever there are too many bins, they become ten times wider. So a width is always a power of ten
+//! microseconds, and bins add up to those of any round width.
 
 use std::collections::BTreeMap;
 
-/// Bins kept, at most.
+/// The maximum number of bins.
 const MAX_BINS: u64 = 10_000;
 
-/// How many passed and how many were denied.
+/// The numbers of allowed and denied requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     pub(super) allowed: u64,
     pub(super) denied: u64,
 }
 
+/// The counts of a run over time.
 #[derive(Clone, Debug)]
 pub(super) struct Timeline {
     width_us: u64,
-    /// By `time / width_us`; empty ones are left out.
+    /// The bins by `time / width_us`, without empty ones.
     bins: BTreeMap<u64, Counts>,
 }
 
@@ -39,7 +40,7 @@ impl Timeline {
         }
     }
 
-    /// From the first bin to the last, those left out included.
+    /// Returns the number of bins from the first to the last, empty ones included.
     fn count(&self) -> u64 {
         match (self.bins.first_key_value(), self.bins.last_key_value()) {
             (Some((first, _)), Some((last, _))) => (last - first).saturating_add(1),
@@ -47,7 +48,7 @@ impl Timeline {
         }
     }
 
-    /// When the first bin begins and when the last ends.
+    /// Returns the start of the first bin and the end of the last.
     fn range(&self) -> Option<(u64, u64)> {
         let (first, last) = (self.bins.first_key_value()?.0, self.bins.last_key_value()?.0);
         Some((first * self.width_us, (last + 1).saturating_mul(self.width_us)))
@@ -64,27 +65,26 @@ fn merged(bins: &BTreeMap<u64, Counts>, by: u64) -> BTreeMap<u64, Counts> {
     merged
 }
 
-/// Several timelines cut into the same bins, side by side.
+/// Several timelines with the same bins.
 #[derive(Debug)]
 pub(super) struct Axis {
     pub(super) start_us: u64,
     pub(super) width_us: u64,
-    /// For each timeline, all bins from the start.
+    /// All bins of each timeline.
     pub(super) rows: Vec<Vec<Counts>>,
 }
 
 impl Axis {
-    /// Cuts into as many bins of a round width as are possible up to `most`; `None` if nothing
-    /// happened.
-    pub(super) fn of<'a>(
+    /// Divides timelines into at most `max_bins` bins of a round width; `None` if they are empty.
+    pub(super) fn new<'a>(
         timelines: impl Iterator<Item = &'a Timeline> + Clone,
-        most: u64,
+        max_bins: u64,
     ) -> Option<Axis> {
         let start = timelines.clone().filter_map(|timeline| Some(timeline.range()?.0)).min()?;
         let end = timelines.clone().filter_map(|timeline| Some(timeline.range()?.1)).max()?;
         let finest = timelines.clone().map(|timeline| timeline.width_us).max()?;
         let fits = |width: &u64| {
-            width.is_multiple_of(finest) && end.div_ceil(*width) - start / width <= most
+            width.is_multiple_of(finest) && end.div_ceil(*width) - start / width <= max_bins
         };
         let width_us = round_widths().find(fits)?;
         let first = start / width_us;
@@ -98,22 +98,22 @@ impl Axis {
         Some(Axis { start_us: first * width_us, width_us, rows: timelines.map(row).collect() })
     }
 
-    /// What to call zero: a trace that begins far from it, as one with real dates does, is told
-    /// from its start.
+    /// Returns the zero of the time axis: the start, if the trace begins far from zero as one with
+    /// real dates does.
     pub(super) fn zero_us(&self) -> u64 {
         let bins = self.rows.first().map_or(1, Vec::len) as u64;
         let far = self.start_us > self.width_us.saturating_mul(bins).saturating_mul(4);
         if far { self.start_us } else { 0 }
     }
 
-    /// The highest bin.
+    /// Returns the count of the highest bin.
     pub(super) fn most(&self) -> u64 {
         let all = self.rows.iter().flatten();
         all.map(|counts| counts.allowed + counts.denied).max().unwrap_or(0)
     }
 }
 
-/// Widths a reader can reckon with: 1, 2 and 5 of everything, then minutes, hours and days.
+/// Returns round widths: 1, 2 and 5 of each power of ten, then minutes, hours and days.
 fn round_widths() -> impl Iterator<Item = u64> {
     const SECOND: u64 = 1_000_000;
     const LONG: [u64; 16] =
@@ -136,20 +136,20 @@ mod tests {
         }
         assert_eq!(timeline.width_us, 10_000);
         assert!(timeline.bins.len() as u64 <= MAX_BINS);
-        let axis = Axis::of([&timeline].into_iter(), 60).unwrap();
+        let axis = Axis::new([&timeline].into_iter(), 60).unwrap();
         assert_eq!((axis.start_us, axis.width_us, axis.rows[0].len()), (0, 1_000_000, 49));
         assert_eq!(axis.rows[0].iter().map(|c| c.allowed + c.denied).sum::<u64>(), 50_000);
     }
 
     #[test]
-    fn the_ends_of_time_are_no_trouble() {
+    fn the_first_and_last_times_are_supported() {
         let mut timeline = Timeline::new();
         timeline.record(u64::MAX, true);
         timeline.record(0, false);
-        let axis = Axis::of([&timeline].into_iter(), 60).unwrap();
+        let axis = Axis::new([&timeline].into_iter(), 60).unwrap();
         assert!(axis.rows[0].len() <= 60);
         assert_eq!(axis.most(), 1);
-        assert!(Axis::of([&Timeline::new()].into_iter(), 60).is_none());
+        assert!(Axis::new([&Timeline::new()].into_iter(), 60).is_none());
     }
 
     #[test]
@@ -157,7 +157,7 @@ mod tests {
         let (mut early, mut late) = (Timeline::new(), Timeline::new());
         early.record(0, true);
         late.record(1_999_999, false);
-        let axis = Axis::of([&early, &late].into_iter(), 10).unwrap();
+        let axis = Axis::new([&early, &late].into_iter(), 10).unwrap();
         assert_eq!((axis.width_us, axis.rows.len()), (200_000, 2));
         assert_eq!(axis.rows[0][0], Counts { allowed: 1, denied: 0 });
         assert_eq!(axis.rows[1][9], Counts { allowed: 0, denied: 1 });

@@ -1,32 +1,32 @@
-//! The trace: events read line by line.
+//! The trace: events that are read line by line.
 
 use std::path::Path;
 
-use super::event::Event;
 use super::fault::Fault;
-use crate::lines::{Lines, MAX_LINE};
+use super::trace_event::TraceEvent;
+use crate::line_reader::{LineReader, MAX_LINE};
 
-/// Events in the order they are read.
+/// A reader of events.
 pub(super) struct Trace {
-    lines: Lines,
+    lines: LineReader,
     last_us: u64,
-    /// How often the time went back.
+    /// The number of times that the time went back.
     steps: u64,
 }
 
 impl Trace {
-    /// Opens `path`; `-` is standard input. With `progress`, a bar shows how much was read, if
-    /// standard error is a terminal.
+    /// Opens `path`, or standard input for `-`. With `progress`, a bar on a terminal shows how much
+    /// was read.
     pub(super) fn open(path: &Path, progress: bool) -> anyhow::Result<Trace> {
-        Ok(Trace::new(Lines::open(path, "trace", progress)?))
+        Ok(Trace::new(LineReader::open(path, "trace", progress)?))
     }
 
-    fn new(lines: Lines) -> Trace {
+    fn new(lines: LineReader) -> Trace {
         Trace { lines, last_us: 0, steps: 0 }
     }
 
-    /// The next event, or `None` at the end.
-    pub(super) fn next(&mut self) -> anyhow::Result<Option<Event>> {
+    /// Returns the next event, or `None` at the end.
+    pub(super) fn next(&mut self) -> anyhow::Result<Option<TraceEvent>> {
         let name = self.lines.name().to_owned();
         let Some((number, line)) = self.lines.next()? else { return Ok(None) };
         let event = parse(line).map_err(|fault| fault.on_line(&name, number, line))?;
@@ -34,13 +34,13 @@ impl Trace {
         Ok(Some(event))
     }
 
-    /// Whether reading on may have to wait for whoever writes the trace.
+    /// Returns whether the next read may block until the writer sends more.
     pub(super) fn is_drained(&self) -> bool {
         self.lines.is_drained()
     }
 
-    /// Says so when time goes back; once, as a step may be followed by many.
-    fn notice_step(&mut self, event: &Event, number: u64) {
+    /// Warns when the time goes back; only once, since one step may affect many events.
+    fn notice_step(&mut self, event: &TraceEvent, number: u64) {
         if event.at_us < self.last_us {
             self.steps += 1;
             if self.steps == 1 {
@@ -55,7 +55,7 @@ impl Trace {
         self.last_us = event.at_us;
     }
 
-    /// Puts the bar away and says what is left to say.
+    /// Removes the bar, and prints the number of steps back.
     pub(super) fn finish(self) {
         self.lines.finish();
         if self.steps > 1 {
@@ -65,13 +65,13 @@ impl Trace {
     }
 }
 
-fn parse(line: &[u8]) -> Result<Event, Fault> {
+fn parse(line: &[u8]) -> Result<TraceEvent, Fault> {
     if line.len() > MAX_LINE {
         let message = format!("a line of more than {MAX_LINE} bytes: expected one JSON object");
         return Err(Fault::new(0, 1, message));
     }
     match std::str::from_utf8(line) {
-        Ok(line) => Event::parse(line.trim_end_matches(['\r', '\n'])),
+        Ok(line) => TraceEvent::parse(line.trim_end_matches(['\r', '\n'])),
         Err(error) => {
             let message = "not UTF-8: expected JSON text in UTF-8";
             Err(Fault::new(error.valid_up_to(), 1, message))
@@ -89,7 +89,7 @@ mod tests {
 
     fn trace(text: impl Into<Vec<u8>>) -> Trace {
         let reader = Box::new(io::Cursor::new(text.into()));
-        Trace::new(Lines::new("t", "trace", reader, ProgressBar::hidden()).unwrap())
+        Trace::new(LineReader::new("t", "trace", reader, ProgressBar::hidden()).unwrap())
     }
 
     #[test]

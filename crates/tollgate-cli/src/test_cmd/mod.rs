@@ -1,4 +1,4 @@
-//! `tollgate test`: runs the cases written beside the rules, under virtual time.
+//! `tollgate test`: runs the test cases of rules, under virtual time.
 
 mod report;
 
@@ -7,14 +7,13 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::BoolishValueParser;
-use tollgate::Rules;
-use tollgate::rules::{CaseResult, Source};
+use tollgate_rules::{CaseResult, Rules, Source};
 
 use crate::style::Style;
 use crate::{Outcome, load};
 
 const TEST_HELP: &str = "\
-A case is steps: a request, when (since the case began), how often, and what is expected.
+A case has steps: a request, its time since the start, how often it is sent, and what is expected.
   tests:
     - name: five logins a minute
       steps:
@@ -22,14 +21,15 @@ A case is steps: a request, when (since the case began), how often, and what is 
         - { request: POST /login ip=203.0.113.7, expect: { deny: true, rule: login } }
         - { at: 12s, request: POST /login ip=203.0.113.7, expect: allow }
 
-Cases stand in the rules file, or beside it: shop.test.yaml for shop.yaml.
+Cases are in the rules file, or in a file beside it: shop.test.yaml for shop.yaml.
 
 Examples:
   tollgate test tollgate.yaml
   tollgate test rules/ --json
 
-Exit codes: 0 every case is as expected, 1 one is not, 2 error.";
+Exit codes: 0 all cases passed, 1 a case failed, 2 error.";
 
+/// The arguments of `tollgate test`.
 #[derive(Args, Debug)]
 #[command(after_long_help = TEST_HELP)]
 #[command(after_help = "How to write cases: tollgate test --help")]
@@ -38,64 +38,64 @@ pub(crate) struct TestArgs {
     #[arg(value_name = "FILE|DIR", required = true)]
     paths: Vec<PathBuf>,
 
-    /// Answer in JSON, one object
+    /// JSON output, one object
     #[arg(long, env = "TOLLGATE_JSON", value_parser = BoolishValueParser::new())]
     json: bool,
 }
 
-/// The cases of one file.
-struct Ran {
+/// The results of the cases of one file.
+struct FileCases {
     file: String,
     cases: Vec<CaseResult>,
 }
 
 pub(crate) fn run(args: &TestArgs) -> anyhow::Result<Outcome> {
-    let mut ran = Vec::new();
-    // Every file is a domain of its own, so each is run by itself.
-    for source in load::sources(&rules_of(&args.paths))? {
-        run_file(source, &mut ran)?;
+    let mut results = Vec::new();
+    // Every file is its own domain, so each is run separately.
+    for source in load::sources(&rules_paths(&args.paths))? {
+        run_file(source, &mut results)?;
     }
     let mut out = BufWriter::new(io::stdout().lock());
     match args.json {
-        true => report::json(&mut out, &ran)?,
-        false => report::write(&mut out, Style::when(io::stdout().is_terminal()), &ran)?,
+        true => report::json(&mut out, &results)?,
+        false => report::write(&mut out, Style::when(io::stdout().is_terminal()), &results)?,
     }
     out.flush()?;
-    let failed = ran.iter().flat_map(|file| &file.cases).any(|case| !case.passed());
+    let failed = results.iter().flat_map(|file| &file.cases).any(|case| !case.passed());
     Ok(Outcome::found(failed))
 }
 
-fn run_file(source: Source, ran: &mut Vec<Ran>) -> anyhow::Result<()> {
+fn run_file(source: Source, results: &mut Vec<FileCases>) -> anyhow::Result<()> {
     let file = source.name.clone();
-    let wrong = |found| load::wrong(Path::new(&file), &found);
+    let wrong = |found| load::invalid_rules(Path::new(&file), &found);
     let rules = Rules::read([source]).map_err(wrong)?;
-    let beside = beside(Path::new(&file));
-    let inside = rules.run_cases();
-    if !inside.is_empty() || beside.is_none() {
-        ran.push(Ran { file: file.clone(), cases: inside });
+    let cases_file = cases_file(Path::new(&file));
+    let own_cases = rules.run_cases();
+    if !own_cases.is_empty() || cases_file.is_none() {
+        results.push(FileCases { file: file.clone(), cases: own_cases });
     }
-    for source in load::sources(beside.as_slice())? {
+    for source in load::sources(cases_file.as_slice())? {
         let file = source.name.clone();
-        let wrong = |found| load::wrong(Path::new(&file), &found);
+        let wrong = |found| load::invalid_rules(Path::new(&file), &found);
         let cases = rules.run_cases_of(source).map_err(wrong)?;
-        ran.push(Ran { file, cases });
+        results.push(FileCases { file, cases });
     }
     Ok(())
 }
 
-/// The file of cases for a file of rules, if there is one.
-fn beside(rules: &Path) -> Option<PathBuf> {
+/// Returns the file of cases for a file of rules, if there is one.
+fn cases_file(rules: &Path) -> Option<PathBuf> {
     ["test.yaml", "test.yml"].map(|end| rules.with_extension(end)).into_iter().find(|p| p.is_file())
 }
 
-/// Whoever names the cases means the rules they are for.
-fn rules_of(paths: &[PathBuf]) -> Vec<PathBuf> {
+/// Replaces the path of a file of cases by that of its rules.
+fn rules_paths(paths: &[PathBuf]) -> Vec<PathBuf> {
     let rules = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let stem = name.strip_suffix(".test.yaml").or_else(|| name.strip_suffix(".test.yml"));
-        let beside = stem
+        let candidates = stem
             .map(|stem| [".yaml", ".yml"].map(|end| path.with_file_name(format!("{stem}{end}"))));
-        beside.into_iter().flatten().find(|p| p.is_file()).unwrap_or_else(|| path.clone())
+        candidates.into_iter().flatten().find(|p| p.is_file()).unwrap_or_else(|| path.clone())
     };
     paths.iter().map(rules).collect()
 }
@@ -105,15 +105,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cases_and_rules_find_each_other() {
+    fn cases_and_rules_are_found_from_each_other() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         for name in ["shop.yaml", "shop.test.yaml", "alone.yml", "lost.test.yml"] {
             std::fs::write(at(name), "").unwrap();
         }
-        assert_eq!(beside(&at("shop.yaml")), Some(at("shop.test.yaml")));
-        assert_eq!((beside(&at("alone.yml")), beside(Path::new("stdin"))), (None, None));
+        assert_eq!(cases_file(&at("shop.yaml")), Some(at("shop.test.yaml")));
+        assert_eq!((cases_file(&at("alone.yml")), cases_file(Path::new("stdin"))), (None, None));
         let named = ["shop.test.yaml", "lost.test.yml", "alone.yml"].map(at);
-        assert_eq!(rules_of(&named), ["shop.yaml", "lost.test.yml", "alone.yml"].map(at));
+        assert_eq!(rules_paths(&named), ["shop.yaml", "lost.test.yml", "alone.yml"].map(at));
     }
 }

@@ -1,20 +1,21 @@
-//! How the cases went, for people and for programs.
+//! The results of the cases, as text and as JSON.
 
 use std::io::{self, Write};
 
 use serde::Serialize;
-use tollgate::rules::{CaseResult, Finding};
+use tollgate_rules::{CaseResult, Finding};
 
-use super::Ran;
+use super::FileCases;
 use crate::style::{Style, Tone};
 use crate::table::{Align, Cell, Table};
 use crate::text;
 
-pub(super) fn write(out: &mut impl Write, style: Style, ran: &[Ran]) -> io::Result<()> {
-    for Ran { file, cases } in ran {
+/// Writes the results as text.
+pub(super) fn write(out: &mut impl Write, style: Style, results: &[FileCases]) -> io::Result<()> {
+    for FileCases { file, cases } in results {
         writeln!(out, "{}", style.bold(file))?;
         if cases.is_empty() {
-            writeln!(out, "  {}", style.dim("no cases: write some under tests:"))?;
+            writeln!(out, "  {}", style.dim("no cases: add some under tests:"))?;
             continue;
         }
         let mut table = Table::new([("", Align::Left), ("", Align::Left), ("", Align::Right)]);
@@ -33,7 +34,7 @@ pub(super) fn write(out: &mut impl Write, style: Style, ran: &[Ran]) -> io::Resu
         }
         writeln!(out)?;
     }
-    let (passed, failed) = counts(ran);
+    let (passed, failed) = counts(results);
     let cases = style.bold(text::count(passed + failed, "case"));
     let passed = style.allowed(format!("{passed} passed"));
     let failed =
@@ -41,22 +42,23 @@ pub(super) fn write(out: &mut impl Write, style: Style, ran: &[Ran]) -> io::Resu
     writeln!(out, "{cases}: {passed}, {failed}")
 }
 
-fn counts(ran: &[Ran]) -> (u64, u64) {
-    let all = || ran.iter().flat_map(|file| &file.cases);
+fn counts(results: &[FileCases]) -> (u64, u64) {
+    let all = || results.iter().flat_map(|file| &file.cases);
     let passed = all().filter(|case| case.passed()).count();
     (passed as u64, (all().count() - passed) as u64)
 }
 
-/// The object `--json` prints. Names are a contract.
+/// The object that `--json` prints. Its field names are a contract.
 #[derive(Serialize)]
-struct Report<'r> {
+struct TestReport<'r> {
     passed: u64,
     failed: u64,
-    cases: Vec<Case<'r>>,
+    cases: Vec<CaseReport<'r>>,
 }
 
+/// One case in the output of `--json`.
 #[derive(Serialize)]
-struct Case<'r> {
+struct CaseReport<'r> {
     file: &'r str,
     domain: &'r str,
     name: &'r str,
@@ -65,15 +67,18 @@ struct Case<'r> {
     failures: Vec<Finding<'r>>,
 }
 
-pub(super) fn json(out: &mut impl Write, ran: &[Ran]) -> anyhow::Result<()> {
-    let (passed, failed) = counts(ran);
-    let cases = ran.iter().flat_map(|Ran { file, cases }| cases.iter().map(|case| of(file, case)));
-    serde_json::to_writer(&mut *out, &Report { passed, failed, cases: cases.collect() })?;
+/// Writes the results as JSON.
+pub(super) fn json(out: &mut impl Write, results: &[FileCases]) -> anyhow::Result<()> {
+    let (passed, failed) = counts(results);
+    let cases = results
+        .iter()
+        .flat_map(|FileCases { file, cases }| cases.iter().map(|case| case_report(file, case)));
+    serde_json::to_writer(&mut *out, &TestReport { passed, failed, cases: cases.collect() })?;
     Ok(writeln!(out)?)
 }
 
-fn of<'r>(file: &'r str, case: &'r CaseResult) -> Case<'r> {
-    Case {
+fn case_report<'r>(file: &'r str, case: &'r CaseResult) -> CaseReport<'r> {
+    CaseReport {
         file,
         domain: &case.domain,
         name: &case.name,

@@ -1,4 +1,4 @@
-//! `tollgate validate`: what is wrong with rules, and where.
+//! `tollgate validate`: checks rules for errors and warnings.
 
 mod report;
 
@@ -7,12 +7,11 @@ use std::path::PathBuf;
 
 use clap::builder::BoolishValueParser;
 use clap::{Args, ValueEnum};
-use tollgate::Rules;
-use tollgate::rules::Door;
+use tollgate_rules::{Door, Rules};
 
 use crate::style::Style;
 use crate::{Outcome, load};
-use report::{Checked, Report};
+use report::{ValidatedRules, ValidationReport};
 
 const VALIDATE_HELP: &str = "\
 Examples:
@@ -21,9 +20,10 @@ Examples:
   tollgate validate tollgate.yaml --door grpc
   tollgate validate tollgate.yaml --json
 
-Exit codes: 0 the rules can be used, 1 they cannot (or there are warnings, with --strict), 2 they
-cannot be read. What a door named by --door does not honour is a warning.";
+Exit codes: 0 valid, 1 invalid (with --strict also warnings), 2 the files cannot be read.
+A setting that a door named by --door does not support is a warning.";
 
+/// The arguments of `tollgate validate`.
 #[derive(Args, Debug)]
 #[command(after_help = VALIDATE_HELP)]
 pub(crate) struct ValidateArgs {
@@ -31,23 +31,23 @@ pub(crate) struct ValidateArgs {
     #[arg(value_name = "FILE|DIR", required = true)]
     paths: Vec<PathBuf>,
 
-    /// A way requests come in: says what of the rules it does not honour
+    /// Doors to check for settings they do not support
     #[arg(long, env = "TOLLGATE_DOOR", value_enum, value_delimiter = ',')]
     door: Vec<DoorName>,
 
-    /// Take warnings for errors
+    /// Warnings as errors
     #[arg(long, env = "TOLLGATE_STRICT", value_parser = BoolishValueParser::new())]
     strict: bool,
 
-    /// Answer in JSON, one object
+    /// JSON output, one object
     #[arg(long, env = "TOLLGATE_JSON", value_parser = BoolishValueParser::new())]
     json: bool,
 }
 
-/// What `--door` takes.
+/// A value of `--door`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum DoorName {
-    /// Decisions asked for by HTTP
+    /// The HTTP API
     Http,
     /// Envoy's rate limit service
     Grpc,
@@ -76,8 +76,8 @@ pub(crate) fn run(args: &ValidateArgs) -> anyhow::Result<Outcome> {
     let names: Vec<String> = sources.iter().map(|source| source.name.clone()).collect();
     let read = Rules::read(sources);
     let doors: Vec<Door> = args.door.iter().copied().map(Door::from).collect();
-    let checked = Checked::new(read, &doors);
-    let report = Report::of(&checked, args.strict);
+    let validated = ValidatedRules::new(read, &doors);
+    let report = ValidationReport::new(&validated, args.strict);
     let mut out = BufWriter::new(io::stdout().lock());
     match args.json {
         true => {
@@ -86,7 +86,7 @@ pub(crate) fn run(args: &ValidateArgs) -> anyhow::Result<Outcome> {
         }
         false => {
             let style = Style::when(io::stdout().is_terminal());
-            report.write(&mut out, style, &names, &checked)?;
+            report.write(&mut out, style, &names, &validated)?;
         }
     }
     out.flush()?;

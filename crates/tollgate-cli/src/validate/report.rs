@@ -1,31 +1,30 @@
-//! What a validation found, for people and for programs.
+//! The result of a validation, as text and as JSON.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use serde::Serialize;
-use tollgate::Rules;
-use tollgate::rules::{Diagnostics, Door, Finding};
+use tollgate_rules::{Diagnostics, Door, Finding, Rules};
 
 use crate::style::Style;
 use crate::text;
 
-/// Rules that were read, and what doors make of them.
-pub(super) struct Checked {
+/// The rules or their errors, and what each door does not support.
+pub(super) struct ValidatedRules {
     read: Result<Rules, Diagnostics>,
     doors: Vec<(Door, Diagnostics)>,
-    /// Whether somebody asked for these doors.
+    /// Whether the doors were named on the command line.
     named: bool,
 }
 
-impl Checked {
-    /// All doors are looked at unless some are named.
-    pub(super) fn new(read: Result<Rules, Diagnostics>, named: &[Door]) -> Checked {
+impl ValidatedRules {
+    /// Checks the named doors, or all of them if none is named.
+    pub(super) fn new(read: Result<Rules, Diagnostics>, named: &[Door]) -> ValidatedRules {
         let doors = if named.is_empty() { &Door::ALL[..] } else { named };
         let unsupported =
             |rules: &Rules| doors.iter().map(|door| (*door, rules.unsupported(*door))).collect();
         let doors = read.as_ref().map_or_else(|_| Vec::new(), unsupported);
-        Checked { read, doors, named: !named.is_empty() }
+        ValidatedRules { read, doors, named: !named.is_empty() }
     }
 
     fn findings(&self) -> &Diagnostics {
@@ -35,15 +34,15 @@ impl Checked {
         }
     }
 
-    /// What counts as a finding of its own: that of doors somebody asked for.
-    fn of_named_doors(&self) -> impl Iterator<Item = &Diagnostics> {
+    /// Returns the findings of doors that were named; those count as warnings.
+    fn named_door_findings(&self) -> impl Iterator<Item = &Diagnostics> {
         self.doors.iter().filter(|_| self.named).map(|(_, found)| found)
     }
 }
 
-/// The object `--json` prints. Names are a contract.
+/// The object that `--json` prints. Its field names are a contract.
 #[derive(Serialize)]
-pub(super) struct Report<'r> {
+pub(super) struct ValidationReport<'r> {
     pub(super) ok: bool,
     domains: Vec<&'r str>,
     rules: usize,
@@ -51,19 +50,19 @@ pub(super) struct Report<'r> {
     errors: usize,
     warnings: usize,
     findings: Vec<Finding<'r>>,
-    /// By door.
+    /// The settings that each door does not support.
     not_honoured: BTreeMap<&'static str, Vec<Finding<'r>>>,
 }
 
-impl<'r> Report<'r> {
-    pub(super) fn of(checked: &'r Checked, strict: bool) -> Report<'r> {
-        let found = checked.findings();
-        let beyond: usize = checked.of_named_doors().map(Diagnostics::len).sum();
-        let (errors, warnings) = (found.errors().count(), found.warnings().count() + beyond);
-        let rules = checked.read.as_ref().ok();
+impl<'r> ValidationReport<'r> {
+    pub(super) fn new(validated: &'r ValidatedRules, strict: bool) -> ValidationReport<'r> {
+        let found = validated.findings();
+        let unsupported: usize = validated.named_door_findings().map(Diagnostics::len).sum();
+        let (errors, warnings) = (found.errors().count(), found.warnings().count() + unsupported);
+        let rules = validated.read.as_ref().ok();
         let of_door =
             |(door, found): &'r (Door, Diagnostics)| (door.as_str(), found.findings().collect());
-        Report {
+        ValidationReport {
             ok: errors == 0 && !(strict && warnings > 0),
             domains: rules.map_or_else(Vec::new, |rules| rules.domain_names().collect()),
             rules: rules.map_or(0, Rules::len),
@@ -71,19 +70,19 @@ impl<'r> Report<'r> {
             errors,
             warnings,
             findings: found.findings().collect(),
-            not_honoured: checked.doors.iter().map(of_door).collect(),
+            not_honoured: validated.doors.iter().map(of_door).collect(),
         }
     }
 
-    /// The findings with the lines they are about, then a line that sums up.
+    /// Writes the findings with their lines, then a summary line.
     pub(super) fn write(
         &self,
         out: &mut impl Write,
         style: Style,
         names: &[String],
-        checked: &Checked,
+        validated: &ValidatedRules,
     ) -> io::Result<()> {
-        let all = [checked.findings()].into_iter().chain(checked.of_named_doors());
+        let all = [validated.findings()].into_iter().chain(validated.named_door_findings());
         for found in all.filter(|found| !found.is_empty()) {
             writeln!(out, "{}\n", found.render(style.is_on()))?;
         }
@@ -107,18 +106,18 @@ impl<'r> Report<'r> {
             count(self.limits, "limit"),
         ];
         writeln!(out, "{mark} {what}: {domains}, {rules}, {limits}, {warnings}")?;
-        if !checked.named {
+        if !validated.named {
             self.write_doors(out, style)?;
         }
         Ok(())
     }
 
-    /// Which doors do not honour everything, in a line each.
+    /// Writes one line for each door that does not support everything.
     fn write_doors(&self, out: &mut impl Write, style: Style) -> io::Result<()> {
         for (door, found) in self.not_honoured.iter().filter(|(_, found)| !found.is_empty()) {
-            let things = text::count(found.len() as u64, "thing");
+            let settings = text::count(found.len() as u64, "setting");
             let note =
-                format!("  the door {door} does not honour {things}: --door {door} says which");
+                format!("  the {door} door does not honour {settings}: --door {door} lists them");
             writeln!(out, "{}", style.denied(note))?;
         }
         Ok(())

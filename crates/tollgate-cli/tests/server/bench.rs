@@ -12,14 +12,14 @@ fn bench(server: &Server, door: &str, more: &[&str]) -> Value {
     let to = server.at(door).to_owned();
     let args = [&["bench", "--json", "--door", door, "--to", &to], more].concat();
     let output = command(server.folder.path(), &args).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let message = String::from_utf8_lossy(&output.stdout).into_owned();
     let trouble = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!((output.status.code(), &*trouble), (Some(0), ""), "{said}");
-    serde_json::from_str(&said).unwrap()
+    assert_eq!((output.status.code(), &*trouble), (Some(0), ""), "{message}");
+    serde_json::from_str(&message).unwrap()
 }
 
 #[test]
-fn every_door_is_driven_and_every_request_counted() {
+fn every_door_is_measured_and_every_request_counted() {
     let server = Server::start(&[]);
     for door in ["http", "resp", "grpc"] {
         let report = bench(&server, door, &["--requests", "2001", "--connections", "4"]);
@@ -35,12 +35,12 @@ fn every_door_is_driven_and_every_request_counted() {
 }
 
 #[test]
-fn what_is_denied_is_told_apart() {
+fn denied_requests_are_counted_separately() {
     let server = Server::start(&["--grpc", "off"]);
     let few = ["--requests", "500", "--connections", "5", "--keys", "10", "--limit", "7/h"];
     for door in ["http", "resp"] {
         let report = bench(&server, door, &few);
-        // The same key and limit at either door: the second finds nothing left.
+        // Both doors use one key and one limit, so nothing is left for the second.
         let allowed = if door == "http" { 70 } else { 0 };
         assert_eq!(report["allowed"], allowed, "{report}");
         assert_eq!(report["denied"], 500 - allowed, "{report}");
@@ -54,17 +54,17 @@ fn what_is_denied_is_told_apart() {
 }
 
 #[test]
-fn a_rate_is_kept() {
+fn requests_are_sent_at_the_given_rate() {
     let server = Server::start(&["--grpc", "off"]);
     let more = ["--rate", "1000", "--duration", "1s", "--connections", "10"];
     let report = bench(&server, "resp", &more);
     assert_eq!((&report["decisions"], &report["pipeline"]), (&1000.into(), &1.into()), "{report}");
 }
 
-/// Half a second without an answer holds up all that should have started in the meantime, not only
-/// the one request that was under way.
+/// Half a second without a response delays all requests that are scheduled in it, not only the one in
+/// flight.
 #[test]
-fn a_server_that_stalls_is_not_let_off() {
+fn a_stalled_server_shows_in_the_latency() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let to = listener.local_addr().unwrap().to_string();
     let server = std::thread::spawn(move || {
@@ -90,18 +90,18 @@ fn a_server_that_stalls_is_not_let_off() {
 }
 
 #[test]
-fn what_cannot_be_driven_is_told() {
+fn invalid_benchmarks_are_explained() {
     let folder = tempfile::tempdir().unwrap();
-    for (args, says) in [
+    for (args, expected) in [
         (&["--to", "127.0.0.1:1"][..], "cannot connect to 127.0.0.1:1"),
-        (&["--pipeline", "2"], "give more --connections"),
-        (&["--door", "grpc", "--limit", "1/s"], "the gRPC door decides by rules"),
+        (&["--pipeline", "2"], "use more --connections"),
+        (&["--door", "grpc", "--limit", "1/s"], "the gRPC door has no inline limits"),
         (&["--keys", "1G"], "at most 3796416 keys"),
     ] {
         let args = [&["bench"], args].concat();
         let output = command(folder.path(), &args).output().unwrap();
         assert_eq!(output.status.code(), Some(2));
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert!(said.contains(says), "{said}");
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert!(message.contains(expected), "{message}");
     }
 }

@@ -1,4 +1,4 @@
-//! Deferred requests: a disk that takes no more, and what operators do with them.
+//! Deferred requests: a full disk, and the commands of operators.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::Value;
-use tollgate_rig::{Message, Next, Upstream, WebClient};
+use tollgate_rig::{AfterResponse, Message, Upstream, WebClient};
 
 use crate::process::{Server, until};
 use crate::support::folder;
@@ -21,14 +21,14 @@ fn recording() -> (Upstream, Arrivals) {
     let upstream = Upstream::answering(move |request: &Message, stream: &mut TcpStream| {
         noted.lock().unwrap().push(request.text());
         match stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n") {
-            Ok(()) => Next::Keep,
-            Err(_) => Next::Close,
+            Ok(()) => AfterResponse::Keep,
+            Err(_) => AfterResponse::Close,
         }
     });
     (upstream, arrivals)
 }
 
-/// A post that may find nobody; the status, if there was an answer.
+/// Posts a request, and returns the status if there was a response.
 pub(crate) fn post(address: &str, body: &str) -> Option<u16> {
     let mut stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
@@ -37,18 +37,18 @@ pub(crate) fn post(address: &str, body: &str) -> Option<u16> {
         format!("POST /job HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: {length}");
     stream.write_all(format!("{head}\r\n\r\n{body}").as_bytes()).ok()?;
     let mut answer = String::new();
-    // A server that is killed breaks off.
+    // A killed server closes the connection.
     let _ = std::io::Read::read_to_string(&mut stream, &mut answer);
     answer.get(9..12)?.parse().ok()
 }
 
 #[test]
-fn a_disk_that_takes_no_more_refuses_new_ones_and_loses_none() {
+fn a_full_disk_refuses_new_requests_and_loses_none() {
     let (upstream, arrivals) = recording();
     let data = tempfile::tempdir().unwrap();
     let rules = "rules: [{ name: job, route: POST /job, limit: 30/s burst 1, then: defer }]";
     let home = folder(&[("rules.yaml", rules)]);
-    // No file may be larger than 1 MiB; without the signal, writing more is an error like any other.
+    // No file may be larger than 1 MiB; with the signal ignored, writing more is an ordinary error.
     let line = format!(
         "trap '' 25; ulimit -S -f 2048; exec {} gateway --json --http 127.0.0.1:0 --listen \
          127.0.0.1:0 --to {} --rules rules.yaml --data {} --defer-body 100000 2>log",
@@ -59,11 +59,12 @@ fn a_disk_that_takes_no_more_refuses_new_ones_and_loses_none() {
     let mut command = Command::new("sh");
     command.args(["-c", &line]).current_dir(home.path()).env_remove("STATE_DIRECTORY");
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
-    let mut said = String::new();
+    let mut message = String::new();
     let mut out = std::io::BufReader::new(child.stdout.take().unwrap());
-    std::io::BufRead::read_line(&mut out, &mut said).unwrap();
-    let said: Value = serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"));
-    let address = said["gateway"].as_str().unwrap().rsplit("//").next().unwrap().to_owned();
+    std::io::BufRead::read_line(&mut out, &mut message).unwrap();
+    let start_output: Value =
+        serde_json::from_str(&message).unwrap_or_else(|error| panic!("{error}: {message}"));
+    let address = start_output["gateway"].as_str().unwrap().rsplit("//").next().unwrap().to_owned();
     let server = Ended(child);
 
     let mut client = WebClient::connect(address.parse().unwrap());
@@ -87,7 +88,7 @@ fn a_disk_that_takes_no_more_refuses_new_ones_and_loses_none() {
     let pid = server.0.id().to_string();
     let raised = Command::new("prlimit").args(["--pid", &pid, "--fsize=unlimited"]).status();
     assert!(raised.unwrap().success());
-    until("room", || match send("after.").status() {
+    until("free disk space", || match send("after.").status() {
         202 => true,
         200 | 503 => false,
         other => panic!("{other}"),
@@ -99,7 +100,7 @@ fn a_disk_that_takes_no_more_refuses_new_ones_and_loses_none() {
     });
 }
 
-/// A process that is gone at the end.
+/// A process that is killed when it is dropped.
 struct Ended(std::process::Child);
 
 impl Drop for Ended {
@@ -110,28 +111,28 @@ impl Drop for Ended {
 }
 
 #[test]
-fn operators_look_after_them_from_the_command_line() {
+fn operators_manage_deferred_requests_on_the_command_line() {
     let (upstream, _) = recording();
     let rules = "rules: [{ name: job, route: POST /job, limit: 1/h, then: defer }]";
     let more = ["--to", &upstream.url(), "--rules", "rules.yaml"];
     let server = Server::gateway(folder(&[("rules.yaml", rules)]), &more);
-    let ask = |args: &[&str]| {
+    let deferred = |args: &[&str]| {
         let all: Vec<&str> = ["deferred"].iter().chain(args).copied().collect();
-        server.ask(&all)
+        server.run(&all)
     };
-    assert_eq!(ask(&["list"]), (0, "nothing is deferred\n".to_owned()));
+    assert_eq!(deferred(&["list"]), (0, "nothing is deferred\n".to_owned()));
     assert_eq!([(); 2].map(|()| post(server.at("gateway"), "x")), [Some(200), Some(202)]);
-    let (code, listed) = ask(&["list", "--state", "queued", "--json"]);
+    let (code, listed) = deferred(&["list", "--state", "queued", "--json"]);
     let listed: Value = serde_json::from_str(&listed).unwrap();
     let id = listed["deferred"][0]["id"].as_str().unwrap();
     assert_eq!((code, &listed["deferred"][0]["target"]), (0, &"/job".into()));
-    let (code, shown) = ask(&["list"]);
+    let (code, shown) = deferred(&["list"]);
     assert!(code == 0 && shown.contains(id) && shown.contains("POST /job"), "{shown}");
-    let (code, shown) = ask(&["show", id]);
+    let (code, shown) = deferred(&["show", id]);
     assert!(code == 0 && shown.contains("queued"), "{shown}");
-    let (code, refused) = ask(&["replay", id]);
-    assert!(code == 2 && refused.contains("only what has failed"), "{refused}");
-    assert_eq!(ask(&["cancel", id]), (0, format!("{id} is cancelled\n")));
-    assert_eq!(ask(&["replay", "--all"]), (0, "sent again: 0 dead letters\n".to_owned()));
-    assert_eq!(ask(&["show", "nobody"]).0, 2);
+    let (code, refused) = deferred(&["replay", id]);
+    assert!(code == 2 && refused.contains("only failed requests"), "{refused}");
+    assert_eq!(deferred(&["cancel", id]), (0, format!("{id} is cancelled\n")));
+    assert_eq!(deferred(&["replay", "--all"]), (0, "sent again: 0 dead letters\n".to_owned()));
+    assert_eq!(deferred(&["show", "unknown"]).0, 2);
 }

@@ -1,4 +1,4 @@
-//! The files under `deploy/`: they say what is so.
+//! The files under `deploy/` match the program.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ fn deploy(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy").join(name)
 }
 
-/// The file with every key set.
+/// Returns the settings file with every key set.
 fn uncommented() -> String {
     let text = std::fs::read_to_string(deploy("tollgate.toml")).unwrap();
     let is_key = |line: &str| {
@@ -25,7 +25,7 @@ fn uncommented() -> String {
     lines.map(|line| format!("{line}\n")).collect()
 }
 
-/// Every flag of `tollgate serve` as a key.
+/// Returns every flag of `tollgate serve` as a key.
 fn flags() -> BTreeSet<String> {
     let folder = tempfile::tempdir().unwrap();
     let help = command(folder.path(), &["serve", "--help"]).output().unwrap();
@@ -37,7 +37,7 @@ fn flags() -> BTreeSet<String> {
 }
 
 #[test]
-fn the_file_of_settings_has_every_key_and_no_other() {
+fn the_settings_file_has_every_key_and_no_other() {
     let mut section = String::new();
     let mut keys = BTreeSet::new();
     for line in uncommented().lines().filter(|line| !line.starts_with('#')) {
@@ -51,7 +51,7 @@ fn the_file_of_settings_has_every_key_and_no_other() {
 }
 
 #[test]
-fn the_values_in_it_can_be_read() {
+fn the_values_of_the_settings_file_are_valid() {
     let as_written = std::fs::read_to_string(deploy("tollgate.toml")).unwrap();
     let folder = folder(&[("tollgate.toml", &as_written), ("all.toml", &uncommented())]);
     let run = |more: &[&str]| {
@@ -60,16 +60,16 @@ fn the_values_in_it_can_be_read() {
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
     };
     assert_eq!(run(&[]), (Some(0), String::new()));
-    // Its paths do not exist here, which is found out only once all keys were read.
-    let (code, said) = run(&["--config", "all.toml"]);
+    // The paths in the file do not exist, but all keys are read before that is an error.
+    let (code, message) = run(&["--config", "all.toml"]);
     assert_eq!(code, Some(2));
-    assert!(said.contains("/etc/tollgate/") && !said.contains("all.toml:"), "{said}");
+    assert!(message.contains("/etc/tollgate/") && !message.contains("all.toml:"), "{message}");
 }
 
 #[test]
 fn envoy_accepts_the_example() {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/components");
-    let components = std::env::var_os("TOLLGATE_COMPONENTS").map_or(here, PathBuf::from);
+    let default = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/components");
+    let components = std::env::var_os("TOLLGATE_COMPONENTS").map_or(default, PathBuf::from);
     assert!(components.is_dir(), "run cargo xtask components");
     let mut envoy = Command::new(components.join("servers/bin/envoy"));
     let output = envoy.arg("-c").arg(deploy("envoy.yaml")).args(["--mode", "validate"]).output();
@@ -77,7 +77,7 @@ fn envoy_accepts_the_example() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// What the unit and the image run is what there is.
+/// The systemd unit and the image run commands that exist.
 #[test]
 fn the_unit_and_the_image_call_commands_that_exist() {
     let unit = std::fs::read_to_string(deploy("tollgate.service")).unwrap();

@@ -1,4 +1,4 @@
-//! Signals: reading again, and going down in good order under load.
+//! Signals: reload, and drain under load.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -11,14 +11,14 @@ use serde_json::{Value, json};
 use crate::process::{DEADLINE, Server, until};
 use crate::support::folder;
 
-/// A window that is not over before the test is: what is left tells every debit apart.
+/// A window that is longer than the test, so that each admission has its own remaining count.
 const LIMIT: &str = "100000000/d fixed first_hit";
 const TOTAL: u64 = 100_000_000;
-/// At each door.
+/// The number of clients at each door.
 const CLIENTS: usize = 4;
 
-/// Sends one request on a connection that is kept; the head and the body of the answer, or nothing
-/// if the server had closed before.
+/// Sends one request on a persistent connection, and returns the head and the body of the response, or
+/// none if the server closed the connection before.
 fn call(stream: &mut TcpStream, path: &str, body: &Value) -> Option<(String, String)> {
     let body = body.to_string();
     let head = format!("POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n", body.len());
@@ -49,8 +49,8 @@ fn connect(address: &str) -> TcpStream {
     stream
 }
 
-/// Asks until it is told to go; what was left after each admission.
-fn hammer_http(address: &str, asked: &AtomicUsize) -> Vec<u64> {
+/// Sends requests until the server closes, and returns the remaining count after each admission.
+fn hammer_http(address: &str, requests: &AtomicUsize) -> Vec<u64> {
     let mut stream = connect(address);
     let mut left = Vec::new();
     let question = json!({ "key": "http", "limit": LIMIT });
@@ -58,16 +58,16 @@ fn hammer_http(address: &str, asked: &AtomicUsize) -> Vec<u64> {
         let answer: Value = serde_json::from_str(&body).unwrap();
         assert_eq!(answer["allowed"], true, "{body}");
         left.push(answer["limits"][0]["remaining"].as_u64().unwrap());
-        asked.fetch_add(1, Ordering::Relaxed);
+        requests.fetch_add(1, Ordering::Relaxed);
         if head.contains("connection: close") {
             return left;
         }
     }
-    panic!("closed without having been told");
+    panic!("closed without a response");
 }
 
-/// The same in pipelines of the Redis protocol, until the server says good-bye.
-fn hammer_resp(address: &str, asked: &AtomicUsize) -> Vec<u64> {
+/// Sends pipelines of the Redis protocol until the server closes the connection.
+fn hammer_resp(address: &str, requests: &AtomicUsize) -> Vec<u64> {
     let mut stream = connect(address);
     let one = format!("*3\r\n$8\r\nTG.LIMIT\r\n$4\r\nresp\r\n${}\r\n{LIMIT}\r\n", LIMIT.len());
     let (batch, mut arrived, mut left) = (one.repeat(16), String::new(), Vec::new());
@@ -83,46 +83,46 @@ fn hammer_resp(address: &str, asked: &AtomicUsize) -> Vec<u64> {
             arrived += std::str::from_utf8(&piece[..length]).unwrap();
             while let Some((number, rest)) = remaining(&arrived) {
                 left.push(number);
-                asked.fetch_add(1, Ordering::Relaxed);
+                requests.fetch_add(1, Ordering::Relaxed);
                 arrived = rest.to_owned();
             }
         }
     }
 }
 
-/// The first number of what is left, and what comes after it.
+/// Parses the first remaining count, and returns it with the rest of the text.
 fn remaining(arrived: &str) -> Option<(u64, &str)> {
     let (number, rest) = arrived.split_once("remaining\r\n:")?.1.split_once("\r\n")?;
     Some((number.parse().unwrap(), rest))
 }
 
-/// Every debit was told to somebody: what was left has no gaps.
+/// Checks that the remaining counts have no gaps: every debit was reported to a client.
 fn assert_no_debit_lost(left: Vec<u64>) {
     let count = left.len() as u64;
     let distinct: BTreeSet<u64> = left.into_iter().collect();
-    assert_eq!(distinct.len() as u64, count, "one admission was told twice");
+    assert_eq!(distinct.len() as u64, count, "one admission was reported twice");
     let expected: BTreeSet<u64> = (TOTAL - count..TOTAL).collect();
     assert_eq!(distinct, expected, "a debit was lost");
 }
 
 #[test]
-fn it_goes_down_in_good_order_under_load() {
+fn the_server_drains_under_load() {
     let mut server = Server::start(&["--drain-notice", "1s"]);
     let (http, resp) = (server.at("http").to_owned(), server.at("resp").to_owned());
-    let asked = AtomicUsize::new(0);
+    let requests = AtomicUsize::new(0);
     let (http_left, resp_left) = thread::scope(|scope| {
         let hammer = |work: fn(&str, &AtomicUsize) -> Vec<u64>, address| -> Vec<_> {
-            let asked = &asked;
-            (0..CLIENTS).map(|_| scope.spawn(move || work(address, asked))).collect()
+            let requests = &requests;
+            (0..CLIENTS).map(|_| scope.spawn(move || work(address, requests))).collect()
         };
         let (by_http, by_resp) = (hammer(hammer_http, &http), hammer(hammer_resp, &resp));
-        until("load", || asked.load(Ordering::Relaxed) > 100);
+        until("load", || requests.load(Ordering::Relaxed) > 100);
         assert_eq!(server.status("/readyz"), 200);
         server.signal("-TERM");
         until("leaving", || server.status("/readyz") == 503);
-        // It is not ready for more, and answers all the same.
-        let before = asked.load(Ordering::Relaxed);
-        until("answers after that", || asked.load(Ordering::Relaxed) > before);
+        // The server is not ready, but still responds.
+        let before = requests.load(Ordering::Relaxed);
+        until("answers after that", || requests.load(Ordering::Relaxed) > before);
         let all = |running: Vec<thread::ScopedJoinHandle<'_, Vec<u64>>>| -> Vec<u64> {
             running.into_iter().flat_map(|client| client.join().unwrap()).collect()
         };
@@ -132,22 +132,22 @@ fn it_goes_down_in_good_order_under_load() {
     assert_no_debit_lost(http_left);
     assert_no_debit_lost(resp_left);
     let log = server.log();
-    assert!(log.contains("told to stop") && log.contains("stopped"), "{log}");
+    assert!(log.contains("stopping: a signal arrived") && log.contains("stopped"), "{log}");
     assert!(!log.contains("cut off"), "{log}");
 }
 
 #[test]
-fn a_second_signal_ends_it_at_once() {
+fn a_second_signal_stops_at_once() {
     let mut server = Server::start(&["--drain-notice", "1h"]);
     server.signal("-TERM");
-    server.wait_for_log("told to stop");
+    server.wait_for_log("stopping: a signal arrived");
     server.signal("-INT");
     assert_eq!(server.wait().code(), Some(0));
-    assert!(server.log().contains("told again"), "{}", server.log());
+    assert!(server.log().contains("stopped at once: a second signal arrived"), "{}", server.log());
 }
 
 #[test]
-fn a_hang_up_reads_rules_and_the_log_level_again() {
+fn a_hang_up_reloads_rules_and_the_log_level() {
     let rules = |limit: u32| format!("domain: shop\nrules: [{{ name: api, limit: {limit}/h }}]\n");
     let folder = folder(&[
         ("rules.yaml", &rules(7)),
@@ -155,10 +155,10 @@ fn a_hang_up_reads_rules_and_the_log_level_again() {
     ]);
     let server = Server::start_in(folder, &["--grpc", "off", "--resp", "off"]);
     let limit = || {
-        let (code, said) = server.ask(&["peek", "shop", "--json"]);
-        assert_eq!(code, 0, "{said}");
-        let said: Value = serde_json::from_str(&said).unwrap();
-        said["limits"][0]["limit"].as_u64().unwrap()
+        let (code, message) = server.run(&["peek", "shop", "--json"]);
+        assert_eq!(code, 0, "{message}");
+        let decision: Value = serde_json::from_str(&message).unwrap();
+        decision["limits"][0]["limit"].as_u64().unwrap()
     };
     assert_eq!(limit(), 7);
     std::fs::write(server.path("rules.yaml"), rules(9)).unwrap();
@@ -171,6 +171,6 @@ fn a_hang_up_reads_rules_and_the_log_level_again() {
     std::fs::write(server.path("rules.yaml"), "rules: 1").unwrap();
     std::fs::write(server.path("tollgate.toml"), "nonsense = 1\n").unwrap();
     server.signal("-HUP");
-    server.wait_for_log("the old settings go on: tollgate.toml:1: unknown key `nonsense`");
+    server.wait_for_log("the settings stay as they are: tollgate.toml:1: unknown key `nonsense`");
     assert_eq!(limit(), 9, "wrong rules change nothing");
 }

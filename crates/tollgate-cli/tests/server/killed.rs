@@ -1,18 +1,17 @@
-//! Deferred requests of a server that is killed again and again, at any moment and at the worst ones:
-//! all that was accepted arrives, and never more than the limit allows.
+//! Deferred requests of a server that is killed repeatedly, at random and at the worst moments: all
+//! accepted requests arrive, and never more than the limit allows.
 //!
-//! What is promised is about decisions, not about arrivals, which come later by as much as the machine
-//! is busy. A replay is decided on between the one before it and the moment that is written down in the
-//! database before it is sent; a request that passes directly, between its being sent and its arrival.
-//! So of every decision it is known between which moments it fell, and for every window, however
-//! short or long, and however many kills are in it:
+//! The guarantee is about decisions, not arrivals, which are later by as much as the machine is busy. A
+//! replay is decided between the previous replay and the time in the database that is written before it
+//! is sent; a request that passes directly, between its sending and its arrival. So the time of every
+//! decision has known bounds, and for every window, of any length and with any number of kills:
 //!
-//! - **Replays** decided within it are at most `BURST + RATE * window`. A bucket that had seen them all
-//!   would hold no less than one that starts full and is charged for those of at least the last
-//!   `BURST / RATE` seconds: what was taken before has come back meanwhile.
-//! - **All requests** decided within it are at most that and those that passed directly in a life that
-//!   was over before the last decision: these, and nothing else, a kill makes the limit forget. Within
-//!   one life there are none: `BURST + RATE * window` for all.
+//! - **Replays** decided in it are at most `BURST + RATE * window`. A bucket that is charged with all of
+//!   them has no less than a full bucket that is charged with those of the last `BURST / RATE` seconds,
+//!   because earlier charges have refilled.
+//! - **All requests** decided in it are at most that plus those that passed directly in a life that
+//!   ended before the last decision: a kill makes the limit forget these, and nothing else. Within one
+//!   life there are none of them, so the bound is `BURST + RATE * window`.
 #![allow(clippy::disallowed_methods, reason = "measures real servers, within a deadline")]
 
 use std::collections::{HashMap, HashSet};
@@ -24,7 +23,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tollgate_rig::{Message, Next, Upstream};
+use tollgate_rig::{AfterResponse, Message, Upstream};
 
 use crate::deferred::post;
 use crate::process::{DEADLINE, Server, until};
@@ -45,12 +44,12 @@ struct Arrival {
     name: String,
     /// The id and the number of the attempt, if it was deferred.
     replay: Option<(String, usize)>,
-    /// Whether it was answered.
+    /// Whether the upstream sent a response.
     is_taken: bool,
 }
 
-/// An upstream that writes down what arrives. While there is a trap, the next replay is not answered:
-/// whoever set the trap is told, and has all the time to kill the server that sent it.
+/// An upstream that records what arrives. While a trap is set, the next replay gets no response; the
+/// test is notified, and can kill the server that sent it.
 #[derive(Clone, Default)]
 struct Upside {
     arrivals: Arc<Mutex<Vec<Arrival>>>,
@@ -72,24 +71,24 @@ impl Upside {
             this.arrivals.lock().unwrap().push(Arrival { at_ms, name, replay, is_taken });
             if let Some(trap) = trap {
                 let _ = trap.send(());
-                // Until the other side is gone.
+                // This waits until the client closes the connection.
                 let _ = stream.set_read_timeout(Some(DEADLINE));
                 let _ = stream.read(&mut [0]);
-                return Next::Close;
+                return AfterResponse::Close;
             }
             match stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n") {
-                Ok(()) => Next::Keep,
-                Err(_) => Next::Close,
+                Ok(()) => AfterResponse::Keep,
+                Err(_) => AfterResponse::Close,
             }
         })
     }
 }
 
-/// When a server is killed.
+/// The moment at which a server is killed.
 enum Moment {
     /// After some time.
     After(Duration),
-    /// As soon as so many requests were accepted.
+    /// As soon as this number of requests was accepted.
     Accepted(usize),
     /// While a replay is at the upstream.
     OnItsWay,
@@ -105,17 +104,17 @@ impl Moment {
     }
 }
 
-/// A request of the client: what it is called, when it was sent, and the answer, if any.
+/// A request of the client: its name, its time, and the response, if any.
 struct Posted {
     name: String,
     sent_ms: i64,
     status: Option<u16>,
 }
 
-/// Posts many at once, so that they are over the limit on a busy machine as well. Says when something
-/// is accepted.
+/// Posts many requests at once, so that they exceed the limit on a busy machine too. Sends a message for
+/// each accepted one.
 fn post_all(life: usize, address: String) -> (JoinHandle<Vec<Posted>>, Receiver<()>) {
-    let (accepted, told) = channel();
+    let (accepted, notified) = channel();
     let one = move |number: usize, accepted: &Sender<()>| {
         let (name, sent_ms) = (format!("{life}.{number}"), now_ms());
         let status = post(&address, &name);
@@ -133,16 +132,16 @@ fn post_all(life: usize, address: String) -> (JoinHandle<Vec<Posted>>, Receiver<
             posts.into_iter().map(|post| post.join().unwrap()).collect()
         })
     });
-    (posting, told)
+    (posting, notified)
 }
 
-/// From when to when a server lived.
+/// The start and the end of a server process.
 struct Life {
     began_ms: i64,
     ended_ms: i64,
 }
 
-/// A decision to let a request go: between which moments it fell, in which life, on what.
+/// A decision to send a request: the bounds of its time, its life, and the request.
 #[derive(Clone, Copy)]
 struct Decided {
     from_ms: i64,
@@ -151,7 +150,7 @@ struct Decided {
     is_replay: bool,
 }
 
-/// The attempts in the database: the id and when, in their order.
+/// Returns the attempts in the database: id and time, in order.
 fn attempts(data: &Path) -> Vec<(String, i64)> {
     let database = rusqlite::Connection::open(data.join("deferred.db")).unwrap();
     let sql = "SELECT id, at_ms FROM attempts JOIN items USING (seq) ORDER BY attempts.rowid";
@@ -160,7 +159,7 @@ fn attempts(data: &Path) -> Vec<(String, i64)> {
     rows.map(Result::unwrap).collect()
 }
 
-/// Checks every window; the most that was decided within a second.
+/// Checks every window, and returns the maximum number of decisions in a second.
 fn check(what: &str, decided: &[Decided]) -> usize {
     let mut by_end = decided.to_vec();
     by_end.sort_by_key(|decided| decided.to_ms);
@@ -189,7 +188,7 @@ fn check(what: &str, decided: &[Decided]) -> usize {
 }
 
 #[test]
-fn killed_fifty_times_it_delivers_everything_it_accepted_at_no_more_than_the_rate() {
+fn killed_fifty_times_the_server_delivers_all_requests_within_the_rate() {
     let upside = Upside::default();
     let upstream = upside.start();
     let data = tempfile::tempdir().unwrap();
@@ -205,13 +204,13 @@ fn killed_fifty_times_it_delivers_everything_it_accepted_at_no_more_than_the_rat
         let mut server = start();
         let (posting, accepted) = post_all(life, server.at("gateway").to_owned());
         let moment = match life {
-            // Some wait from now on.
+            // From now on some requests wait.
             0 => Moment::Accepted(10),
             _ => Moment::any(&mut random),
         };
         match moment {
             Moment::After(time) => std::thread::park_timeout(time),
-            // Fewer, if no more are accepted.
+            // There may be fewer if no more are accepted.
             Moment::Accepted(count) => drop(accepted.iter().take(count).count()),
             Moment::OnItsWay => {
                 let (trap, sprung) = channel();
@@ -227,7 +226,7 @@ fn killed_fifty_times_it_delivers_everything_it_accepted_at_no_more_than_the_rat
     }
     let began_ms = now_ms();
     let server = start();
-    // Whoever got no answer was promised nothing.
+    // A request without a response may be lost.
     let accepted: HashSet<&String> =
         posted.iter().filter(|it| it.status == Some(202)).map(|it| &it.name).collect();
     until("delivery of all that was accepted", || {
@@ -253,7 +252,7 @@ fn killed_fifty_times_it_delivers_everything_it_accepted_at_no_more_than_the_rat
 
     let life_at = |at_ms: i64| {
         let life = lives.iter().position(|life| (life.began_ms..=life.ended_ms).contains(&at_ms));
-        life.expect("somebody lived then")
+        life.expect("a server ran then")
     };
     let mut before_ms = 0;
     let replays = attempts.iter().map(|(_, at_ms)| {
@@ -284,6 +283,6 @@ fn killed_fifty_times_it_delivers_everything_it_accepted_at_no_more_than_the_rat
         seen.len() - seen.iter().map(|(id, _)| id).collect::<HashSet<_>>().len(),
         BURST + RATE,
     );
-    assert!(accepted.len() > KILLS / 2, "too few to tell: {}", accepted.len());
+    assert!(accepted.len() > KILLS / 2, "too few: {}", accepted.len());
     assert!(trapped > 0, "never killed while a replay was on its way");
 }

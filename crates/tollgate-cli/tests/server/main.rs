@@ -1,4 +1,4 @@
-//! `tollgate serve` as a process of its own, and the commands that ask it.
+//! `tollgate serve` as a separate process, and the commands that call it.
 
 mod bench;
 mod clients;

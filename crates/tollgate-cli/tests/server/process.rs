@@ -1,4 +1,4 @@
-//! A server that runs, and ways to talk to it.
+//! A running server process, and calls to it.
 #![allow(clippy::disallowed_methods, reason = "waits for real processes, within a deadline")]
 
 use std::fs::File;
@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// How long anything may take before it is called a failure.
+/// The maximum time of any step of a test.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
-/// `tollgate` in a folder, in an environment without settings.
+/// Returns `tollgate` as a command in a folder, in an environment without settings.
 pub(crate) fn command(folder: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
     for (name, _) in std::env::vars_os() {
@@ -27,16 +27,16 @@ pub(crate) fn command(folder: &Path, args: &[&str]) -> Command {
     command
 }
 
-/// A server in a folder of its own. Killed when it is dropped.
+/// A server in its own folder. It is killed when it is dropped.
 pub(crate) struct Server {
     pub(crate) child: Child,
-    /// What it said when it was up.
-    pub(crate) said: Value,
+    /// The JSON output of its start.
+    pub(crate) start_output: Value,
     pub(crate) folder: TempDir,
 }
 
 impl Server {
-    /// Every door on a free port.
+    /// Starts a server with every door on a free port.
     pub(crate) fn start(more: &[&str]) -> Server {
         Server::start_in(tempfile::tempdir().unwrap(), more)
     }
@@ -45,7 +45,7 @@ impl Server {
         Server::start_as("serve", &["--http", "--grpc", "--resp"], folder, more)
     }
 
-    /// A gateway, and the door of those who run it.
+    /// Starts a gateway with the HTTP door.
     pub(crate) fn gateway(folder: TempDir, more: &[&str]) -> Server {
         Server::start_as("gateway", &["--http", "--listen"], folder, more)
     }
@@ -64,31 +64,33 @@ impl Server {
         let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let said = serde_json::from_str(&line);
+        let message = serde_json::from_str(&line);
         let log = || std::fs::read_to_string(folder.path().join("log")).unwrap();
-        let said = said.unwrap_or_else(|_| panic!("{line}\n{}", log()));
-        Server { child, said, folder }
+        let message = message.unwrap_or_else(|_| panic!("{line}\n{}", log()));
+        Server { child, start_output: message, folder }
     }
 
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Where a door is, without a scheme.
+    /// Returns the address of a door, without a scheme.
     pub(crate) fn at(&self, door: &str) -> &str {
-        let said = self.said[door].as_str().unwrap_or_else(|| panic!("no {door}: {}", self.said));
-        said.rsplit("//").next().unwrap()
+        let message = self.start_output[door]
+            .as_str()
+            .unwrap_or_else(|| panic!("no {door}: {}", self.start_output));
+        message.rsplit("//").next().unwrap()
     }
 
     pub(crate) fn http(&self) -> &str {
-        self.said["http"].as_str().unwrap()
+        self.start_output["http"].as_str().unwrap()
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// What it logged so far.
+    /// Returns the log so far.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.path("log")).unwrap()
     }
@@ -102,7 +104,7 @@ impl Server {
         assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
     }
 
-    /// How it ended.
+    /// Waits for the end, and returns the exit status.
     pub(crate) fn wait(&mut self) -> ExitStatus {
         let mut ended = None;
         until("its end", || {
@@ -112,15 +114,15 @@ impl Server {
         ended.unwrap()
     }
 
-    /// Runs a command that asks it; its exit code and what it printed.
-    pub(crate) fn ask(&self, args: &[&str]) -> (i32, String) {
+    /// Runs a command that calls the server, and returns its exit code and output.
+    pub(crate) fn run(&self, args: &[&str]) -> (i32, String) {
         let mut command = command(self.folder.path(), args);
         let output = command.env("TOLLGATE_SERVER", self.http()).output().unwrap();
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
         (output.status.code().unwrap_or(-1), text(&output.stdout) + &text(&output.stderr))
     }
 
-    /// The status of a `GET`.
+    /// Returns the status of a `GET`.
     pub(crate) fn status(&self, path: &str) -> u16 {
         let mut stream = TcpStream::connect(self.at("http")).unwrap();
         write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
@@ -137,7 +139,7 @@ impl Drop for Server {
     }
 }
 
-/// Waits until it is so.
+/// Waits until a condition holds.
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let started = Instant::now();
     while !is_so() {
@@ -146,7 +148,7 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Runs a line of shell; its standard output.
+/// Runs a line of shell, and returns its standard output.
 pub(crate) fn shell(line: &str) -> String {
     let output = Command::new("sh").args(["-c", line]).output().unwrap();
     assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));

@@ -1,11 +1,11 @@
-//! Settings: flags beat variables beat the file, and what is wrong is refused with the reason.
+//! Settings: flags take precedence over variables, those over the file; errors have a reason.
 
 use std::path::Path;
 
 use crate::process::{Server, command, until};
 use crate::support::folder;
 
-/// Runs `tollgate serve --check`, which says what is wrong.
+/// Runs `tollgate serve --check`, which prints errors.
 fn check(folder: &Path, env: &[(&str, &str)], more: &[&str]) -> (i32, String) {
     let args: Vec<&str> = ["serve", "--check"].iter().chain(more).copied().collect();
     let output = command(folder, &args).envs(env.iter().copied()).output().unwrap();
@@ -14,7 +14,7 @@ fn check(folder: &Path, env: &[(&str, &str)], more: &[&str]) -> (i32, String) {
 }
 
 #[test]
-fn every_kind_of_mistake_in_the_file_is_told_with_its_place() {
+fn every_kind_of_error_in_the_file_has_its_line() {
     let cases = [
         (
             "http = 8080",
@@ -60,7 +60,7 @@ fn every_kind_of_mistake_in_the_file_is_told_with_its_place() {
         ),
         (
             "store = \"peers\"",
-            "tollgate.toml:1: store: the store `peers` comes in a later version; write memory or redis://host:6379",
+            "tollgate.toml:1: store: the store `peers` is not available in this version; write memory or redis://host:6379",
         ),
         (
             "store = \"disk\"",
@@ -85,22 +85,22 @@ fn every_kind_of_mistake_in_the_file_is_told_with_its_place() {
     ];
     for (text, expected) in cases {
         let folder = folder(&[("tollgate.toml", text)]);
-        let (code, said) = check(folder.path(), &[], &[]);
-        assert_eq!((code, said.as_str()), (2, &*format!("error: {expected}\n")), "{text}");
+        let (code, message) = check(folder.path(), &[], &[]);
+        assert_eq!((code, message.as_str()), (2, &*format!("error: {expected}\n")), "{text}");
     }
 }
 
 #[test]
-fn all_mistakes_are_told_at_once() {
+fn all_errors_are_reported_at_once() {
     let folder = folder(&[("tollgate.toml", "http = 1\n[drain]\nnotice = \"soon\"\n")]);
-    let (code, said) = check(folder.path(), &[], &[]);
+    let (code, message) = check(folder.path(), &[], &[]);
     assert_eq!(code, 2);
-    assert!(said.contains("tollgate.toml:1: http: "), "{said}");
-    assert!(said.contains("tollgate.toml:3: drain_notice: "), "{said}");
+    assert!(message.contains("tollgate.toml:1: http: "), "{message}");
+    assert!(message.contains("tollgate.toml:3: drain_notice: "), "{message}");
 }
 
 #[test]
-fn mistakes_that_are_not_of_one_key_are_told_too() {
+fn errors_of_several_settings_are_reported() {
     let folder = folder(&[
         ("broken.toml", "http = \n"),
         ("rules.yaml", "rules: [{ nmae: x }]"),
@@ -114,11 +114,11 @@ fn mistakes_that_are_not_of_one_key_are_told_too() {
         (&["--rules", "ftp://x/y"], "--rules: ftp://x/y: a URL begins with http:// or https://"),
         (
             &["--data-tokens", "weak"],
-            "the tokens of weak cannot be used: token 1: a token needs at least 16",
+            "cannot use the tokens in weak: token 1: a token needs at least 16",
         ),
-        (&["--admin-tokens", "none"], "the tokens of none cannot be used"),
-        (&["--tls-cert", "c.pem"], "--tls-cert comes with --tls-key: give the private key too"),
-        (&["--grpc-tls-key", "k.pem"], "--grpc-tls-key comes with --grpc-tls-cert"),
+        (&["--admin-tokens", "none"], "cannot use the tokens in none"),
+        (&["--tls-cert", "c.pem"], "--tls-cert needs --tls-key: give the private key too"),
+        (&["--grpc-tls-key", "k.pem"], "--grpc-tls-key needs --grpc-tls-cert"),
         (
             &["--tls-client-ca", "ca.pem"],
             "--tls-client-ca needs TLS: give --tls-cert and --tls-key",
@@ -127,7 +127,7 @@ fn mistakes_that_are_not_of_one_key_are_told_too() {
         (&["--otlp", "127.0.0.1:4317"], "--otlp: 127.0.0.1:4317: "),
         (&["--store", "memory", "--store", "redis://a"], "in memory or in Redis, not in both"),
         (&["--store", "redis://a redis://a"], "--store: two groups are called"),
-        (&["--store-prefix", "shop"], "--store-prefix is about a store that is shared"),
+        (&["--store-prefix", "shop"], "--store-prefix has no effect on the memory store"),
         (
             &["--store", "redis://a", "--store-prefix", "a b"],
             "--store-prefix: the prefix \"a b\" has a space in it: write letters",
@@ -142,22 +142,22 @@ fn mistakes_that_are_not_of_one_key_are_told_too() {
         ),
         (
             &["--store", "redis://a", "--store-cert", "c.pem"],
-            "--store-cert comes with --store-key: give both",
+            "--store-cert needs --store-key: give both",
         ),
         (&["--threads", "0"], "'--threads <N>': write a whole number from 1"),
         (&["--http", "example"], "is no address; write 127.0.0.1:8080"),
     ] {
-        let (code, said) = check(folder.path(), &[], args);
-        assert_eq!(code, 2, "{args:?}: {said}");
-        assert!(said.contains("error: ") && said.contains(expected), "{args:?}: {said}");
+        let (code, message) = check(folder.path(), &[], args);
+        assert_eq!(code, 2, "{args:?}: {message}");
+        assert!(message.contains("error: ") && message.contains(expected), "{args:?}: {message}");
     }
-    let (code, said) = check(folder.path(), &[("TOLLGATE_HTTP", "x")], &[]);
-    assert!(code == 2 && said.contains("is no address"), "{said}");
+    let (code, message) = check(folder.path(), &[("TOLLGATE_HTTP", "x")], &[]);
+    assert!(code == 2 && message.contains("is no address"), "{message}");
 }
 
-/// A password may stand in anything that is said about a store.
+/// Any text about a store may contain a password.
 #[test]
-fn nobody_is_told_the_password_of_a_store() {
+fn the_password_of_a_store_is_never_printed() {
     let folder = folder(&[("password", "guess-me\n")]);
     let file = ["--store-password-file", "password"];
     for (env, args) in [
@@ -172,21 +172,21 @@ fn nobody_is_told_the_password_of_a_store() {
         (Some(("TOLLGATE_STORE", "redis://:guess-me@host")), &["--help"]),
         (None, &["--store", "redis://a", "--store-prefix", "", file[0], file[1]]),
     ] {
-        let (code, said) = check(folder.path(), env.as_slice(), args);
-        assert_eq!(code, if args == ["--help"] { 0 } else { 2 }, "{args:?}: {said}");
-        assert!(!said.contains("guess-me"), "{args:?}: {said}");
+        let (code, message) = check(folder.path(), env.as_slice(), args);
+        assert_eq!(code, if args == ["--help"] { 0 } else { 2 }, "{args:?}: {message}");
+        assert!(!message.contains("guess-me"), "{args:?}: {message}");
     }
 }
 
 #[test]
-fn what_is_right_is_said_to_be_and_nothing_is_started() {
+fn valid_settings_are_confirmed_without_a_start() {
     let folder = folder(&[
         ("tollgate.toml", "rules = \"rules.yaml\"\nhttp = \"127.0.0.1:1\"\nthreads = 0x1\n"),
         ("rules.yaml", "rules: [{ name: all, limit: 1/s }]"),
     ]);
-    let (code, said) = check(folder.path(), &[], &[]);
-    let expected = "settings, rules, tokens and certificates are right\n";
-    assert_eq!((code, said.as_str()), (0, expected));
+    let (code, message) = check(folder.path(), &[], &[]);
+    let expected = "settings, rules, tokens and certificates are valid\n";
+    assert_eq!((code, message.as_str()), (0, expected));
     assert!(!folder.path().join("tollgate-data").exists());
 }
 
@@ -198,13 +198,16 @@ fn flags_beat_variables_beat_the_file() {
     let mut command = command(folder.path(), &["serve", "--http", "unix:flag.sock"]);
     command.env("TOLLGATE_HTTP", "unix:variable.sock").env("TOLLGATE_GRPC", "unix:variable.sock");
     let child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
-    let mut server = Server { child, said: serde_json::Value::Null, folder };
+    let mut server = Server { child, start_output: serde_json::Value::Null, folder };
     until("doors", || server.path("flag.sock").exists() && server.path("variable.sock").exists());
     assert!(!server.path("file.sock").exists());
     server.signal("-TERM");
     assert_eq!(server.wait().code(), Some(0));
-    let said = std::io::read_to_string(server.child.stdout.take().unwrap()).unwrap();
-    let said: serde_json::Value = serde_json::from_str(&said).unwrap();
-    assert_eq!(said["grpc"], "unix:variable.sock");
-    assert_eq!((&said["resp"], &said["data"]), (&serde_json::Value::Null, &"kept".into()));
+    let message = std::io::read_to_string(server.child.stdout.take().unwrap()).unwrap();
+    let start_output: serde_json::Value = serde_json::from_str(&message).unwrap();
+    assert_eq!(start_output["grpc"], "unix:variable.sock");
+    assert_eq!(
+        (&start_output["resp"], &start_output["data"]),
+        (&serde_json::Value::Null, &"kept".into())
+    );
 }

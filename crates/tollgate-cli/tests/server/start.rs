@@ -1,4 +1,4 @@
-//! Starting: what it says, what it warns of, what it tells systemd.
+//! The start of a server: its output, its warnings, and its notifications to systemd.
 #![allow(clippy::disallowed_methods, reason = "starting takes real time")]
 
 use std::io::{BufRead, BufReader, Read};
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::process::{DEADLINE, Server, command, shell};
 
-/// Bare `tollgate`, on free ports by variables; what it says is for people.
+/// Bare `tollgate`, with free ports set by variables; its output is text.
 fn announced(more: &[(&str, &str)]) -> (Server, String) {
     let folder = tempfile::tempdir().unwrap();
     let doors = ["TOLLGATE_HTTP", "TOLLGATE_GRPC", "TOLLGATE_RESP"];
@@ -27,7 +27,7 @@ fn announced(more: &[(&str, &str)]) -> (Server, String) {
         let line = lines.next().unwrap_or_else(|| panic!("{text}")).unwrap();
         text += &format!("{line}\n");
     }
-    (Server { child, said: Value::Null, folder }, text)
+    (Server { child, start_output: Value::Null, folder }, text)
 }
 
 #[test]
@@ -51,8 +51,8 @@ fn the_announced_curl_is_denied_at_the_sixth_call() {
 fn the_admin_token_is_shown_once_and_kept_private() {
     let (server, text) = announced(&[]);
     let file = server.path("tollgate-data/tokens");
-    let kept = std::fs::read_to_string(&file).unwrap();
-    let token = kept.lines().find_map(|line| line.strip_prefix("admin:")).unwrap();
+    let tokens = std::fs::read_to_string(&file).unwrap();
+    let token = tokens.lines().find_map(|line| line.strip_prefix("admin:")).unwrap();
     assert!(text.contains(token), "{text}");
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     let mut server = server;
@@ -65,15 +65,19 @@ fn the_admin_token_is_shown_once_and_kept_private() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_told_with_what_to_do() {
+fn a_port_in_use_is_reported_with_what_to_do() {
     let server = Server::start(&["--grpc", "off", "--resp", "off"]);
-    assert!(server.said["grpc"].is_null() && server.said["resp"].is_null(), "{}", server.said);
+    assert!(
+        server.start_output["grpc"].is_null() && server.start_output["resp"].is_null(),
+        "{}",
+        server.start_output
+    );
     let taken = server.at("http");
     let args = ["serve", "--http", taken, "--grpc", "off", "--resp", "off", "--data", "other"];
     let second = command(server.folder.path(), &args).output().unwrap();
     assert_eq!(second.status.code(), Some(2));
-    let said = String::from_utf8(second.stderr).unwrap();
-    let error = said.lines().find(|line| line.starts_with("error:")).unwrap();
+    let message = String::from_utf8(second.stderr).unwrap();
+    let error = message.lines().find(|line| line.starts_with("error:")).unwrap();
     let expected = format!(
         "error: cannot listen on {taken}: Address already in use (os error 98) \
          (is another tollgate running? choose another address)"
@@ -84,7 +88,7 @@ fn a_port_that_is_taken_is_told_with_what_to_do() {
 #[test]
 fn public_doors_are_warned_of() {
     let server = Server::start(&["--http", "0.0.0.0:0", "--grpc", "off", "--log", "json"]);
-    server.wait_for_log("lets everybody ask");
+    server.wait_for_log("needs no authentication");
     let log = server.log();
     let lines: Vec<Value> =
         log.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
@@ -94,14 +98,14 @@ fn public_doors_are_warned_of() {
         .map(|line| line["message"].as_str().unwrap())
         .collect();
     assert_eq!(warnings.len(), 2, "{log}");
-    assert!(warnings[0].contains("http door on 0.0.0.0:0 is public and speaks in the clear"));
+    assert!(warnings[0].contains("http door on 0.0.0.0:0 is public and unencrypted"));
     assert!(lines.iter().all(|line| line["timestamp"].is_string()), "{log}");
 }
 
 #[test]
 fn a_unix_socket_is_a_door() {
     let server = Server::start(&["--http", "unix:http.sock", "--grpc", "off", "--resp", "off"]);
-    assert_eq!(server.said["http"], "unix:http.sock");
+    assert_eq!(server.start_output["http"], "unix:http.sock");
     let socket = server.path("http.sock");
     let url = "http://tollgate/v1/limit";
     let body = r#"{"key":"a","limit":"5/min"}"#;
@@ -114,12 +118,12 @@ fn a_unix_socket_is_a_door() {
 }
 
 #[test]
-fn systemd_is_told_how_it_goes() {
+fn systemd_is_notified() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("notify");
     let socket = UnixDatagram::bind(&path).unwrap();
     socket.set_read_timeout(Some(DEADLINE)).unwrap();
-    let heard = || {
+    let notification = || {
         let mut message = [0; 64];
         let length = socket.recv(&mut message).unwrap();
         String::from_utf8(message[..length].to_vec()).unwrap()
@@ -129,13 +133,13 @@ fn systemd_is_told_how_it_goes() {
     command.env("NOTIFY_SOCKET", &path).env("STATE_DIRECTORY", folder.path().join("state"));
     command.env("TOLLGATE_DRAIN_NOTICE", "0").stdout(Stdio::piped()).stderr(Stdio::null());
     let child = command.spawn().unwrap();
-    let mut server = Server { child, said: Value::Null, folder };
-    assert_eq!(heard(), "READY=1");
+    let mut server = Server { child, start_output: Value::Null, folder };
+    assert_eq!(notification(), "READY=1");
     assert!(server.path("state/tokens").exists(), "data goes to the state directory");
     server.signal("-INT");
-    assert_eq!(heard(), "STOPPING=1");
+    assert_eq!(notification(), "STOPPING=1");
     assert_eq!(server.wait().code(), Some(0));
-    let mut said = String::new();
-    server.child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
-    assert!(said.contains("tollgate"), "{said}");
+    let mut message = String::new();
+    server.child.stdout.take().unwrap().read_to_string(&mut message).unwrap();
+    assert!(message.contains("tollgate"), "{message}");
 }

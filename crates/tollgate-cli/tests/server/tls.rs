@@ -6,11 +6,11 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, 
 
 use crate::process::{Server, shell, until};
 
-/// Somebody who vouches, in `ca.pem`; for a server (`server.pem`) and for a client (`client.pem`).
+/// Creates a CA (`ca.pem`) with certificates of a server (`server.pem`) and a client (`client.pem`).
 fn certificates(folder: &Path) {
     let write = |name: &str, text: String| std::fs::write(folder.join(name), text).unwrap();
     let mut params = CertificateParams::new(Vec::new()).unwrap();
-    params.distinguished_name.push(DnType::CommonName, "somebody who vouches");
+    params.distinguished_name.push(DnType::CommonName, "test CA");
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let ca = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
     write("ca.pem", ca.pem());
@@ -24,32 +24,32 @@ fn certificates(folder: &Path) {
 }
 
 #[test]
-fn a_door_speaks_tls_and_knows_its_clients() {
+fn a_door_requires_tls_and_client_certificates() {
     let folder = tempfile::tempdir().unwrap();
     certificates(folder.path());
     let files = ["--tls-cert", "server.pem", "--tls-key", "server.key"];
     let more = ["--http-tls-client-ca", "ca.pem", "--resp-tls-cert", "off", "--grpc", "off"];
     let server = Server::start_in(folder, &[&files[..], &more[..]].concat());
-    assert!(server.http().starts_with("https://"), "{}", server.said);
+    assert!(server.http().starts_with("https://"), "{}", server.start_output);
     let at = |name: &str| server.path(name).display().to_string();
     let curl = |more: &str| {
         let body = r#"{"key":"a","limit":"5/min"}"#;
         let url = format!("{}/v1/limit", server.http());
         format!("curl -s --cacert {} {more} {url} -d '{body}'", at("ca.pem"))
     };
-    let known = format!("--cert {} --key {}", at("client.pem"), at("client.key"));
-    let answer = shell(&curl(&known));
+    let client_certificate = format!("--cert {} --key {}", at("client.pem"), at("client.key"));
+    let answer = shell(&curl(&client_certificate));
     assert!(answer.contains(r#""allowed":true"#), "{answer}");
-    let stranger = shell(&format!("{} || echo refused", curl("")));
-    assert_eq!(stranger.trim(), "refused");
+    let anonymous = shell(&format!("{} || echo refused", curl("")));
+    assert_eq!(anonymous.trim(), "refused");
     let resp = server.at("resp").rsplit(':').next().unwrap().to_owned();
     assert_eq!(shell(&format!("redis-cli -p {resp} PING")).trim(), "PONG");
 
-    // Renewed certificates are read at a hang-up: the old authority vouches for nobody any more.
+    // A hang-up reloads renewed certificates: those of the old CA are no longer trusted.
     certificates(server.folder.path());
     server.signal("-HUP");
-    server.wait_for_log("the certificate was read again");
+    server.wait_for_log("reloaded the certificate");
     until("the new certificate", || {
-        shell(&format!("{} || true", curl(&known))).contains("allowed")
+        shell(&format!("{} || true", curl(&client_certificate))).contains("allowed")
     });
 }

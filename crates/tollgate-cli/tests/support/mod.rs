@@ -1,4 +1,4 @@
-//! Runs the real binary.
+//! Runs the built binary.
 #![allow(dead_code, reason = "every test file uses its own part")]
 
 use std::io::Write;
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
-/// What a run left behind.
+/// The result of a run.
 pub(crate) struct Run {
     pub(crate) code: i32,
     pub(crate) stdout: String,
@@ -19,7 +19,7 @@ pub(crate) fn tollgate(args: &[&str], stdin: &str) -> Run {
     tollgate_in(&[], args, stdin)
 }
 
-/// The same with settings in the environment.
+/// Runs `tollgate` with settings in the environment.
 pub(crate) fn tollgate_in(env: &[(&str, &str)], args: &[&str], stdin: &str) -> Run {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
     for (name, _) in std::env::vars_os() {
@@ -30,7 +30,7 @@ pub(crate) fn tollgate_in(env: &[(&str, &str)], args: &[&str], stdin: &str) -> R
     command.args(args).env_remove("CLICOLOR_FORCE").envs(env.iter().copied());
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("the binary runs");
-    // It may well stop reading before the end.
+    // The process may stop reading before the end.
     let _ = child.stdin.take().expect("stdin is piped").write_all(stdin.as_bytes());
     let output = child.wait_with_output().expect("the binary ends");
     let text = |bytes| String::from_utf8(bytes).expect("output is UTF-8");
@@ -41,7 +41,7 @@ pub(crate) fn tollgate_in(env: &[(&str, &str)], args: &[&str], stdin: &str) -> R
     }
 }
 
-/// Answers to a trace under one limit, as lines of JSON.
+/// Returns the verdicts on a trace as lines of JSON.
 pub(crate) fn answers(limits: &[&str], trace: &str) -> Vec<String> {
     let mut args = vec!["simulate", "--trace", "-", "--json"];
     limits.iter().for_each(|limit| args.extend(["--limit", limit]));
@@ -50,7 +50,7 @@ pub(crate) fn answers(limits: &[&str], trace: &str) -> Vec<String> {
     run.stdout.lines().map(String::from).collect()
 }
 
-/// A trace in a file, in a directory that goes away with the first value.
+/// Writes a trace to a file, in a directory that is removed with the first value.
 pub(crate) fn file(text: &str) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a directory");
     let path = folder.path().join("trace.jsonl");
@@ -58,7 +58,7 @@ pub(crate) fn file(text: &str) -> (TempDir, PathBuf) {
     (folder, path)
 }
 
-/// Files in a directory that goes away with the value.
+/// Writes files to a directory that is removed with the value.
 pub(crate) fn folder(files: &[(&str, &str)]) -> TempDir {
     let folder = tempfile::tempdir().expect("a directory");
     for (name, text) in files {
@@ -67,12 +67,12 @@ pub(crate) fn folder(files: &[(&str, &str)]) -> TempDir {
     folder
 }
 
-/// The path of a file in a directory, as an argument.
+/// Returns the path of a file in a directory, as an argument.
 pub(crate) fn path(folder: &TempDir, name: &str) -> String {
     folder.path().join(name).display().to_string()
 }
 
-/// Runs `tollgate` with `args` and reads the JSON it prints; with its exit code.
+/// Runs `tollgate` with `args`, and returns its exit code and its JSON output.
 pub(crate) fn json(args: &[&str], stdin: &str) -> (i32, serde_json::Value) {
     let run = tollgate(args, stdin);
     assert_eq!(run.stderr, "");

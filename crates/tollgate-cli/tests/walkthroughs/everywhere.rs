@@ -1,18 +1,17 @@
-//! In any page of the documentation, rules are right and keep the promises written beside them, and
-//! links lead somewhere.
+//! In all pages of the documentation, rules are valid, their cases pass, and links have a target.
 
 use std::path::{Path, PathBuf};
 
-use tollgate::Rules;
+use tollgate_rules::Rules;
 
 use crate::page::{Page, root};
 
-/// Every page, from the root of the repository.
+/// Returns every page, as a path from the root of the repository.
 fn documentation() -> impl Iterator<Item = String> {
     ["README.md", "ARCHITECTURE.md"].map(String::from).into_iter().chain(pages("docs"))
 }
 
-/// Every page below a folder, from the root of the repository.
+/// Returns every page below a folder, as a path from the root of the repository.
 fn pages(folder: &str) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(root().join(folder)).unwrap() {
@@ -28,17 +27,17 @@ fn pages(folder: &str) -> Vec<String> {
 }
 
 #[test]
-fn rules_in_the_documentation_are_right() {
+fn rules_in_the_documentation_are_valid() {
     let mut read = 0;
     for name in documentation() {
         let page = Page::open(&name);
-        // Other programs are configured in YAML as well.
+        // Some YAML blocks configure other programs.
         let blocks = page.of("yaml").filter(|block| block.text.contains("rules:"));
         for block in blocks {
             let place = format!("{name}:{}", block.line);
             let rules: Rules =
                 block.text.parse().unwrap_or_else(|error| panic!("{place}\n{error}"));
-            // Somebody at their desk has no proxy that would set such a header for them.
+            // The examples have no proxy that sets the headers, so this warning is expected.
             let mut doubts = rules.warnings().iter().filter(|found| found.code() != "client-key");
             assert!(doubts.next().is_none(), "{place}\n{}", rules.warnings());
             for case in rules.run_cases() {
@@ -51,7 +50,7 @@ fn rules_in_the_documentation_are_right() {
 }
 
 #[test]
-fn links_within_the_repository_lead_somewhere() {
+fn links_within_the_repository_have_a_target() {
     let mut followed = 0;
     for name in documentation() {
         let text = std::fs::read_to_string(root().join(&name)).unwrap();
@@ -66,7 +65,7 @@ fn links_within_the_repository_lead_somewhere() {
     assert!(followed >= 20, "{followed} links are too few: are they not found any more?");
 }
 
-/// A path as a page writes it.
+/// Resolves a path relative to a page.
 fn beside(page: &str, path: &str) -> PathBuf {
     root().join(page).parent().unwrap().join(path)
 }

@@ -1,12 +1,11 @@
-//! The pages of `docs/over-the-limit`, followed to the letter; and rules and links anywhere in the
-//! documentation, which must be right.
+//! Runs the steps of the pages in `docs/over-the-limit`, and checks rules and links in all pages.
 
 mod everywhere;
 mod page;
 mod printed;
 mod reader;
 
-use page::{Page, Step, root};
+use page::{Page, PageStep, root};
 
 const FOLDER: &str = "docs/over-the-limit";
 
@@ -16,7 +15,7 @@ macro_rules! pages {
         $(#[test]
         fn $name() {
             let page = Page::open(&format!("{FOLDER}/{}.md", stringify!($name)));
-            let shows = |step: &Step| matches!(step, Step::Command { printed, .. } if !printed.is_empty());
+            let shows = |step: &PageStep| matches!(step, PageStep::Command { printed, .. } if !printed.is_empty());
             assert!(page.steps().iter().any(shows), "it shows nothing to try");
             reader::follow(&page);
         })*
@@ -28,11 +27,11 @@ macro_rules! pages {
                 .map(|entry| entry.unwrap().file_name().into_string().unwrap())
                 .collect();
             pages.sort();
-            // The first is the list of the others.
+            // The README lists the other pages.
             let tested = ["README.md".to_owned()].into_iter();
             let tested = tested.chain([$(format!("{}.md", stringify!($name))),*]);
             assert_eq!(pages, tested.collect::<Vec<_>>());
-            // Their programs are doctests, which are listed elsewhere.
+            // The Rust programs of pages are doctests of tollgate-tower.
             let doctests = root().join("crates/tollgate-tower/src/pages.rs");
             let doctests = std::fs::read_to_string(doctests).unwrap();
             for page in [$(stringify!($name)),*] {

@@ -1,10 +1,9 @@
-//! A page of documentation, as somebody with a terminal reads it.
+//! A page of documentation as a list of steps.
 //!
-//! - A block of YAML that begins with a comment that is a name, `# rules.yaml`, is a file they save.
-//! - A block of `sh` they paste as a whole; what it prints is not looked at.
-//! - A block of `console` has commands after `$ `, which go on after a line that ends in a backslash.
-//!   What stands below a command is what it prints, where `…` is any text, and a line of its own
-//!   any lines.
+//! - A block of YAML whose first line is a comment with a file name, `# rules.yaml`, is saved.
+//! - A block of `sh` is run as a whole; its output is ignored.
+//! - A block of `console` has commands after `$ `, which continue after a backslash. The text below a
+//!   command is its output, where `…` is any text, or any lines if it is a line itself.
 
 use std::path::{Path, PathBuf};
 
@@ -14,23 +13,23 @@ pub(crate) struct Page {
     pub(crate) blocks: Vec<Block>,
 }
 
-/// What stands between two fences.
+/// The text between two fences.
 pub(crate) struct Block {
-    /// The line it begins at, from 1.
+    /// The line of its start, counted from 1.
     pub(crate) line: usize,
     pub(crate) language: String,
     pub(crate) text: String,
 }
 
-/// Something a reader does.
+/// One step of a reader.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Step {
+pub(crate) enum PageStep {
     Paste(String),
     Command { typed: String, printed: Vec<String> },
 }
 
 impl Page {
-    /// The page at a path below the root of the repository.
+    /// Opens a page by its path from the root of the repository.
     pub(crate) fn open(name: &str) -> Page {
         let text = std::fs::read_to_string(root().join(name));
         Page::read(name, &text.unwrap_or_else(|error| panic!("{name}: {error}")))
@@ -53,7 +52,7 @@ impl Page {
         self.blocks.iter().filter(move |block| block.language == language)
     }
 
-    /// Files to save, by name.
+    /// Returns the files to save, by name.
     pub(crate) fn files(&self) -> impl Iterator<Item = (&str, &str)> {
         self.of("yaml").filter_map(|block| {
             let name = block.text.lines().next()?.strip_prefix("# ")?;
@@ -61,12 +60,12 @@ impl Page {
         })
     }
 
-    /// What to do, from the top to the bottom.
-    pub(crate) fn steps(&self) -> Vec<Step> {
+    /// Returns the steps in order.
+    pub(crate) fn steps(&self) -> Vec<PageStep> {
         let mut steps = Vec::new();
         for block in &self.blocks {
             match &*block.language {
-                "sh" => steps.push(Step::Paste(block.text.clone())),
+                "sh" => steps.push(PageStep::Paste(block.text.clone())),
                 "console" => steps.extend(self.commands(block)),
                 _ => {}
             }
@@ -74,17 +73,17 @@ impl Page {
         steps
     }
 
-    fn commands(&self, block: &Block) -> Vec<Step> {
-        let mut steps: Vec<Step> = Vec::new();
+    fn commands(&self, block: &Block) -> Vec<PageStep> {
+        let mut steps: Vec<PageStep> = Vec::new();
         let mut goes_on = false;
         for line in block.text.lines() {
             match (line.strip_prefix("$ "), steps.last_mut()) {
-                (_, Some(Step::Command { typed, .. })) if goes_on => typed.extend(["\n", line]),
+                (_, Some(PageStep::Command { typed, .. })) if goes_on => typed.extend(["\n", line]),
                 (Some(typed), _) => {
                     let typed = typed.to_owned();
-                    steps.push(Step::Command { typed, printed: Vec::new() });
+                    steps.push(PageStep::Command { typed, printed: Vec::new() });
                 }
-                (None, Some(Step::Command { printed, .. })) => {
+                (None, Some(PageStep::Command { printed, .. })) => {
                     printed.push(line.to_owned());
                     continue;
                 }
@@ -96,7 +95,7 @@ impl Page {
     }
 }
 
-/// Where the repository is.
+/// Returns the root of the repository.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
@@ -127,12 +126,12 @@ rules: []
 ";
     let page = Page::read("a", text);
     assert_eq!(page.files().collect::<Vec<_>>(), [("a.yaml", "# a.yaml\nrules: []\n")]);
-    let command = |typed: &str, printed: &[&str]| Step::Command {
+    let command = |typed: &str, printed: &[&str]| PageStep::Command {
         typed: typed.to_owned(),
         printed: printed.iter().map(|line| String::from(*line)).collect(),
     };
     let expected = [
-        Step::Paste("x &\n".to_owned()),
+        PageStep::Paste("x &\n".to_owned()),
         command("one \\\n  more", &["first"]),
         command("two", &[]),
         command("three", &["…"]),

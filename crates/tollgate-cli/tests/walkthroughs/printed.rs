@@ -1,9 +1,9 @@
-//! What a page says is printed, against what was.
+//! Compares the output of a command with the output in a page.
 
-/// What stands for what varies.
+/// The placeholder for varying text.
 const ANYTHING: &str = "…";
 
-/// Whether these lines are the ones a page shows.
+/// Returns whether the output matches the lines of a page.
 pub(crate) fn agrees(shown: &[String], printed: &[&str]) -> bool {
     let Some((first, rest)) = shown.split_first() else { return printed.is_empty() };
     if first.trim() == ANYTHING {
@@ -21,7 +21,7 @@ fn line_agrees(shown: &str, printed: &str) -> bool {
 }
 
 #[test]
-fn what_varies_is_skipped_and_nothing_else_is() {
+fn only_the_varying_parts_are_skipped() {
     let agrees = |shown: &[&str], printed: &[&str]| {
         let shown: Vec<String> = shown.iter().map(|line| String::from(*line)).collect();
         agrees(&shown, printed)

@@ -1,4 +1,4 @@
-//! Somebody who does what a page says: in bash, in an empty folder, with `tollgate` on the path.
+//! Runs the steps of a page: in bash, in an empty folder, with `tollgate` on the path.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -6,18 +6,18 @@ use std::process::{Command, Output, Stdio};
 
 use tollgate_rig::Port;
 
-use crate::page::{Page, Step};
+use crate::page::{Page, PageStep};
 use crate::printed::agrees;
 
-/// Ports that pages use: of a service, of the gateway, of the HTTP door. Each page gets others.
+/// The ports in pages: a service, the gateway, the HTTP door. Each test replaces them.
 const SERVICE: u16 = 3000;
 const GATEWAY: u16 = 8000;
 const HTTP: u16 = 8080;
 
-/// Seconds until a page that does not come to its end is ended.
+/// The time limit of a page in seconds.
 const PATIENCE: &str = "120";
 
-/// Free ports in place of those that pages use.
+/// Free ports that replace those in pages.
 struct Ports([(u16, Port); 3]);
 
 impl Ports {
@@ -30,7 +30,7 @@ impl Ports {
         found.expect("it is one of those").1.number()
     }
 
-    /// The text with these ports, wherever one of the others stands as a number of its own.
+    /// Replaces the ports of a text, where they are whole numbers.
     fn put_into(&self, text: &str) -> String {
         let mut result = String::new();
         for part in text.split_inclusive(|letter: char| !letter.is_ascii_digit()) {
@@ -47,7 +47,7 @@ impl Ports {
     }
 }
 
-/// Does what the page says, and compares what is printed.
+/// Runs the steps of a page, and compares the output.
 pub(crate) fn follow(page: &Page) {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in page.files() {
@@ -55,14 +55,14 @@ pub(crate) fn follow(page: &Page) {
     }
     let ports = Ports::free();
     let steps = page.steps();
-    // Not in the folder a reader is in: nothing of it is theirs.
+    // The script is outside the working folder, which belongs to the reader.
     let notes = tempfile::tempdir().unwrap();
     let script = script(&steps, &ports, notes.path());
     let ended = bash(&script, folder.path(), &ports);
-    let said = String::from_utf8_lossy(&[ended.stdout, ended.stderr].concat()).into_owned();
+    let message = String::from_utf8_lossy(&[ended.stdout, ended.stderr].concat()).into_owned();
     let mut wrong = String::new();
     for (index, step) in steps.iter().enumerate() {
-        let Step::Command { typed, printed } = step else { continue };
+        let PageStep::Command { typed, printed } = step else { continue };
         let shown: Vec<String> = printed.iter().map(|line| ports.put_into(line)).collect();
         let seen = std::fs::read(notes.path().join(index.to_string())).unwrap_or_default();
         let seen = String::from_utf8_lossy(&seen);
@@ -72,21 +72,21 @@ pub(crate) fn follow(page: &Page) {
             wrong += &format!("$ {typed}\n--- the page says\n{shown}\n--- printed\n{seen}\n");
         }
     }
-    assert!(wrong.is_empty(), "{}\n{wrong}--- besides\n{said}", page.name);
-    assert!(ended.status.success(), "{}: {}\n{said}", page.name, ended.status);
+    assert!(wrong.is_empty(), "{}\n{wrong}--- besides\n{message}", page.name);
+    assert!(ended.status.success(), "{}: {}\n{message}", page.name, ended.status);
 }
 
-/// All of it for bash. What a command prints goes to a file named by the number of its step.
-fn script(steps: &[Step], ports: &Ports, notes: &Path) -> String {
-    // At once: a server that is asked to end takes leave of its clients first.
+/// Returns the steps as a bash script. The output of a step goes to a file with its number.
+fn script(steps: &[PageStep], ports: &Ports, notes: &Path) -> String {
+    // The servers are killed, because a drain would take time.
     let mut script = String::from("trap 'kill -9 $(jobs -p)' EXIT\n");
     for (index, step) in steps.iter().enumerate() {
         match step {
-            Step::Paste(text) => {
+            PageStep::Paste(text) => {
                 script += &ports.put_into(text);
                 script += &await_servers(text, ports);
             }
-            Step::Command { typed, .. } => {
+            PageStep::Command { typed, .. } => {
                 let typed = ports.put_into(typed);
                 let note = notes.join(index.to_string());
                 let _ = writeln!(script, "{{\n{typed}\n}} > '{}' 2>&1", note.display());
@@ -96,7 +96,7 @@ fn script(steps: &[Step], ports: &Ports, notes: &Path) -> String {
     script + "exit 0\n"
 }
 
-/// A person takes a breath after starting servers; this waits until those answer.
+/// Waits until the servers that were started respond.
 fn await_servers(text: &str, ports: &Ports) -> String {
     let serves = text.contains("tollgate serve ") || text.contains("tollgate gateway ");
     let started = [

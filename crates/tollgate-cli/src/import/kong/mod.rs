@@ -1,58 +1,60 @@
 //! Kong: the plugins `rate-limiting` and `rate-limiting-advanced` of a declarative file.
 //!
-//! Of several instances of a plugin only the most specific one runs, so a rule leaves out what a
-//! more specific one is for. Who is no consumer is counted by address.
+//! Of several instances of a plugin only the most specific one runs, so a rule excludes the requests
+//! of more specific ones. Requests without a consumer are counted by address.
 
-mod entity;
-mod limits;
+mod entities;
+mod plugin_config;
 
-use tollgate::rules::Source;
+use tollgate_rules::Source;
 
-use self::entity::{Entities, Plugin};
-use self::limits::{By, Config};
+use self::entities::{Entities, Plugin};
+use self::plugin_config::{CountedBy, PluginConfig};
 use super::area::{Areas, Region};
 use super::condition::{Condition, quoted};
-use super::draft::{Draft, Rule};
-use super::note::Severity;
+use super::draft::{DraftRule, RulesDraft};
+use super::note::NoteSeverity;
 
-pub(super) fn import(sources: &[Source]) -> anyhow::Result<Draft> {
-    let mut draft = Draft::default();
+pub(super) fn import(sources: &[Source]) -> anyhow::Result<RulesDraft> {
+    let mut draft = RulesDraft::default();
     for source in sources {
         draft.header.push(format!("Imported from {} (Kong).", source.name));
     }
-    let entities = Entities::read(sources, &mut draft)?;
+    let files = super::yaml_files(sources)?;
+    let entities = Entities::read(&files, &mut draft);
     let (areas, owners) = entities.areas(&mut draft);
-    let mut import = Import { entities: &entities, areas, owners, draft: &mut draft };
+    let mut import = KongImport { entities: &entities, areas, owners, draft: &mut draft };
     for index in 0..entities.plugins.len() {
         import.plugin(index);
     }
-    let per_address = |rule: &Rule| rule.per.iter().any(|part| part == "ip");
+    let per_address = |rule: &DraftRule| rule.per.iter().any(|part| part == "ip");
     if draft.rules.iter().any(per_address) || !draft.attributes.is_empty() {
-        let why = "Kong counts every address by itself; 64 is safer";
-        draft.defaults.push(("ipv6_prefix", "128".to_owned(), why));
+        let reason = "Kong counts every address separately; 64 is safer";
+        draft.defaults.push(("ipv6_prefix", "128".to_owned(), reason));
     }
     Ok(draft)
 }
 
-struct Import<'a> {
-    entities: &'a Entities,
+/// The entities on their way into a draft.
+struct KongImport<'a> {
+    entities: &'a Entities<'a>,
     areas: Areas,
     /// The route of each area.
     owners: Vec<Option<usize>>,
-    draft: &'a mut Draft,
+    draft: &'a mut RulesDraft,
 }
 
-/// What a rule counts by, and when.
-struct Counted {
+/// The requests that share a counter.
+struct CounterScope {
     when: Condition,
     per: Option<String>,
 }
 
-impl Import<'_> {
-    /// The instance that runs for a route and a consumer.
+impl KongImport<'_> {
+    /// Returns the instance of a plugin that runs for a route and a consumer.
     fn winner(&self, kind: &str, route: Option<usize>, consumer: Option<&str>) -> Option<usize> {
         let service = route.and_then(|route| self.entities.routes[route].service);
-        let fits = |plugin: &Plugin| {
+        let fits = |plugin: &Plugin<'_>| {
             plugin.node.text_of("name") == Some(kind)
                 && plugin.route.is_none_or(|wanted| route == Some(wanted))
                 && plugin.service.is_none_or(|wanted| service == Some(wanted))
@@ -65,10 +67,10 @@ impl Import<'_> {
     fn plugin(&mut self, index: usize) {
         let entities = self.entities;
         let plugin = &entities.plugins[index];
-        let Some(config) = Config::read(&plugin.node, &plugin.origin, self.draft) else { return };
-        // A service's counter is its own, whatever the plugin is for.
+        let Some(config) = PluginConfig::read(plugin, self.draft) else { return };
+        // Each service has its own counter, whatever the plugin applies to.
         let services: Vec<Option<usize>> = match (&config.by, plugin.service, plugin.route) {
-            (By::Service, None, None) => (0..entities.services.len()).map(Some).collect(),
+            (CountedBy::Service, None, None) => (0..entities.services.len()).map(Some).collect(),
             _ => vec![None],
         };
         for service in services {
@@ -76,20 +78,20 @@ impl Import<'_> {
         }
     }
 
-    /// The rules of a plugin, within one service if one is given.
-    fn rules(&mut self, index: usize, config: &Config, service: Option<usize>) {
+    /// Adds the rules of a plugin, within one service if one is given.
+    fn rules(&mut self, index: usize, config: &PluginConfig, service: Option<usize>) {
         let entities = self.entities;
         let plugin = &entities.plugins[index];
         let kind = plugin.node.text_of("name").unwrap_or_default();
         let consumer = plugin.consumer.as_deref();
         let runs = |area: usize, consumer: Option<&str>| {
             let route = self.owners[area];
-            let inside = service.is_none()
+            let in_service = service.is_none()
                 || route.is_some_and(|route| entities.routes[route].service == service);
-            inside && self.winner(kind, route, consumer) == Some(index)
+            in_service && self.winner(kind, route, consumer) == Some(index)
         };
         let applies = |area: usize| runs(area, consumer);
-        let mut who = match consumer {
+        let mut consumers = match consumer {
             Some(consumer) => Condition::is("consumer", consumer),
             None => Condition::always(),
         };
@@ -100,19 +102,19 @@ impl Import<'_> {
         let mut partly = Vec::new();
         for other in others {
             let areas: Vec<usize> = (0..self.owners.len()).filter(|area| applies(*area)).collect();
-            let kept = areas.iter().filter(|area| runs(**area, Some(other))).count();
-            if kept == 0 && !areas.is_empty() {
-                who = who.and(not_consumer(other));
-            } else if kept < areas.len() {
+            let running = areas.iter().filter(|area| runs(**area, Some(other))).count();
+            if running == 0 && !areas.is_empty() {
+                consumers = consumers.and(not_consumer(other));
+            } else if running < areas.len() {
                 partly.push(other);
             }
         }
         let regions = merged(self.areas.regions(applies));
         for other in partly {
             let message = format!(
-                "the consumer {other:?} has limits of its own on some routes only: there both apply"
+                "the consumer {other:?} has its own limits on some routes only: there both apply"
             );
-            self.draft.note(Severity::Differs, &plugin.origin, message);
+            self.draft.note(NoteSeverity::Differs, &plugin.origin, message);
         }
         let name = self.name_of(plugin, service);
         let what = format!("{kind} of {name}");
@@ -120,14 +122,14 @@ impl Import<'_> {
         let several = regions.len() * counted.len() > 1;
         for region in regions {
             for counted in &counted {
-                let mut rule = Rule::new(&name, &plugin.origin, &what);
+                let mut rule = DraftRule::new(&name, &plugin.origin, &what);
                 rule.routes = region.routes.clone();
-                rule.when = region.when.clone().and(who.clone()).and(counted.when.clone());
+                rule.when = region.when.clone().and(consumers.clone()).and(counted.when.clone());
                 rule.per = counted.per.clone().into_iter().collect();
                 rule.limits = config.limits.clone();
                 rule.then = (config.status != 429).then(|| format!("deny {}", config.status));
                 rule.on_error = (!config.fault_tolerant).then_some("deny");
-                // What is one counter there is one here.
+                // A counter of Kong becomes one counter of tollgate.
                 if several && counted.when.is_always() {
                     rule.bucket = Some(super::draft::slug(&name));
                 }
@@ -136,7 +138,7 @@ impl Import<'_> {
         }
     }
 
-    fn name_of(&self, plugin: &Plugin, service: Option<usize>) -> String {
+    fn name_of(&self, plugin: &Plugin<'_>, service: Option<usize>) -> String {
         let entities = self.entities;
         let route = plugin.route.map(|route| entities.routes[route].name.as_str());
         let service =
@@ -150,19 +152,21 @@ impl Import<'_> {
         }
     }
 
-    /// Whose requests are counted together.
-    fn counted(&mut self, config: &Config, one_consumer: bool) -> Vec<Counted> {
-        let by = |per: Option<String>| vec![Counted { when: Condition::always(), per }];
+    /// Returns which requests share a counter.
+    fn counted(&mut self, config: &PluginConfig, one_consumer: bool) -> Vec<CounterScope> {
+        let by = |per: Option<String>| vec![CounterScope { when: Condition::always(), per }];
         let authenticates = self.entities.authenticates;
         match &config.by {
-            By::Ip => by(Some("ip".to_owned())),
-            By::Service => by(None),
-            By::Consumer if one_consumer => by(None),
-            // Nothing says who a consumer is: all are counted by address.
-            By::Consumer | By::Credential if !authenticates => by(Some("ip".to_owned())),
-            By::Consumer => by(Some(self.or_address("client", "consumer"))),
-            By::Credential => by(Some(self.or_address("credential_or_ip", "credential"))),
-            By::Header(header) => {
+            CountedBy::Ip => by(Some("ip".to_owned())),
+            CountedBy::Service => by(None),
+            CountedBy::Consumer if one_consumer => by(None),
+            // Consumers cannot be identified, so all requests are counted by address.
+            CountedBy::Consumer | CountedBy::Credential if !authenticates => {
+                by(Some("ip".to_owned()))
+            }
+            CountedBy::Consumer => by(Some(self.or_address("client", "consumer"))),
+            CountedBy::Credential => by(Some(self.or_address("credential_or_ip", "credential"))),
+            CountedBy::Header(header) => {
                 let header = header.to_ascii_lowercase();
                 let name = super::draft::slug(&header).replace('-', "_");
                 by(Some(
@@ -172,18 +176,18 @@ impl Import<'_> {
                     ),
                 ))
             }
-            By::Path(path) => {
+            CountedBy::Path(path) => {
                 let path = Condition::is("path", path);
                 let others = path.clone().not();
                 vec![
-                    Counted { when: path, per: None },
-                    Counted { when: others, per: Some("ip".to_owned()) },
+                    CounterScope { when: path, per: None },
+                    CounterScope { when: others, per: Some("ip".to_owned()) },
                 ]
             }
         }
     }
 
-    /// An attribute that is the address where another is missing.
+    /// Declares an attribute that falls back to the address where another one is missing.
     fn or_address(&mut self, name: &str, of: &str) -> String {
         let expression = format!("has({of}) ? {of} : ip");
         if !self.draft.attributes.iter().any(|(known, _)| known == name) {
@@ -193,7 +197,7 @@ impl Import<'_> {
     }
 }
 
-/// Regions that differ only in their route can be one rule.
+/// Merges regions that differ only in their route.
 fn merged(regions: Vec<Region>) -> Vec<Region> {
     let mut merged: Vec<Region> = Vec::new();
     for region in regions {
@@ -208,14 +212,14 @@ fn merged(regions: Vec<Region>) -> Vec<Region> {
     merged
 }
 
-/// Somebody else, or nobody known.
+/// Returns the condition that the request is not of this consumer.
 fn not_consumer(name: &str) -> Condition {
     let missing = Condition::Missing("consumer".to_owned());
     Condition::Any(vec![missing, Condition::is("consumer", name).not()])
 }
 
-/// Which of several instances runs: the one with the least.
-fn rank(plugin: &Plugin) -> u8 {
+/// Returns the precedence of an instance: the lowest runs.
+fn rank(plugin: &Plugin<'_>) -> u8 {
     match (plugin.consumer.is_some(), plugin.route.is_some(), plugin.service.is_some()) {
         (true, true, true) => 0,
         (true, true, false) => 1,

@@ -1,8 +1,8 @@
-//! nginx's syntax: words, quotes, escapes, comments, blocks.
+//! The tokens of nginx's syntax: words, quotes, escapes, comments, blocks.
 
 use anyhow::bail;
 
-/// A piece of a configuration.
+/// A token of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Token {
     Word(String),
@@ -14,10 +14,10 @@ pub(super) enum Token {
     Close,
 }
 
-/// Reads a text piece by piece.
+/// Reads a text token by token.
 pub(super) struct Lexer<'a> {
     rest: std::iter::Peekable<std::str::Chars<'a>>,
-    /// The line of the piece last read, counted from 1.
+    /// The line of the last token, counted from 1.
     pub(super) line: usize,
     at_line: usize,
 }
@@ -27,7 +27,7 @@ impl<'a> Lexer<'a> {
         Lexer { rest: text.chars().peekable(), line: 1, at_line: 1 }
     }
 
-    fn step(&mut self) -> Option<char> {
+    fn advance(&mut self) -> Option<char> {
         let c = self.rest.next();
         self.at_line += usize::from(c == Some('\n'));
         c
@@ -36,14 +36,14 @@ impl<'a> Lexer<'a> {
     fn skip_blanks(&mut self) {
         while let Some(c) = self.rest.peek().copied() {
             match c {
-                '#' => while self.step().is_some_and(|c| c != '\n') {},
-                c if c.is_whitespace() => drop(self.step()),
+                '#' => while self.advance().is_some_and(|c| c != '\n') {},
+                c if c.is_whitespace() => drop(self.advance()),
                 _ => return,
             }
         }
     }
 
-    /// The next piece; none at the end.
+    /// Returns the next token; none at the end.
     pub(super) fn next(&mut self) -> anyhow::Result<Option<Token>> {
         self.skip_blanks();
         self.line = self.at_line;
@@ -53,12 +53,12 @@ impl<'a> Lexer<'a> {
             '{' => Token::Open,
             '}' => Token::Close,
             '"' | '\'' => {
-                self.step();
+                self.advance();
                 return self.quoted(c).map(|word| Some(Token::Word(word)));
             }
             _ => return Ok(Some(Token::Word(self.word()))),
         };
-        self.step();
+        self.advance();
         Ok(Some(token))
     }
 
@@ -67,7 +67,7 @@ impl<'a> Lexer<'a> {
         while let Some(c) = self.rest.peek().copied() {
             match c {
                 '\\' => {
-                    self.step();
+                    self.advance();
                     self.escape(&mut word);
                     continue;
                 }
@@ -77,7 +77,7 @@ impl<'a> Lexer<'a> {
                 c if c.is_whitespace() => break,
                 _ => {}
             }
-            word.extend(self.step());
+            word.extend(self.advance());
         }
         word
     }
@@ -85,18 +85,18 @@ impl<'a> Lexer<'a> {
     fn quoted(&mut self, quote: char) -> anyhow::Result<String> {
         let mut word = String::new();
         loop {
-            match self.step() {
+            match self.advance() {
                 Some('\\') => self.escape(&mut word),
                 Some(c) if c == quote => return Ok(word),
                 Some(c) => word.push(c),
-                None => bail!("this text is not closed"),
+                None => bail!("this quote is not closed"),
             }
         }
     }
 
-    /// What follows a backslash; where it does not escape anything, the backslash stays.
+    /// Reads the character after a backslash. A backslash that escapes nothing stays.
     fn escape(&mut self, word: &mut String) {
-        match self.step() {
+        match self.advance() {
             Some(c @ ('"' | '\'' | '\\')) => word.push(c),
             Some('t') => word.push('\t'),
             Some('r') => word.push('\r'),
@@ -108,16 +108,16 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Skips Lua, up to the brace that closes the block. Braces in texts and comments are none.
+    /// Skips Lua code up to the brace that closes the block, ignoring strings and comments.
     pub(super) fn skip_lua(&mut self) -> anyhow::Result<()> {
         let mut depth = 1;
         let mut previous = ' ';
-        while let Some(c) = self.step() {
+        while let Some(c) = self.advance() {
             match c {
                 '{' => depth += 1,
                 '}' => depth -= 1,
-                '"' | '\'' => self.skip_lua_text(c),
-                '-' if previous == '-' => while self.step().is_some_and(|c| c != '\n') {},
+                '"' | '\'' => self.skip_lua_string(c),
+                '-' if previous == '-' => while self.advance().is_some_and(|c| c != '\n') {},
                 _ => {}
             }
             previous = c;
@@ -128,11 +128,11 @@ impl<'a> Lexer<'a> {
         bail!("this block is not closed")
     }
 
-    /// A text of Lua ends with its quote, or with its line.
-    fn skip_lua_text(&mut self, quote: char) {
-        while let Some(c) = self.step() {
+    /// Skips a Lua string, which ends with its quote or its line.
+    fn skip_lua_string(&mut self, quote: char) {
+        while let Some(c) = self.advance() {
             match c {
-                '\\' => drop(self.step()),
+                '\\' => drop(self.advance()),
                 c if c == quote || c == '\n' => return,
                 _ => {}
             }
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_come_with_their_lines() {
+    fn tokens_have_line_numbers() {
         let text = "a b; # c;\nd \"x; {\\\"}\" {\n e '\\.'; }";
         let expected = ["1:a", "1:b", ";", "2:d", "2:x; {\"}", "{", "3:e", "3:\\.", ";", "}"];
         assert_eq!(words(text), expected);
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_text_is_an_error() {
+    fn an_unclosed_quote_is_an_error() {
         assert!(Lexer::new("\"abc").next().is_err());
     }
 }

@@ -1,27 +1,27 @@
-//! Servers: which hosts each is for.
+//! The servers of a configuration and their hosts.
 
 use super::tree::Directive;
 use crate::import::condition::Pattern;
-use crate::import::draft::Draft;
+use crate::import::draft::RulesDraft;
 use crate::import::glob;
-use crate::import::note::Severity;
+use crate::import::note::NoteSeverity;
 
 /// A server and its hosts.
 #[derive(Clone, Debug)]
 pub(super) struct Server<'t> {
     pub(super) directive: &'t Directive,
     pub(super) hosts: Vec<Pattern>,
-    /// Whether it also gets what no other server is for.
+    /// Whether it also gets requests for hosts that no server has.
     pub(super) is_default: bool,
 }
 
-/// The servers of an http block: the default one first, then those with wider names.
-pub(super) fn all<'t>(http: &'t [Directive], draft: &mut Draft) -> Vec<Server<'t>> {
+/// Returns the servers of an http block: the default one first, then those with wildcard names.
+pub(super) fn all<'t>(http: &'t [Directive], draft: &mut RulesDraft) -> Vec<Server<'t>> {
     let mut servers: Vec<Server<'t>> = Vec::new();
     for directive in http.iter().filter(|directive| directive.name == "server") {
         servers.push(Server { directive, hosts: hosts(directive, draft), is_default: false });
     }
-    // One that sends everything elsewhere, under names another server has, is never a limit's.
+    // A server that only redirects, with names that another server has too, needs no limits.
     let named = |servers: &[Server<'_>], but: usize, host: &Pattern| {
         let others = servers.iter().enumerate().filter(|(index, _)| *index != but);
         others.into_iter().any(|(_, server)| server.hosts.contains(host))
@@ -30,10 +30,10 @@ pub(super) fn all<'t>(http: &'t [Directive], draft: &mut Draft) -> Vec<Server<'t
     let mut index = 0;
     while index < servers.len() {
         let server = &servers[index];
-        let elsewhere = redirects(server)
+        let is_redundant = redirects(server)
             && !server.hosts.is_empty()
             && server.hosts.iter().all(|host| named(&servers, index, host));
-        match elsewhere {
+        match is_redundant {
             true => drop(servers.remove(index)),
             false => index += 1,
         }
@@ -50,16 +50,16 @@ pub(super) fn all<'t>(http: &'t [Directive], draft: &mut Draft) -> Vec<Server<'t
     servers.retain(|server| {
         let reachable = server.is_default || !server.hosts.is_empty();
         if !reachable {
-            let message = "a server without a name that is not the default one cannot be told \
-                           apart by its host: its limits were not carried over";
-            draft.note(Severity::LeftOut, &server.directive.origin, message);
+            let message = "a server without a name that is not the default one cannot be identified \
+                           by its host: its limits were not converted";
+            draft.note(NoteSeverity::LeftOut, &server.directive.origin, message);
         }
         reachable
     });
     servers
 }
 
-/// Whether all of `hosts` match patterns of `wider`, and are not the same.
+/// Returns whether `wider` has a pattern for each of `hosts`, and is not the same list.
 pub(super) fn is_wider(wider: &[Pattern], hosts: &[Pattern]) -> bool {
     let covers = |host: &Pattern| {
         let (Pattern::Exact(host) | Pattern::Glob(host)) = host;
@@ -75,22 +75,23 @@ fn is_marked(server: &Directive) -> bool {
     listens.flat_map(|listen| &listen.args).any(|arg| arg == "default_server" || arg == "default")
 }
 
-/// The port is no attribute: servers that differ only in it cannot be told apart.
-fn note_ports(servers: &[Server<'_>], draft: &mut Draft) {
+/// Notes servers that differ only in their port, which is no attribute of a request.
+fn note_ports(servers: &[Server<'_>], draft: &mut RulesDraft) {
     for (index, server) in servers.iter().enumerate() {
-        let shared = |other: &&Server<'_>| other.hosts.iter().any(|h| server.hosts.contains(h));
-        if let Some(other) = servers[..index].iter().find(shared) {
+        let has_same_host =
+            |other: &&Server<'_>| other.hosts.iter().any(|h| server.hosts.contains(h));
+        if let Some(other) = servers[..index].iter().find(has_same_host) {
             let message = format!(
-                "this server has the same name as the one at line {}: rules cannot tell them apart \
-                 by their port, so limits of both apply",
+                "this server has the same name as the one at line {}: rules cannot distinguish them \
+                 by port, so limits of both apply",
                 other.directive.origin.line
             );
-            draft.note(Severity::Differs, &server.directive.origin, message);
+            draft.note(NoteSeverity::Differs, &server.directive.origin, message);
         }
     }
 }
 
-fn hosts(server: &Directive, draft: &mut Draft) -> Vec<Pattern> {
+fn hosts(server: &Directive, draft: &mut RulesDraft) -> Vec<Pattern> {
     let mut hosts = Vec::new();
     let names = server.block.iter().filter(|directive| directive.name == "server_name");
     for directive in names {
@@ -101,7 +102,7 @@ fn hosts(server: &Directive, draft: &mut Draft) -> Vec<Pattern> {
                 "" | "_" | "--" | "!@#" => {}
                 regex if regex.starts_with('~') => {
                     let message = format!("a server name by regular expression ({regex})");
-                    draft.note(Severity::LeftOut, &directive.origin, message);
+                    draft.note(NoteSeverity::LeftOut, &directive.origin, message);
                 }
                 name if name.starts_with('.') => {
                     hosts.push(Pattern::Exact(name[1..].to_owned()));

@@ -1,33 +1,33 @@
-//! Directives and blocks, with included files in their place.
+//! The tree of directives, with included files inserted.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{anyhow, bail};
-use tollgate::rules::Source;
+use tollgate_rules::Source;
 
 use super::lexer::{Lexer, Token};
-use crate::import::draft::Draft;
-use crate::import::note::{Origin, Severity};
+use crate::import::draft::RulesDraft;
+use crate::import::note::{NoteSeverity, Origin};
 use crate::import::{beside, text_of};
 
-/// The deepest nesting of blocks, and of files that include files.
+/// The maximum nesting of blocks, and of files that include files.
 const MAX_DEPTH: usize = 32;
-/// The most directives, those of included files counted each time.
+/// The maximum number of directives, those of included files counted each time.
 const MAX_DIRECTIVES: usize = 500_000;
 
-/// `name args;` or `name args { block }`.
+/// A directive: `name args;` or `name args { block }`.
 #[derive(Clone, Debug)]
 pub(super) struct Directive {
     pub(super) name: String,
     pub(super) args: Vec<String>,
     pub(super) block: Vec<Directive>,
     pub(super) origin: Origin,
-    /// Which of all directives it is.
+    /// The number among all directives.
     pub(super) number: usize,
 }
 
 impl Directive {
-    /// As it was written, without its block.
+    /// Returns the directive as it is written, without its block.
     pub(super) fn text(&self) -> String {
         let words: Vec<&str> =
             std::iter::once(&self.name).chain(&self.args).map(String::as_str).collect();
@@ -38,21 +38,21 @@ impl Directive {
         self.args.get(index).map_or("", String::as_str)
     }
 
-    /// The value of an argument `name=value`.
+    /// Returns the value of an argument `name=value`.
     pub(super) fn option(&self, name: &str) -> Option<&str> {
         self.args.iter().find_map(|arg| arg.strip_prefix(name)?.strip_prefix('='))
     }
 }
 
 /// Reads files and what they include.
-pub(super) struct Reader<'d> {
-    pub(super) draft: &'d mut Draft,
+pub(super) struct ConfigReader<'d> {
+    pub(super) draft: &'d mut RulesDraft,
     pub(super) directives: usize,
-    /// Where relative names begin: nginx means the folder of its main file.
+    /// The main file: relative names start from its folder.
     pub(super) main: String,
 }
 
-impl Reader<'_> {
+impl ConfigReader<'_> {
     pub(super) fn read(&mut self, source: &Source, depth: usize) -> anyhow::Result<Vec<Directive>> {
         let mut lexer = Lexer::new(&source.text);
         self.block(&mut lexer, &source.name, depth, true)
@@ -70,7 +70,8 @@ impl Reader<'_> {
         }
         let (mut directives, mut words, mut line) = (Vec::new(), Vec::new(), 0);
         loop {
-            let token = lexer.next().map_err(|why| anyhow!("{file}:{}: {why}", lexer.line))?;
+            let token =
+                lexer.next().map_err(|reason| anyhow!("{file}:{}: {reason}", lexer.line))?;
             if words.is_empty() {
                 line = lexer.line;
             }
@@ -89,7 +90,7 @@ impl Reader<'_> {
                 }
                 Some(Token::End) => Vec::new(),
                 Some(Token::Open) if words[0].ends_with("_by_lua_block") => {
-                    lexer.skip_lua().map_err(|why| anyhow!("{file}:{line}: {why}"))?;
+                    lexer.skip_lua().map_err(|reason| anyhow!("{file}:{line}: {reason}"))?;
                     Vec::new()
                 }
                 Some(Token::Open) => self.block(lexer, file, depth + 1, false)?,
@@ -109,7 +110,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The directives of the files an `include` names.
+    /// Reads the files that an `include` names.
     fn include(&mut self, directive: &Directive, depth: usize) -> anyhow::Result<Vec<Directive>> {
         let wanted = beside(&self.main, directive.arg(0));
         let mut directives = Vec::new();
@@ -132,17 +133,17 @@ impl Reader<'_> {
         Ok(directives)
     }
 
-    /// Types of files hold no limits; anything else might.
-    fn unread(&mut self, directive: &Directive, file: &Path, why: &str) {
+    /// Notes a file that could not be read, unless it cannot contain limits.
+    fn unread(&mut self, directive: &Directive, file: &Path, reason: &str) {
         if file.file_name().is_some_and(|name| name == "mime.types") {
             return;
         }
-        let message = format!("{} was not read: {why}", file.display());
-        self.draft.note(Severity::LeftOut, &directive.origin, message);
+        let message = format!("{} was not read: {reason}", file.display());
+        self.draft.note(NoteSeverity::LeftOut, &directive.origin, message);
     }
 }
 
-/// The files a name with stars in its last part stands for, in order.
+/// Returns the files that match a name with stars in its last part, in order.
 fn matching(wanted: &Path) -> std::io::Result<Vec<PathBuf>> {
     let name = wanted.file_name().unwrap_or_default().to_string_lossy();
     if !name.contains('*') {
@@ -153,7 +154,7 @@ fn matching(wanted: &Path) -> std::io::Result<Vec<PathBuf>> {
     for entry in std::fs::read_dir(folder.unwrap_or(Path::new(".")))? {
         let file = entry?.file_name();
         let text = file.to_string_lossy();
-        // As in a shell, a star does not stand for the dot of a hidden file.
+        // As in a shell, a star does not match the dot of a hidden file.
         if crate::import::glob::matches(&name, &text) && !text.starts_with('.') {
             files.push(folder.unwrap_or(Path::new("")).join(&file));
         }
@@ -167,8 +168,8 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> anyhow::Result<Vec<Directive>> {
-        let mut draft = Draft::default();
-        let mut reader = Reader { draft: &mut draft, directives: 0, main: "t".to_owned() };
+        let mut draft = RulesDraft::default();
+        let mut reader = ConfigReader { draft: &mut draft, directives: 0, main: "t".to_owned() };
         reader.read(&Source::new("t", text), 0)
     }
 
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_close_is_an_error() {
+    fn an_unclosed_block_is_an_error() {
         for text in ["http {", "http", "}", "{ }", "a { b }"] {
             assert!(read(text).is_err(), "{text}");
         }

@@ -1,15 +1,15 @@
-//! Zones: whose requests are counted, and at what rate.
+//! Zones: what is counted, and at what rate.
 
 use super::tree::Directive;
 use crate::import::condition::quoted;
 
-/// What a zone counts by, as rules say it.
+/// The key that a zone counts by, in the terms of rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Key {
+pub(super) struct ZoneKey {
     pub(super) per: Vec<String>,
-    /// What a request without a value gets; a rule's default if none.
+    /// The `missing_key` of the rule, if it is not the default.
     pub(super) missing_key: Option<&'static str>,
-    /// What is not quite the same.
+    /// Notes about what differs from nginx.
     pub(super) differs: Vec<String>,
 }
 
@@ -17,9 +17,9 @@ pub(super) struct Key {
 #[derive(Clone, Debug)]
 pub(super) struct Zone {
     pub(super) name: String,
-    /// Or why there is none.
-    pub(super) key: Result<Key, String>,
-    /// Thousandths of a request a second, as nginx rounds them; 0 for connections.
+    /// The key, or why rules cannot express it.
+    pub(super) key: Result<ZoneKey, String>,
+    /// Thousandths of a request per second, rounded as in nginx; 0 for connections.
     pub(super) rate_milli: u64,
     pub(super) directive: Directive,
 }
@@ -37,11 +37,11 @@ impl Zone {
         };
         let is_key = |arg: &&String| !arg.contains('=') && *arg != "sync";
         let key: String = directive.args.iter().take_while(is_key).map(String::as_str).collect();
-        let (name, key) = (name.to_owned(), Key::read(&key));
+        let (name, key) = (name.to_owned(), ZoneKey::read(&key));
         Ok(Zone { name, key, rate_milli, directive: directive.clone() })
     }
 
-    /// The rate as rules write it, exactly as nginx keeps it.
+    /// Returns the rate as rules write it, with the rounding of nginx.
     pub(super) fn rate(&self) -> String {
         let milli = self.rate_milli;
         match self.directive.option("rate").and_then(|rate| rate.strip_suffix("r/m")) {
@@ -55,16 +55,16 @@ impl Zone {
         }
     }
 
-    /// Whether nginx rounds the rate it was given.
+    /// Returns whether nginx rounds the rate it was given.
     pub(super) fn is_rounded(&self) -> bool {
         self.rate_milli > 0 && self.rate().ends_with("/1000s")
     }
 }
 
-/// Ten million million a second are more than enough.
-const MOST_MILLI: u64 = 10_000_000_000_000_000;
+/// The maximum rate: ten million million requests per second.
+const MAX_MILLI: u64 = 10_000_000_000_000_000;
 
-/// `10r/s` or `30r/m` in thousandths a second, rounded down as nginx does.
+/// Reads `10r/s` or `30r/m` as thousandths per second, rounded down as in nginx.
 fn rate_milli(rate: &str) -> Option<u64> {
     let (amount, seconds) = match (rate.strip_suffix("r/s"), rate.strip_suffix("r/m")) {
         (Some(amount), _) => (amount, 1),
@@ -73,32 +73,32 @@ fn rate_milli(rate: &str) -> Option<u64> {
     };
     let amount: u64 = amount.parse().ok()?;
     let milli = amount.checked_mul(1000)? / seconds;
-    (1..=MOST_MILLI).contains(&milli).then_some(milli)
+    (1..=MAX_MILLI).contains(&milli).then_some(milli)
 }
 
-impl Key {
+impl ZoneKey {
     /// Reads a key made of variables and text in between.
-    fn read(text: &str) -> Result<Key, String> {
-        let mut key = Key { per: Vec::new(), missing_key: None, differs: Vec::new() };
-        let mut always_there = text.is_empty();
+    fn read(text: &str) -> Result<ZoneKey, String> {
+        let mut key = ZoneKey { per: Vec::new(), missing_key: None, differs: Vec::new() };
+        let mut always_present = text.is_empty();
         for part in text.split('$').skip(1) {
             let (name, literal) = match part.strip_prefix('{') {
                 Some(part) => part.split_once('}').ok_or("a variable is not closed")?,
                 None => part.split_at(name_len(part)),
             };
-            always_there |= !literal.is_empty();
-            let (attribute, there) = key.attribute(name)?;
-            always_there |= there;
+            always_present |= !literal.is_empty();
+            let (attribute, present) = key.attribute(name)?;
+            always_present |= present;
             if !key.per.contains(&attribute) {
                 key.per.push(attribute);
             }
         }
-        always_there |= text.split('$').next().is_some_and(|literal| !literal.is_empty());
-        match (always_there, key.per.len()) {
+        always_present |= text.split('$').next().is_some_and(|literal| !literal.is_empty());
+        match (always_present, key.per.len()) {
             (true, _) => {}
             (false, 1) => key.missing_key = Some("skip"),
             (false, _) => key.differs.push(
-                "nginx does not count requests without any of its values; the rule counts them \
+                "nginx does not count requests without any of these values; the rule counts them \
                  together"
                     .to_owned(),
             ),
@@ -106,7 +106,7 @@ impl Key {
         Ok(key)
     }
 
-    /// The attribute a variable is, and whether every request has it.
+    /// Returns the attribute of a variable, and whether every request has it.
     fn attribute(&mut self, name: &str) -> Result<(String, bool), String> {
         let plain = match name {
             "binary_remote_addr" | "remote_addr" => Some("ip"),
@@ -117,17 +117,18 @@ impl Key {
             _ => None,
         };
         if name == "request_uri" {
-            self.differs.push("`$request_uri` has the query in it, `path` has not".to_owned());
+            self.differs.push("`$request_uri` includes the query, `path` does not".to_owned());
         }
         if name == "server_name" {
-            let message = "`$server_name` is the server's first name, `host` what was asked for";
+            let message =
+                "`$server_name` is the first name of the server, `host` is the requested host";
             self.differs.push(message.to_owned());
         }
         if let Some(plain) = plain {
             return Ok((plain.to_owned(), true));
         }
         if name == "remote_user" {
-            self.differs.push("`remote_user` has to be set by whoever asks".to_owned());
+            self.differs.push("`remote_user` must be set by the caller".to_owned());
             return Ok((name.to_owned(), false));
         }
         for (prefix, map) in [("http_", "header"), ("arg_", "query"), ("cookie_", "cookie")] {
@@ -136,7 +137,7 @@ impl Key {
                 return Ok((format!("{map}[{}]", quoted(&entry)), false));
             }
         }
-        Err(format!("nothing in a request is `${name}`"))
+        Err(format!("a request has no attribute for `${name}`"))
     }
 }
 
@@ -157,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_those_nginx_keeps() {
+    fn rates_are_rounded_as_in_nginx() {
         for (rate, expected) in
             [("10r/s", "10/s"), ("60r/m", "1/s"), ("30r/m", "30/min"), ("7r/m", "116/1000s")]
         {
@@ -170,7 +171,7 @@ mod tests {
 
     #[test]
     fn keys_are_attributes() {
-        let key = |text: &str| Key::read(text).map(|key| (key.per.join(" "), key.missing_key));
+        let key = |text: &str| ZoneKey::read(text).map(|key| (key.per.join(" "), key.missing_key));
         assert_eq!(key("$binary_remote_addr"), Ok(("ip".into(), None)));
         let header = ("header[\"x-api-key\"]".to_owned(), Some("skip"));
         assert_eq!(key("$http_x_api_key"), Ok(header));

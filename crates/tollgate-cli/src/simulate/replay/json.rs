@@ -1,49 +1,49 @@
-//! What a log came to, for programs: one object. Names are a contract.
+//! The result of a replay as one JSON object. Field names are a contract.
 
 use std::io::Write;
 
 use serde::Serialize;
 
-use super::keys::Keys;
-use super::side::Side;
-use super::{NotUnderstood, Replay};
+use super::key_denials::KeyDenials;
+use super::rule_set_run::RuleSetRun;
+use super::{MalformedLine, Replay};
 use crate::log::rfc3339;
 
 #[derive(Serialize)]
-struct Report<'a> {
-    log: Log<'a>,
-    candidate: Rules<'a>,
+struct ReplayReport<'a> {
+    log: LogReport<'a>,
+    candidate: RulesReport<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    current: Option<Rules<'a>>,
+    current: Option<RulesReport<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    change: Option<Change<'a>>,
+    change: Option<ChangeReport<'a>>,
 }
 
 #[derive(Serialize)]
-struct Log<'a> {
+struct LogReport<'a> {
     name: &'a str,
     requests: u64,
     from: Option<String>,
     to: Option<String>,
     late: u64,
     not_understood: u64,
-    first_not_understood: &'a [NotUnderstood],
+    first_not_understood: &'a [MalformedLine],
 }
 
 #[derive(Serialize)]
-struct Rules<'a> {
+struct RulesReport<'a> {
     name: &'a str,
     allowed: u64,
     denied: u64,
     shadow_denied: u64,
     unmatched: u64,
-    rules: Vec<Rule<'a>>,
-    denied_keys: KeyList<'a>,
-    shadow_denied_keys: KeyList<'a>,
+    rules: Vec<RuleReport<'a>>,
+    denied_keys: KeyListReport<'a>,
+    shadow_denied_keys: KeyListReport<'a>,
 }
 
 #[derive(Serialize)]
-struct Rule<'a> {
+struct RuleReport<'a> {
     rule: &'a str,
     asked: u64,
     denied: u64,
@@ -51,15 +51,15 @@ struct Rule<'a> {
 }
 
 #[derive(Serialize)]
-struct KeyList<'a> {
-    /// How many there were; with `partial`, are remembered.
+struct KeyListReport<'a> {
+    /// The number of keys; with `partial`, of those that are still counted.
     count: usize,
     partial: bool,
-    top: Vec<Key<'a>>,
+    top: Vec<KeyReport<'a>>,
 }
 
 #[derive(Serialize)]
-struct Key<'a> {
+struct KeyReport<'a> {
     rule: &'a str,
     key: &'a str,
     denied: u64,
@@ -68,17 +68,18 @@ struct Key<'a> {
 }
 
 #[derive(Serialize)]
-struct Change<'a> {
+struct ChangeReport<'a> {
     newly_denied: u64,
     no_longer_denied: u64,
-    newly_denied_keys: KeyList<'a>,
-    no_longer_denied_keys: KeyList<'a>,
+    newly_denied_keys: KeyListReport<'a>,
+    no_longer_denied_keys: KeyListReport<'a>,
 }
 
+/// Writes the result of a replay.
 pub(super) fn write(out: &mut impl Write, replay: &Replay<'_>) -> anyhow::Result<()> {
     let (facts, top) = (&replay.facts, replay.args.top);
-    let report = Report {
-        log: Log {
+    let report = ReplayReport {
+        log: LogReport {
             name: &facts.name,
             requests: facts.requests,
             from: facts.first_us.map(rfc3339),
@@ -89,7 +90,7 @@ pub(super) fn write(out: &mut impl Write, replay: &Replay<'_>) -> anyhow::Result
         },
         candidate: rules(&replay.candidate, top),
         current: replay.current.as_ref().map(|side| rules(side, top)),
-        change: replay.current.as_ref().map(|_| Change {
+        change: replay.current.as_ref().map(|_| ChangeReport {
             newly_denied: replay.change.newly_denied,
             no_longer_denied: replay.change.no_longer_denied,
             newly_denied_keys: keys(&replay.change.newly, top),
@@ -100,9 +101,9 @@ pub(super) fn write(out: &mut impl Write, replay: &Replay<'_>) -> anyhow::Result
     Ok(writeln!(out)?)
 }
 
-fn rules(side: &Side, top: usize) -> Rules<'_> {
+fn rules(side: &RuleSetRun, top: usize) -> RulesReport<'_> {
     let tally = &side.tally;
-    Rules {
+    RulesReport {
         name: &side.name,
         allowed: tally.total.allowed,
         denied: tally.total.denied,
@@ -111,9 +112,9 @@ fn rules(side: &Side, top: usize) -> Rules<'_> {
         rules: tally
             .rules
             .iter()
-            .map(|(rule, counts)| Rule {
+            .map(|(rule, counts)| RuleReport {
                 rule,
-                asked: counts.asked,
+                asked: counts.matched,
                 denied: counts.denied,
                 shadow_denied: counts.shadow,
             })
@@ -123,16 +124,16 @@ fn rules(side: &Side, top: usize) -> Rules<'_> {
     }
 }
 
-fn keys(keys: &Keys, top: usize) -> KeyList<'_> {
-    KeyList {
+fn keys(keys: &KeyDenials, top: usize) -> KeyListReport<'_> {
+    KeyListReport {
         count: keys.len(),
         partial: keys.is_partial(),
         top: keys
             .top(top)
             .into_iter()
-            .map(|(who, times)| Key {
-                rule: &who.rule,
-                key: &who.key,
+            .map(|(rule_key, times)| KeyReport {
+                rule: &rule_key.rule,
+                key: &rule_key.key,
                 denied: times.count,
                 first: rfc3339(times.first_us),
                 last: rfc3339(times.last_us),

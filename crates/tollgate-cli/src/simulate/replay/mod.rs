@@ -1,12 +1,12 @@
-//! Rules on an access log: what would have been denied, and what other rules would change.
+//! Rules on an access log: which requests are denied, and what other rules would change.
 //!
-//! The log is read line by line under a clock that shows what the lines say. What is kept does
-//! not grow with the log: the most refused keys, and counts.
+//! The log is read line by line, under a clock that follows its times. Memory does not grow with the
+//! log: it contains counts and the keys with the most denials.
 
 mod json;
-mod keys;
+mod key_denials;
 mod report;
-mod side;
+mod rule_set_run;
 mod tally;
 
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -17,85 +17,86 @@ use tollgate::Time;
 use tollgate::testing::ManualClock;
 
 use super::args::SimulateArgs;
-use super::panel::Origin;
+use super::panel::TimeOrigin;
 use super::plot;
-use crate::lines::Lines;
-use crate::log::{Entry, Order};
+use crate::line_reader::LineReader;
+use crate::log::{EntrySorter, LogEntry};
 use crate::style::Style;
 use crate::text;
-use side::Side;
-use tally::Change;
+use rule_set_run::RuleSetRun;
+use tally::DecisionChange;
 
-/// Lines that are not understood and shown all the same.
-const SHOWN_LINES: usize = 3;
+/// The maximum number of malformed lines in the report.
+const MAX_MALFORMED: usize = 3;
 
-/// What is known of the log itself.
+/// The facts about the log.
 #[derive(Debug, Default)]
-struct LogFacts {
+struct LogSummary {
     name: String,
     requests: u64,
     first_us: Option<u64>,
     last_us: u64,
-    /// Lines that came too late to be put in order.
+    /// The number of lines that were too late to be sorted.
     late: u64,
     not_understood: u64,
-    /// The first of them.
-    shown: Vec<NotUnderstood>,
+    /// The first malformed lines.
+    shown: Vec<MalformedLine>,
 }
 
+/// A line that could not be read.
 #[derive(Debug, serde::Serialize)]
-struct NotUnderstood {
+struct MalformedLine {
     line: u64,
     reason: String,
     text: String,
 }
 
-/// All that a run finds out.
+/// A replay of a log and its results.
 struct Replay<'a> {
     args: &'a SimulateArgs,
     clock: ManualClock,
-    facts: LogFacts,
-    candidate: Side,
-    current: Option<Side>,
-    change: Change,
+    facts: LogSummary,
+    candidate: RuleSetRun,
+    current: Option<RuleSetRun>,
+    change: DecisionChange,
 }
 
 pub(super) fn run(rules: &Path, log: &Path, args: &SimulateArgs) -> anyhow::Result<()> {
     if let Some(path) = &args.plot {
-        plot::can_write(path)?;
+        plot::check_writable(path)?;
     }
     let clock = ManualClock::at(Time::EPOCH);
     let label = if args.against.is_some() { "candidate" } else { "rules" };
-    let candidate = Side::open(rules, label, &clock)?;
-    let current = args.against.as_deref().map(|path| Side::open(path, "current", &clock));
-    let (facts, change) = (LogFacts::default(), Change::default());
+    let candidate = RuleSetRun::open(rules, label, &clock)?;
+    let current = args.against.as_deref().map(|path| RuleSetRun::open(path, "current", &clock));
+    let (facts, change) = (LogSummary::default(), DecisionChange::default());
     let mut replay =
         Replay { args, clock, facts, candidate, current: current.transpose()?, change };
-    let mut lines = Lines::open(log, "log", true)?;
+    let mut lines = LineReader::open(log, "log", true)?;
     let read = replay.read(&mut lines);
     lines.finish();
     read?;
     replay.write()?;
     if let Some(path) = &args.plot {
-        let panels: Vec<_> = replay.sides().map(Side::panel).collect();
+        let panels: Vec<_> = replay.rule_sets().map(RuleSetRun::panel).collect();
         let name = format!("{} under {}", replay.facts.name, replay.candidate.name);
-        plot::save(path, &panels, &name, Origin::Date)?;
+        plot::save(path, &panels, &name, TimeOrigin::Date)?;
     }
     Ok(())
 }
 
 impl Replay<'_> {
-    fn sides(&self) -> impl Iterator<Item = &Side> {
+    fn rule_sets(&self) -> impl Iterator<Item = &RuleSetRun> {
         [&self.candidate].into_iter().chain(&self.current)
     }
 
-    fn read(&mut self, lines: &mut Lines) -> anyhow::Result<()> {
+    fn read(&mut self, lines: &mut LineReader) -> anyhow::Result<()> {
         self.facts.name = lines.name().to_owned();
-        let mut order = Order::default();
+        let mut order = EntrySorter::default();
         while let Some((number, line)) = lines.next()? {
             match self.args.format.parse(line, &self.args.map) {
                 Ok(entry) => order.push(entry).into_iter().for_each(|entry| self.step(&entry)),
-                Err(reason) => self.facts.add_not_understood(number, reason, line),
+                Err(reason) => self.facts.add_malformed(number, reason, line),
             }
         }
         while let Some(entry) = order.pop() {
@@ -103,8 +104,8 @@ impl Replay<'_> {
         }
         if let (0, Some(first)) = (self.facts.requests, self.facts.shown.first()) {
             bail!(
-                "no line of {} is that of an access log; line {}: {}\n  {}\n\
-                 --format says how lines are written, --map what fields are called",
+                "no line of {} could be read as an access log; line {}: {}\n  {}\n\
+                 choose the format with --format, and name fields with --map",
                 self.facts.name,
                 first.line,
                 first.reason,
@@ -114,8 +115,8 @@ impl Replay<'_> {
         Ok(())
     }
 
-    fn step(&mut self, entry: &Entry) {
-        // What is too late to be put in order is decided now: no clock runs backwards.
+    fn step(&mut self, entry: &LogEntry) {
+        // A line that is too late to be sorted is decided now, since the clock never goes back.
         let late = entry.at < self.clock.now();
         self.facts.late += u64::from(late);
         let at = if late { self.clock.now() } else { entry.at };
@@ -125,10 +126,10 @@ impl Replay<'_> {
         self.facts.first_us.get_or_insert(at_us);
         self.facts.last_us = at_us;
         let domain = self.args.domain.as_deref();
-        let answer = self.candidate.step(entry, domain, at_us);
+        let after = self.candidate.step(entry, domain, at_us);
         if let Some(current) = &mut self.current {
             let before = current.step(entry, domain, at_us);
-            self.change.record(at_us, &answer, &before);
+            self.change.record(at_us, &after, &before);
         }
     }
 
@@ -142,12 +143,12 @@ impl Replay<'_> {
     }
 }
 
-impl LogFacts {
-    fn add_not_understood(&mut self, line: u64, reason: String, bytes: &[u8]) {
+impl LogSummary {
+    fn add_malformed(&mut self, line: u64, reason: String, bytes: &[u8]) {
         self.not_understood += 1;
-        if self.shown.len() < SHOWN_LINES {
+        if self.shown.len() < MAX_MALFORMED {
             let start = String::from_utf8_lossy(&bytes[..bytes.len().min(400)]);
-            self.shown.push(NotUnderstood { line, reason, text: text::excerpt(start.trim_end()) });
+            self.shown.push(MalformedLine { line, reason, text: text::excerpt(start.trim_end()) });
         }
     }
 }

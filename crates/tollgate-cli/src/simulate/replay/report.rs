@@ -1,32 +1,33 @@
-//! What a log came to, for people.
+//! The result of a replay as text.
 
 use std::io::{self, Write};
 
 use super::Replay;
-use super::keys::Keys;
-use super::side::Side;
+use super::key_denials::KeyDenials;
+use super::rule_set_run::RuleSetRun;
 use crate::log::date;
-use crate::simulate::panel::Origin;
+use crate::simulate::panel::TimeOrigin;
 use crate::simulate::terminal;
 use crate::style::{Style, Tone};
 use crate::table::{Align, Cell, Table};
 use crate::text;
 
+/// Writes the result of a replay.
 pub(super) fn write(out: &mut impl Write, style: Style, replay: &Replay<'_>) -> io::Result<()> {
     head(out, style, replay)?;
     if replay.facts.requests == 0 {
         return Ok(());
     }
     writeln!(out)?;
-    let panels: Vec<_> = replay.sides().map(Side::panel).collect();
-    terminal::charts(out, style, &panels, Origin::Date)?;
+    let panels: Vec<_> = replay.rule_sets().map(RuleSetRun::panel).collect();
+    terminal::charts(out, style, &panels, TimeOrigin::Date)?;
     side(out, style, &replay.candidate, replay.args.top)?;
     if let Some(current) = &replay.current {
         change(out, style, replay, current)?;
     }
-    if replay.sides().any(|side| side.concurrency) {
-        let note = "Limits on requests in flight are taken as if each request took no time: a log \
-                    does not say\nhow many were in flight.";
+    if replay.rule_sets().any(|run| run.concurrency) {
+        let note = "Concurrency limits are simulated as if each request took no time: a log does not \
+                    contain\nhow many requests were in flight.";
         writeln!(out, "\n{}", style.dim(note))?;
     }
     Ok(())
@@ -44,8 +45,7 @@ fn head(out: &mut impl Write, style: Style, replay: &Replay<'_>) -> io::Result<(
     }
     if facts.not_understood > 0 {
         let lines = text::count(facts.not_understood, "line");
-        let were = if facts.not_understood == 1 { "was" } else { "were" };
-        writeln!(out, "{}", style.denied(format!("{lines} {were} not understood:")))?;
+        writeln!(out, "{}", style.denied(format!("{lines} could not be read:")))?;
         for line in &facts.shown {
             writeln!(out, "  line {}: {}", line.line, line.reason)?;
             writeln!(out, "    {}", style.dim(&line.text))?;
@@ -56,17 +56,17 @@ fn head(out: &mut impl Write, style: Style, replay: &Replay<'_>) -> io::Result<(
     }
     if facts.late > 0 {
         let lines = text::count(facts.late, "line");
-        let note = format!("{lines} came far too late and counted for later than they say.");
+        let note = format!("{lines} were too far out of order, and counted at a later time.");
         writeln!(out, "{}", style.denied(note))?;
     }
     Ok(())
 }
 
-fn side(out: &mut impl Write, style: Style, side: &Side, top: usize) -> io::Result<()> {
+fn side(out: &mut impl Write, style: Style, side: &RuleSetRun, top: usize) -> io::Result<()> {
     let tally = &side.tally;
-    let asked = tally.total.allowed + tally.total.denied;
+    let requests = tally.total.allowed + tally.total.denied;
     let allowed = format!("{} allowed", tally.total.allowed);
-    let share = text::percent(tally.total.denied, asked);
+    let share = text::percent(tally.total.denied, requests);
     let denied = format!("{} denied ({share})", tally.total.denied);
     write!(
         out,
@@ -80,21 +80,21 @@ fn side(out: &mut impl Write, style: Style, side: &Side, top: usize) -> io::Resu
     }
     match tally.unmatched {
         0 => writeln!(out)?,
-        unmatched => writeln!(out, "; no rule is about {unmatched}")?,
+        unmatched => writeln!(out, "; no rule matches {unmatched}")?,
     }
     if !tally.rules.is_empty() {
         writeln!(out)?;
         let right = Align::Right;
         let mut table = Table::new([
             ("rule", Align::Left),
-            ("asked", right),
+            ("requests", right),
             ("denied", right),
             ("in shadow", right),
         ]);
         for (rule, counts) in &tally.rules {
             table.push([
                 text::key(rule).into(),
-                counts.asked.into(),
+                counts.matched.into(),
                 number(counts.denied),
                 number(counts.shadow),
             ]);
@@ -113,7 +113,7 @@ fn keys(
     out: &mut impl Write,
     style: Style,
     title: &str,
-    keys: &Keys,
+    keys: &KeyDenials,
     top: usize,
 ) -> io::Result<()> {
     if keys.len() == 0 || top == 0 {
@@ -127,20 +127,21 @@ fn keys(
         ("first", Align::Left),
         ("last", Align::Left),
     ]);
-    let mut lacking = false;
-    for (who, times) in keys.top(top) {
-        lacking |= who.key.split('|').any(|part| part == "%-");
+    let mut has_missing = false;
+    for (rule_key, times) in keys.top(top) {
+        has_missing |= rule_key.key.split('|').any(|part| part == "%-");
         table.push([
-            text::key(&who.rule).into(),
-            text::rule_key(&who.key).into(),
+            text::key(&rule_key.rule).into(),
+            text::rule_key(&rule_key.key).into(),
             number(times.count),
             date(times.first_us).into(),
             date(times.last_us).into(),
         ]);
     }
     table.write(out, style, 2)?;
-    if lacking {
-        let note = "(none): the log lacks an attribute the rule counts by; --map may name it.";
+    if has_missing {
+        let note =
+            "(none): the log lacks an attribute the rule counts by; name its field with --map.";
         writeln!(out, "  {}", style.dim(note))?;
     }
     if keys.len() > top {
@@ -148,7 +149,7 @@ fn keys(
         writeln!(out, "  {}", style.dim(format!("and {more} (--top shows them)")))?;
     }
     if keys.is_partial() {
-        let note = "There were more keys than are remembered: those denied least are left out.";
+        let note = "There were too many keys to count: those with the fewest denials are missing.";
         writeln!(out, "  {}", style.dim(note))?;
     }
     Ok(())
@@ -158,7 +159,7 @@ fn change(
     out: &mut impl Write,
     style: Style,
     replay: &Replay<'_>,
-    current: &Side,
+    current: &RuleSetRun,
 ) -> io::Result<()> {
     let (change, top) = (&replay.change, replay.args.top);
     let newly = format!("{} newly denied", change.newly_denied);

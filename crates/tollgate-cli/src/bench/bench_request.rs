@@ -1,62 +1,64 @@
-//! What is said at each door.
+//! The request of a benchmark, in the protocol of each door.
 
 use serde_json::{Map, Value, json};
 
-use super::args::{BenchArgs, Door};
-use super::message::{Message, with_holes};
+use super::args::{BenchArgs, BenchDoor};
+use super::request_template::{RequestTemplate, with_placeholders};
 
 const METHOD: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 
-/// What is asked, the same at every door.
+/// The request of a benchmark, independent of the door.
 #[derive(Clone, Debug)]
-pub(super) enum Question {
+pub(super) enum BenchRequest {
     Limit { key: String, limit: String },
     Rules { domain: String, attributes: Vec<(String, String)> },
 }
 
-impl Question {
-    pub(super) fn new(args: &BenchArgs) -> anyhow::Result<Question> {
-        let rules = |domain: &str, attributes: &[(String, String)]| Question::Rules {
+impl BenchRequest {
+    pub(super) fn new(args: &BenchArgs) -> anyhow::Result<BenchRequest> {
+        let rules = |domain: &str, attributes: &[(String, String)]| BenchRequest::Rules {
             domain: domain.to_owned(),
             attributes: attributes
                 .iter()
-                .map(|(name, value)| (name.clone(), with_holes(value)))
+                .map(|(name, value)| (name.clone(), with_placeholders(value)))
                 .collect(),
         };
         match (&args.limit, &args.domain, args.door) {
             (None, Some(domain), _) => Ok(rules(domain, &args.attributes)),
-            (Some(_), _, Door::Grpc) => {
+            (Some(_), _, BenchDoor::Grpc) => {
                 anyhow::bail!(
-                    "the gRPC door decides by rules: give --domain and attributes instead"
+                    "the gRPC door has no inline limits: give --domain and attributes instead of --limit"
                 )
             }
-            (None, None, Door::Grpc) => {
+            (None, None, BenchDoor::Grpc) => {
                 Ok(rules("demo", &[("remote_address".to_owned(), "{ip}".to_owned())]))
             }
             (limit, ..) => {
                 let limit = limit.clone().unwrap_or_else(|| "1k/s".to_owned());
-                Ok(Question::Limit { key: with_holes("key:{}"), limit })
+                Ok(BenchRequest::Limit { key: with_placeholders("key:{}"), limit })
             }
         }
     }
 
-    /// As a command of the Redis protocol.
-    pub(super) fn command(&self) -> Message {
+    /// Returns the request as a command of the Redis protocol.
+    pub(super) fn command(&self) -> RequestTemplate {
         let words: Vec<&str> = match self {
-            Question::Limit { key, limit } => vec!["TG.LIMIT", key, limit],
-            Question::Rules { domain, attributes } => {
+            BenchRequest::Limit { key, limit } => vec!["TG.LIMIT", key, limit],
+            BenchRequest::Rules { domain, attributes } => {
                 let pairs = attributes.iter().flat_map(|(name, value)| [name.as_str(), value]);
                 ["TG.CHECK", domain].into_iter().chain(pairs).collect()
             }
         };
-        Message::new(command(&words))
+        RequestTemplate::new(command(&words))
     }
 
-    /// As a request of HTTP/1.1.
-    pub(super) fn http(&self, host: &str, token: Option<&str>) -> Message {
+    /// Returns the request as HTTP/1.1.
+    pub(super) fn http(&self, host: &str, token: Option<&str>) -> RequestTemplate {
         let (path, body) = match self {
-            Question::Limit { key, limit } => ("/v1/limit", json!({ "key": key, "limit": limit })),
-            Question::Rules { domain, attributes } => {
+            BenchRequest::Limit { key, limit } => {
+                ("/v1/limit", json!({ "key": key, "limit": limit }))
+            }
+            BenchRequest::Rules { domain, attributes } => {
                 let pairs = attributes.iter().map(|(name, value)| (name.clone(), json!(value)));
                 let attributes: Map<String, Value> = pairs.collect();
                 ("/v1/check", json!({ "domain": domain, "attributes": attributes }))
@@ -69,13 +71,13 @@ impl Question {
             "POST {path} HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\n\
              {token}content-length: {length}\r\n\r\n{body}"
         );
-        Message::new(request.into_bytes())
+        RequestTemplate::new(request.into_bytes())
     }
 
-    /// As the body of a gRPC call, with the five bytes before it.
-    pub(super) fn envoy(&self) -> Message {
-        let Question::Rules { domain, attributes } = self else {
-            return Message::new(Vec::new());
+    /// Returns the request as a gRPC message with its five-byte prefix.
+    pub(super) fn envoy(&self) -> RequestTemplate {
+        let BenchRequest::Rules { domain, attributes } = self else {
+            return RequestTemplate::new(Vec::new());
         };
         let mut descriptor = Vec::new();
         for (name, value) in attributes {
@@ -90,16 +92,16 @@ impl Question {
         let mut framed = vec![0];
         framed.extend_from_slice(&(request.len() as u32).to_be_bytes());
         framed.extend_from_slice(&request);
-        Message::new(framed)
+        RequestTemplate::new(framed)
     }
 }
 
-/// The method that is called.
+/// Returns the URL of the gRPC method.
 pub(super) fn envoy_url(host: &str) -> String {
     format!("http://{host}{METHOD}")
 }
 
-/// Words as a command.
+/// Encodes words as a command of the Redis protocol.
 pub(super) fn command(words: &[&str]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
     for word in words {
@@ -108,7 +110,7 @@ pub(super) fn command(words: &[&str]) -> Vec<u8> {
     bytes
 }
 
-/// A field of a protobuf message whose value has a length.
+/// Appends a length-delimited field of a protobuf message.
 fn field(into: &mut Vec<u8>, number: u8, value: &[u8]) {
     into.push(number << 3 | 2);
     let mut length = value.len();

@@ -1,15 +1,15 @@
-//! Doors that others can reach, and what they lack.
+//! Warnings about doors that other machines can reach.
 
 use tollgate_server::Config;
 
-/// What should be said about doors that are not only for this machine.
+/// Returns a warning for each public door without TLS or without authentication.
 pub(super) fn warnings(config: &Config) -> Vec<String> {
-    let (decides, governs) = (config.data_tokens.is_some(), true);
+    let (has_data_tokens, has_admin_tokens) = (config.data_tokens.is_some(), true);
     let doors = [
-        ("http", &config.http, decides),
-        ("grpc", &config.grpc, decides),
-        ("resp", &config.resp, decides),
-        ("admin", &config.admin, governs),
+        ("http", &config.http, has_data_tokens),
+        ("grpc", &config.grpc, has_data_tokens),
+        ("resp", &config.resp, has_data_tokens),
+        ("admin", &config.admin, has_admin_tokens),
     ];
     let mut warnings = Vec::new();
     for (name, bind, has_tokens) in doors {
@@ -17,14 +17,14 @@ pub(super) fn warnings(config: &Config) -> Vec<String> {
         let address = &bind.address;
         if bind.tls.is_none() {
             warnings.push(format!(
-                "the {name} door on {address} is public and speaks in the clear: \
+                "the {name} door on {address} is public and unencrypted: \
                  give --tls-cert and --tls-key, or listen on 127.0.0.1"
             ));
         }
-        let known = bind.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
-        if !has_tokens && !known {
+        let has_client_ca = bind.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
+        if !has_tokens && !has_client_ca {
             warnings.push(format!(
-                "the {name} door on {address} is public and lets everybody ask: \
+                "the {name} door on {address} is public and needs no authentication: \
                  give --data-tokens or --tls-client-ca, or listen on 127.0.0.1"
             ));
         }
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_public_doors_are_warned_of() {
+    fn only_public_doors_get_warnings() {
         let mut config = Config::default();
         assert_eq!(warnings(&config), Vec::<String>::new());
         config.resp = Some(Bind::plain("0.0.0.0:6380".parse().unwrap()));

@@ -1,49 +1,49 @@
-//! What is asked about: a request by rules, or a key by a limit of one's own.
+//! The arguments that describe a decision: a request under rules, or a key with an inline limit.
 
 use anyhow::bail;
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-use crate::ask::pair;
+use crate::service_client::parse_pair;
 
-/// A request by rules, or a key by a limit of one's own.
+/// A request under rules, or a key with an inline limit.
 #[derive(Args, Debug)]
-pub(crate) struct Question {
-    /// The domain whose rules decide
+pub(crate) struct DecisionArgs {
+    /// Domain whose rules decide
     #[arg(value_name = "DOMAIN", conflicts_with = "limit")]
     pub(super) domain: Option<String>,
 
-    /// What is known about the request
-    #[arg(value_name = "NAME=VALUE", value_parser = pair)]
+    /// Attributes of the request
+    #[arg(value_name = "NAME=VALUE", value_parser = parse_pair)]
     attributes: Vec<(String, String)>,
 
-    /// The key to count by, with --limit
+    /// Key to count by, with --limit
     #[arg(long, env = "TOLLGATE_CHECK_KEY")]
     pub(super) key: Option<String>,
 
-    /// The limit, such as "10/s burst 20", with --key
+    /// Limit, such as "10/s burst 20", with --key
     #[arg(long, env = "TOLLGATE_CHECK_LIMIT", requires = "key", allow_hyphen_values = true)]
     limit: Option<String>,
 }
 
-impl Question {
-    /// Whether the limit comes along.
-    pub(super) fn brings_limit(&self) -> bool {
+impl DecisionArgs {
+    /// Returns whether the limit is given inline.
+    pub(super) fn has_inline_limit(&self) -> bool {
         self.limit.is_some()
     }
 
-    /// As the HTTP door takes it.
+    /// Returns the body of the HTTP request.
     pub(super) fn body(&self) -> anyhow::Result<Value> {
         match (&self.domain, &self.key, &self.limit) {
             (None, Some(key), Some(limit)) => Ok(json!({ "key": key, "limit": limit })),
-            (_, Some(_), None) => bail!("--key comes with --limit, such as --limit \"10/s\""),
+            (_, Some(_), None) => bail!("--key needs a limit: add one, such as --limit \"10/s\""),
             (Some(domain), _, _) => {
                 let pairs = self.attributes.iter();
                 let attributes: Map<String, Value> =
                     pairs.map(|(name, value)| (name.clone(), json!(value))).collect();
                 Ok(json!({ "domain": domain, "attributes": attributes }))
             }
-            (None, None, _) => bail!("give a domain, or --key and --limit"),
+            (None, None, _) => bail!("nothing to decide: give a domain, or --key and --limit"),
         }
     }
 }

@@ -1,45 +1,45 @@
-//! Lanes: one trace under several algorithms at once, each with a store of its own.
+//! Runs of one trace under several algorithms at once, each with its own store.
 
 use anyhow::{Context, bail};
 use tollgate::Limit;
 use tollgate::limit::AlgorithmName;
 
 use super::args::Algorithm;
-use super::event::Event;
 use super::panel::Panel;
-use super::run::{Answer, Simulation};
-use super::tally::Tally;
+use super::simulation::{EventVerdict, Simulation};
+use super::tally::TraceTally;
+use super::trace_event::TraceEvent;
 
-/// One way to decide the trace, and what became of it.
+/// A run of the trace under one algorithm, and its counts.
 #[derive(Debug)]
-pub(super) struct Lane {
-    /// Its name in a comparison.
+pub(super) struct AlgorithmRun {
+    /// The algorithm, in a comparison.
     pub(super) algorithm: Option<AlgorithmName>,
-    /// The limits, as text.
+    /// The limits as text.
     pub(super) limits: String,
     simulation: Simulation,
-    pub(super) tally: Tally,
+    pub(super) tally: TraceTally,
 }
 
-impl Lane {
-    fn new(algorithm: Option<AlgorithmName>, limits: Vec<Limit>) -> Lane {
-        // The peak costs memory, and only a comparison shows it.
+impl AlgorithmRun {
+    fn new(algorithm: Option<AlgorithmName>, limits: Vec<Limit>) -> AlgorithmRun {
+        // The peak takes memory, and only a comparison shows it.
         let window_us = algorithm.and_then(|_| window_us(&limits));
         let text = text(&limits);
-        Lane {
+        AlgorithmRun {
             algorithm,
             limits: text,
             simulation: Simulation::new(limits),
-            tally: Tally::new(window_us),
+            tally: TraceTally::new(window_us),
         }
     }
 
-    /// What charts call it.
+    /// Returns the label in charts.
     pub(super) fn label(&self) -> &str {
         self.algorithm.map_or(&self.limits, |name| name.as_str())
     }
 
-    /// What is drawn of it.
+    /// Returns the panel of a chart.
     pub(super) fn panel(&self) -> Panel<'_> {
         let title = match self.algorithm {
             Some(name) => format!("{name}: {}", self.limits),
@@ -49,28 +49,31 @@ impl Lane {
         Panel { label: self.label(), title, total, timeline }
     }
 
-    /// Decides one event, and counts it.
-    pub(super) fn step(&mut self, event: &Event) -> anyhow::Result<Answer> {
+    /// Decides one event and counts it.
+    pub(super) fn step(&mut self, event: &TraceEvent) -> anyhow::Result<EventVerdict> {
         let answer = self.simulation.step(event)?;
         self.tally.record(event, &answer);
         Ok(answer)
     }
 }
 
-/// Limits as text, the way they may be given again.
+/// Returns limits as text that `--limit` accepts.
 pub(super) fn text(limits: &[Limit]) -> String {
     limits.iter().map(Limit::to_string).collect::<Vec<_>>().join("; ")
 }
 
-/// The period of the first limit.
+/// Returns the period of the first limit.
 pub(super) fn window_us(limits: &[Limit]) -> Option<u64> {
-    Some(limits.first()?.quota().period?.span().as_micros_ceil())
+    Some(limits.first()?.summary().period?.span().as_micros_ceil())
 }
 
-/// One lane for each algorithm; without any, one for the limits as they are.
-pub(super) fn lanes(limits: &[Limit], algorithms: &[Algorithm]) -> anyhow::Result<Vec<Lane>> {
+/// Returns one run for each algorithm; without any, one for the limits as they are.
+pub(super) fn runs(
+    limits: &[Limit],
+    algorithms: &[Algorithm],
+) -> anyhow::Result<Vec<AlgorithmRun>> {
     if algorithms.is_empty() {
-        return Ok(vec![Lane::new(None, limits.to_vec())]);
+        return Ok(vec![AlgorithmRun::new(None, limits.to_vec())]);
     }
     let mut names: Vec<AlgorithmName> = Vec::new();
     for name in algorithms.iter().flat_map(|algorithm| algorithm.names()) {
@@ -78,16 +81,16 @@ pub(super) fn lanes(limits: &[Limit], algorithms: &[Algorithm]) -> anyhow::Resul
             names.push(*name);
         }
     }
-    let lane = |name: AlgorithmName| {
+    let run = |name: AlgorithmName| {
         let limits: anyhow::Result<_> = limits.iter().map(|limit| under(limit, name)).collect();
-        Ok(Lane::new(Some(name), limits?))
+        Ok(AlgorithmRun::new(Some(name), limits?))
     };
-    names.into_iter().map(lane).collect()
+    names.into_iter().map(run).collect()
 }
 
-/// The limit's amount and period under another algorithm; buckets keep its burst.
+/// Returns the amount and period of a limit under another algorithm; buckets keep the burst.
 fn under(limit: &Limit, name: AlgorithmName) -> anyhow::Result<Limit> {
-    let quota = limit.quota();
+    let quota = limit.summary();
     let Some(period) = quota.period else {
         bail!("--compare needs limits with a period, such as 10/s; \"{limit}\" has none");
     };
@@ -111,9 +114,8 @@ mod tests {
     #[test]
     fn every_algorithm_takes_amount_and_period_over() {
         let lanes_of = |text: &str| {
-            let lanes =
-                lanes(&[text.parse().unwrap()], &[Algorithm::All, Algorithm::Gcra]).unwrap();
-            lanes.into_iter().map(|lane| lane.limits).collect::<Vec<_>>()
+            let runs = runs(&[text.parse().unwrap()], &[Algorithm::All, Algorithm::Gcra]).unwrap();
+            runs.into_iter().map(|run| run.limits).collect::<Vec<_>>()
         };
         assert_eq!(
             lanes_of("10 mails/s burst 20"),
@@ -132,8 +134,8 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_period_cannot_be_compared() {
-        let error = lanes(&["5 concurrent".parse().unwrap()], &[Algorithm::Gcra]).unwrap_err();
+    fn a_limit_without_a_period_cannot_be_compared() {
+        let error = runs(&["5 concurrent".parse().unwrap()], &[Algorithm::Gcra]).unwrap_err();
         assert!(error.to_string().contains("\"5 concurrent\" has none"));
     }
 }

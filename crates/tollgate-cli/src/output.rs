@@ -1,11 +1,11 @@
-//! Answers of a rules service, as people read them.
+//! Printing of responses from a server or a rules service.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 
 use serde_json::Value;
 
 use crate::Outcome;
-use crate::ask::{Ask, Reply, Service};
+use crate::service_client::{ServiceClient, ServiceReply, ServiceRequest};
 use crate::style::{Style, Tone};
 use crate::table::{Align, Cell, Table};
 
@@ -19,20 +19,20 @@ pub(crate) fn json(value: &Value) -> anyhow::Result<Outcome> {
     Ok(Outcome::Fine)
 }
 
-/// A field as text that cannot play tricks on a terminal.
+/// Returns a field as text, with control characters escaped.
 pub(crate) fn text(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),
-        Value::String(text) => text.chars().flat_map(shown).collect(),
+        Value::String(text) => text.chars().flat_map(escaped).collect(),
         other => other.to_string(),
     }
 }
 
-fn shown(c: char) -> Vec<char> {
+fn escaped(c: char) -> Vec<char> {
     if c.is_control() { c.escape_default().collect() } else { vec![c] }
 }
 
-/// `2026-11-16T01:36:02.123Z` to the second.
+/// Formats a timestamp such as `2026-11-16T01:36:02.123Z` to the second.
 pub(crate) fn time(value: &Value) -> String {
     let text = text(value);
     match text.split_once('.') {
@@ -41,7 +41,7 @@ pub(crate) fn time(value: &Value) -> String {
     }
 }
 
-/// What became of something that was to be added: tried out, it has no id.
+/// Says that something was added. In a dry run it has no id.
 pub(crate) fn added(what: &str, body: &Value) -> String {
     match &body["id"] {
         Value::Null => "adding it".to_owned(),
@@ -62,27 +62,27 @@ pub(crate) fn table<const N: usize>(
     Ok(Outcome::Fine)
 }
 
-/// Asks for a change, and says how it went: findings if the rules are wrong, `what` otherwise.
+/// Requests a change and prints the result: the findings if the rules are invalid, or `what`.
 pub(crate) fn change(
-    service: &Service,
-    ask: Ask<'_>,
+    service: &ServiceClient,
+    request: ServiceRequest<'_>,
     what: impl FnOnce(&Value) -> String,
 ) -> anyhow::Result<Outcome> {
-    match service.ask(ask)? {
-        Reply::Missing(detail) => anyhow::bail!("{detail}"),
-        Reply::Wrong(problem) => wrong(service, &problem),
-        Reply::Fine(answer) => {
-            let body: Value = serde_json::from_slice(&answer.body)?;
+    match service.send(request)? {
+        ServiceReply::NotFound(detail) => anyhow::bail!("{detail}"),
+        ServiceReply::InvalidRules(problem) => print_findings(service, &problem),
+        ServiceReply::Success(response) => {
+            let body: Value = serde_json::from_slice(&response.body)?;
             if service.json {
                 return json(&body);
             }
-            report(&body, &what(&body))?;
+            print_change(&body, &what(&body))?;
             Ok(Outcome::Fine)
         }
     }
 }
 
-fn wrong(service: &Service, problem: &Value) -> anyhow::Result<Outcome> {
+fn print_findings(service: &ServiceClient, problem: &Value) -> anyhow::Result<Outcome> {
     if service.json {
         json(problem)?;
     } else {
@@ -95,7 +95,7 @@ fn wrong(service: &Service, problem: &Value) -> anyhow::Result<Outcome> {
     Ok(Outcome::Found)
 }
 
-fn report(body: &Value, what: &str) -> anyhow::Result<()> {
+fn print_change(body: &Value, what: &str) -> anyhow::Result<()> {
     let (style, mut out) = (style(), BufWriter::new(io::stdout().lock()));
     for line in body["diff"].as_str().unwrap_or_default().lines() {
         let tone = match line.as_bytes().first() {
@@ -125,7 +125,7 @@ fn report(body: &Value, what: &str) -> anyhow::Result<()> {
     let revision = text(&body["revision"]);
     match (body["dry_run"] == true, body["changed"] == true) {
         (_, false) => writeln!(out, "nothing to change")?,
-        (true, true) => writeln!(out, "{what} could be done; nothing was changed")?,
+        (true, true) => writeln!(out, "{what} would succeed; nothing was changed (dry run)")?,
         (false, true) => writeln!(out, "{what} {}", style.dim(format!("revision {revision}")))?,
     }
     Ok(out.flush()?)

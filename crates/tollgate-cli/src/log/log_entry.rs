@@ -1,29 +1,29 @@
-//! One request as a log tells of it.
+//! One request of an access log.
 
 use std::borrow::Cow;
 
-use tollgate::rules::Value;
-use tollgate::{Request, Time};
+use tollgate::Time;
+use tollgate_rules::{Request, Value};
 
-use super::fields::Rename;
+use super::fields::FieldRename;
 
-/// What names of attributes that are only known in the end begin with.
+/// The prefix of attributes that are known only after the response.
 const RESPONSE: &str = "response.";
 
-/// A request and when it was made.
+/// A request of an access log and its time.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Entry {
+pub(crate) struct LogEntry {
     pub(crate) at: Time,
-    /// Named as rules name them: `method`, `path`, `header.x-org`, `response.status`.
+    /// The attributes by their names in rules: `method`, `path`, `header.x-org`, `response.status`.
     fields: Vec<(Cow<'static, str>, Value<'static>)>,
 }
 
-impl Entry {
-    pub(crate) fn new(at: Time) -> Entry {
-        Entry { at, fields: Vec::with_capacity(10) }
+impl LogEntry {
+    pub(crate) fn new(at: Time) -> LogEntry {
+        LogEntry { at, fields: Vec::with_capacity(10) }
     }
 
-    /// Adds a field under the name rules have for it.
+    /// Adds an attribute under its name in rules.
     pub(crate) fn set(
         &mut self,
         name: impl Into<Cow<'static, str>>,
@@ -32,13 +32,13 @@ impl Entry {
         self.fields.push((name.into(), value.into()));
     }
 
-    /// Adds a field of a log, under another name if `renames` say so. `-` and nothing at all are
-    /// how logs say that something is not known.
+    /// Adds a field of a log, renamed if `renames` has it. In logs `-` or an empty text means that
+    /// the value is unknown.
     pub(super) fn add(
         &mut self,
         name: &'static str,
         value: impl Into<Value<'static>>,
-        renames: &[Rename],
+        renames: &[FieldRename],
     ) {
         let value = value.into();
         if matches!(&value, Value::Text(text) if text.is_empty() || text == "-") {
@@ -50,26 +50,26 @@ impl Entry {
         }
     }
 
-    /// The value of a field.
+    /// Returns the value of an attribute.
     #[cfg(test)]
     pub(super) fn get(&self, name: &str) -> Option<&Value<'static>> {
         self.fields.iter().find(|(known, _)| known == name).map(|(_, value)| value)
     }
 
-    /// The request as rules see it when it comes, its outcome not yet known.
+    /// Returns the request as rules see it on arrival, without its outcome.
     pub(crate) fn request(&self) -> Request<'_> {
         self.request_with(|name| !name.starts_with(RESPONSE))
     }
 
-    /// The same once its outcome is known, if the log tells any.
+    /// Returns the request with its outcome, if the log has one.
     pub(crate) fn outcome(&self) -> Option<Request<'_>> {
         let known = self.fields.iter().any(|(name, _)| name.starts_with(RESPONSE));
         known.then(|| self.request_with(|_| true))
     }
 
-    fn request_with(&self, wanted: impl Fn(&str) -> bool) -> Request<'_> {
+    fn request_with(&self, include: impl Fn(&str) -> bool) -> Request<'_> {
         let mut request = Request::empty();
-        for (name, value) in self.fields.iter().filter(|(name, _)| wanted(name)) {
+        for (name, value) in self.fields.iter().filter(|(name, _)| include(name)) {
             let header = name.strip_prefix("header.");
             request = match (&**name, header, value, value.number()) {
                 (_, Some(header), Value::Text(text), _) => request.header(header, text),
@@ -82,7 +82,7 @@ impl Entry {
     }
 }
 
-/// The same value, which a request may keep without copying its text.
+/// Returns a value that borrows its text.
 fn borrowed<'a>(value: &'a Value<'static>) -> Value<'a> {
     match value {
         Value::Text(text) => Value::Text(Cow::Borrowed(text)),

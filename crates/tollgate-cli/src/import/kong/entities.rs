@@ -1,15 +1,14 @@
-//! Services, routes, consumers and plugins, as a declarative file has them.
+//! The services, routes, consumers and plugins of declarative files.
 
-use tollgate::rules::Source;
+use tollgate_rules::yaml::{YamlFile, YamlNode};
 
-use crate::import::area::{Area, Areas, PathIs};
+use crate::import::area::{Area, Areas, PathCondition};
 use crate::import::condition::Pattern;
-use crate::import::draft::Draft;
+use crate::import::draft::RulesDraft;
 use crate::import::glob;
-use crate::import::note::{Origin, Severity};
-use crate::import::yaml::{self, Node};
+use crate::import::note::{NoteSeverity, Origin};
 
-/// Plugins that say who a consumer is.
+/// Plugins that identify consumers.
 const AUTHENTICATION: [&str; 11] = [
     "key-auth",
     "basic-auth",
@@ -24,108 +23,120 @@ const AUTHENTICATION: [&str; 11] = [
     "session",
 ];
 
-/// Everything that matters here.
+/// The entities of all files that matter for limits.
 #[derive(Debug, Default)]
-pub(super) struct Entities {
+pub(super) struct Entities<'f> {
     pub(super) services: Vec<Service>,
-    pub(super) routes: Vec<Route>,
-    pub(super) plugins: Vec<Plugin>,
-    /// Whether anything could say who a consumer is.
+    pub(super) routes: Vec<Route<'f>>,
+    pub(super) plugins: Vec<Plugin<'f>>,
+    /// Whether consumers can be identified.
     pub(super) authenticates: bool,
 }
 
+/// A service, which routes belong to.
 #[derive(Debug)]
 pub(super) struct Service {
     pub(super) name: String,
     id: Option<String>,
 }
 
+/// A route to a service.
 #[derive(Debug)]
-pub(super) struct Route {
+pub(super) struct Route<'f> {
     pub(super) name: String,
     id: Option<String>,
     pub(super) service: Option<usize>,
-    node: Node,
+    node: &'f YamlNode<'f>,
     origin: Origin,
 }
 
-/// A plugin and what it is for; nothing is everything.
+/// A plugin and what it applies to: everything unless a field narrows it.
 #[derive(Debug)]
-pub(super) struct Plugin {
-    pub(super) node: Node,
+pub(super) struct Plugin<'f> {
+    pub(super) file: &'f YamlFile<'f>,
+    pub(super) node: &'f YamlNode<'f>,
     pub(super) origin: Origin,
     pub(super) service: Option<usize>,
     pub(super) route: Option<usize>,
     pub(super) consumer: Option<String>,
 }
 
-/// What the entity a plugin is written inside says about it.
+/// The entity that a plugin is written in.
 #[derive(Clone, Default)]
-struct Inside {
+struct PluginScope {
     service: Option<usize>,
     route: Option<usize>,
     consumer: Option<String>,
 }
 
-impl Entities {
-    pub(super) fn read(sources: &[Source], draft: &mut Draft) -> anyhow::Result<Entities> {
+/// A plugin as it is written, before the entities it refers to are known.
+type WrittenPlugin<'f> = (&'f YamlNode<'f>, &'f YamlFile<'f>, PluginScope);
+
+impl<'f> Entities<'f> {
+    pub(super) fn read(files: &'f [YamlFile<'f>], draft: &mut RulesDraft) -> Entities<'f> {
         let mut entities = Entities::default();
-        let mut plugins: Vec<(Node, String, Inside)> = Vec::new();
-        for source in sources {
-            for root in yaml::documents(source)? {
-                entities.file(&root, &source.name, &mut plugins, draft);
+        let mut plugins: Vec<WrittenPlugin<'f>> = Vec::new();
+        for file in files {
+            for root in file.documents() {
+                entities.file(root, file, &mut plugins, draft);
             }
         }
-        for (node, file, inside) in plugins {
-            entities.plugin(node, &file, inside, draft);
+        for (node, file, scope) in plugins {
+            entities.plugin(node, file, scope, draft);
         }
-        Ok(entities)
+        entities
     }
 
     fn file(
         &mut self,
-        root: &Node,
-        file: &str,
-        plugins: &mut Vec<(Node, String, Inside)>,
-        draft: &mut Draft,
+        root: &'f YamlNode<'f>,
+        file: &'f YamlFile<'f>,
+        plugins: &mut Vec<WrittenPlugin<'f>>,
+        draft: &mut RulesDraft,
     ) {
-        let mut keep = |node: &Node, inside: Inside| {
+        let mut collect = |node: &'f YamlNode<'f>, scope: PluginScope| {
             let all = list(node, "plugins").iter();
-            plugins.extend(all.map(|plugin| (plugin.clone(), file.to_owned(), inside.clone())));
+            plugins.extend(all.map(|plugin| (plugin, file, scope.clone())));
         };
         for node in list(root, "services") {
             let service = Some(self.services.len());
             let name = node.text_of("name").unwrap_or("service").to_owned();
             self.services.push(Service { name, id: node.text_of("id").map(str::to_owned) });
-            keep(node, Inside { service, ..Inside::default() });
+            collect(node, PluginScope { service, ..PluginScope::default() });
             for route in list(node, "routes") {
-                keep(route, Inside { route: Some(self.routes.len()), ..Inside::default() });
+                collect(
+                    route,
+                    PluginScope { route: Some(self.routes.len()), ..PluginScope::default() },
+                );
                 self.route(route, file, service);
             }
         }
         for node in list(root, "routes") {
             let service = reference(node, "service").and_then(|name| self.service_named(&name));
-            keep(node, Inside { route: Some(self.routes.len()), ..Inside::default() });
+            collect(node, PluginScope { route: Some(self.routes.len()), ..PluginScope::default() });
             self.route(node, file, service);
         }
         for node in list(root, "consumers") {
             self.authenticates = true;
             let consumer = node.text_of("username").or_else(|| node.text_of("custom_id"));
-            keep(node, Inside { consumer: consumer.map(str::to_owned), ..Inside::default() });
+            collect(
+                node,
+                PluginScope { consumer: consumer.map(str::to_owned), ..PluginScope::default() },
+            );
         }
-        keep(root, Inside::default());
+        collect(root, PluginScope::default());
         for node in list(root, "consumer_groups") {
             for plugin in list(node, "plugins").iter().filter(|plugin| is_limit(plugin)) {
-                note_group(&Origin::new(file, plugin.line), draft);
+                note_group(&Origin::at(file, plugin), draft);
             }
         }
     }
 
-    fn route(&mut self, node: &Node, file: &str, service: Option<usize>) {
+    fn route(&mut self, node: &'f YamlNode<'f>, file: &YamlFile<'_>, service: Option<usize>) {
         let name = node.text_of("name").unwrap_or("route").to_owned();
         let id = node.text_of("id").map(str::to_owned);
-        let origin = Origin::new(file, node.line);
-        self.routes.push(Route { name, id, service, node: node.clone(), origin });
+        let origin = Origin::at(file, node);
+        self.routes.push(Route { name, id, service, node, origin });
     }
 
     fn service_named(&self, name: &str) -> Option<usize> {
@@ -134,45 +145,52 @@ impl Entities {
     }
 
     fn route_named(&self, name: &str) -> Option<usize> {
-        let is = |route: &Route| route.name == name || route.id.as_deref() == Some(name);
+        let is = |route: &Route<'_>| route.name == name || route.id.as_deref() == Some(name);
         self.routes.iter().position(is)
     }
 
-    fn plugin(&mut self, node: Node, file: &str, inside: Inside, draft: &mut Draft) {
-        let origin = Origin::new(file, node.line);
+    fn plugin(
+        &mut self,
+        node: &'f YamlNode<'f>,
+        file: &'f YamlFile<'f>,
+        scope: PluginScope,
+        draft: &mut RulesDraft,
+    ) {
+        let origin = Origin::at(file, node);
         let name = node.text_of("name").unwrap_or_default();
         self.authenticates |= AUTHENTICATION.contains(&name);
-        if !is_limit(&node) {
+        if !is_limit(node) {
             if name.contains("ratelimit") || name.contains("rate-limit") {
-                let message = format!("the plugin {name:?} is of another kind");
-                draft.note(Severity::LeftOut, &origin, message);
+                let message = format!("the plugin {name:?} has no equivalent");
+                draft.note(NoteSeverity::LeftOut, &origin, message);
             }
             return;
         }
-        if node.get("enabled").is_some_and(Node::is_false) {
-            return draft.note(Severity::Note, &origin, format!("{name:?} is not enabled"));
+        if node.get("enabled").is_some_and(YamlNode::is_false) {
+            return draft.note(NoteSeverity::Note, &origin, format!("{name:?} is not enabled"));
         }
-        if reference(&node, "consumer_group").is_some() {
+        if reference(node, "consumer_group").is_some() {
             return note_group(&origin, draft);
         }
-        let (mut service, mut route) = (inside.service, inside.route);
+        let (mut service, mut route) = (scope.service, scope.route);
         for (key, found) in [("service", &mut service), ("route", &mut route)] {
-            let Some(wanted) = reference(&node, key) else { continue };
+            let Some(wanted) = reference(node, key) else { continue };
             *found = match key {
                 "service" => self.service_named(&wanted),
                 _ => self.route_named(&wanted),
             };
             if found.is_none() {
-                let message = format!("{name:?} is for the {key} {wanted:?}, which is not here");
-                return draft.note(Severity::LeftOut, &origin, message);
+                let message =
+                    format!("{name:?} is for the {key} {wanted:?}, which the files do not have");
+                return draft.note(NoteSeverity::LeftOut, &origin, message);
             }
         }
-        let consumer = inside.consumer.or_else(|| reference(&node, "consumer"));
-        self.plugins.push(Plugin { node, origin, service, route, consumer });
+        let consumer = scope.consumer.or_else(|| reference(node, "consumer"));
+        self.plugins.push(Plugin { file, node, origin, service, route, consumer });
     }
 
-    /// The areas of all routes, and the route each belongs to.
-    pub(super) fn areas(&self, draft: &mut Draft) -> (Areas, Vec<Option<usize>>) {
+    /// Returns the areas of all routes, and the route of each.
+    pub(super) fn areas(&self, draft: &mut RulesDraft) -> (Areas, Vec<Option<usize>>) {
         let mut found: Vec<(Area, usize)> = Vec::new();
         for (index, route) in self.routes.iter().enumerate() {
             found.extend(route.areas(draft).into_iter().map(|area| (area, index)));
@@ -183,11 +201,11 @@ impl Entities {
                 if cross(area, other) {
                     let (one, two) = (&self.routes[*owner], &self.routes[*known]);
                     let message = format!(
-                        "a request can fit both routes {:?} and {:?}: Kong takes one, rules of \
+                        "a request can match both routes {:?} and {:?}: Kong takes one, rules of \
                          both apply",
                         one.name, two.name
                     );
-                    draft.note(Severity::Differs, &one.origin, message);
+                    draft.note(NoteSeverity::Differs, &one.origin, message);
                 }
             }
         }
@@ -205,7 +223,7 @@ impl Entities {
                         "the route {:?} is for the same requests as another one",
                         self.routes[owner].name
                     );
-                    draft.note(Severity::Differs, &self.routes[owner].origin, message);
+                    draft.note(NoteSeverity::Differs, &self.routes[owner].origin, message);
                 }
                 None => {
                     areas.push(area);
@@ -217,9 +235,9 @@ impl Entities {
     }
 }
 
-impl Route {
-    /// One area for each path.
-    fn areas(&self, draft: &mut Draft) -> Vec<Area> {
+impl Route<'_> {
+    /// Returns one area for each path.
+    fn areas(&self, draft: &mut RulesDraft) -> Vec<Area> {
         let pattern = |host: &&str| match host.contains('*') {
             true => Pattern::Glob(host.to_ascii_lowercase()),
             false => Pattern::Exact(host.to_ascii_lowercase()),
@@ -233,50 +251,52 @@ impl Route {
         for key in ["headers", "snis", "sources", "destinations", "expression"] {
             if self.node.get(key).is_some() {
                 let message = format!(
-                    "the route {:?} is also chosen by its `{key}`, which the rules do not ask for",
+                    "the route {:?} also depends on its `{key}`, which the rules ignore",
                     self.name
                 );
-                draft.note(Severity::Differs, &self.origin, message);
+                draft.note(NoteSeverity::Differs, &self.origin, message);
             }
         }
         let paths = self.node.texts_of("paths");
         if paths.is_empty() {
-            return vec![area(PathIs::Any)];
+            return vec![area(PathCondition::Any)];
         }
         let path = |path: &&str| match path.strip_prefix('~') {
             // Kong's expressions match from the start of the path.
             Some(regex) => {
                 let anchored = format!("^(?:{regex})");
                 if crate::import::is_regex(&anchored) {
-                    return Some(PathIs::Matches(anchored));
+                    return Some(PathCondition::Matches(anchored));
                 }
-                let message = format!("the path {path:?} is of a kind rules do not have");
-                draft.note(Severity::LeftOut, &self.origin, message);
+                let message =
+                    format!("the path {path:?} is a regular expression that rules do not support");
+                draft.note(NoteSeverity::LeftOut, &self.origin, message);
                 None
             }
             None => Some(match path.trim_end_matches('/') {
-                "" => PathIs::Any,
-                path => PathIs::Below(path.to_owned()),
+                "" => PathCondition::Any,
+                path => PathCondition::Below(path.to_owned()),
             }),
         };
         paths.iter().filter_map(path).map(area).collect()
     }
 }
 
-/// Sorts areas so that larger ones come first.
+/// Returns a sort key that puts larger areas first.
 fn weight(area: &Area) -> (usize, bool, bool) {
     let length = match &area.path {
-        PathIs::Any => 0,
-        PathIs::Below(path) | PathIs::Exact(path) => path.len(),
-        PathIs::Matches(_) => usize::MAX,
+        PathCondition::Any => 0,
+        PathCondition::Below(path) | PathCondition::Exact(path) => path.len(),
+        PathCondition::Matches(_) => usize::MAX,
     };
     (length, !area.hosts.is_empty(), !area.methods.is_empty())
 }
 
+/// Returns whether every request of `inner` is in `outer`.
 fn surrounds(outer: &Area, inner: &Area) -> bool {
     let path = match (&outer.path, &inner.path) {
-        (PathIs::Any, _) => true,
-        (PathIs::Below(outer), PathIs::Below(inner)) => {
+        (PathCondition::Any, _) => true,
+        (PathCondition::Below(outer), PathCondition::Below(inner)) => {
             let rest = inner.strip_prefix(outer.as_str());
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         }
@@ -295,7 +315,7 @@ fn surrounds(outer: &Area, inner: &Area) -> bool {
         && (outer.hosts.is_empty() || !inner.hosts.is_empty() && inner.hosts.iter().all(covers))
 }
 
-/// Whether a request can be in both, neither lying in the other.
+/// Returns whether a request can be in both areas, and neither contains the other.
 fn cross(one: &Area, two: &Area) -> bool {
     let paths = |outer: &Area, inner: &Area| {
         let bare = |area: &Area| Area { path: area.path.clone(), ..Area::whole() };
@@ -307,23 +327,23 @@ fn cross(one: &Area, two: &Area) -> bool {
     (one_has_hosts || one_has_methods) && (paths(one, two) || paths(two, one)) && !nested
 }
 
-fn list<'n>(node: &'n Node, key: &str) -> &'n [Node] {
-    node.get(key).map_or(&[], Node::items)
+fn list<'n>(node: &'n YamlNode<'n>, key: &str) -> &'n [YamlNode<'n>] {
+    node.get(key).map_or(&[], YamlNode::items)
 }
 
-/// What an entity refers to: `service: shop` or `service: { name: shop }`.
-fn reference(node: &Node, key: &str) -> Option<String> {
+/// Returns the name of a referenced entity: `service: shop` or `service: { name: shop }`.
+fn reference(node: &YamlNode<'_>, key: &str) -> Option<String> {
     let node = node.get(key)?;
     let named = || ["name", "username", "id"].iter().find_map(|key| node.text_of(key));
     node.text().or_else(named).map(str::to_owned)
 }
 
-fn is_limit(plugin: &Node) -> bool {
+fn is_limit(plugin: &YamlNode<'_>) -> bool {
     matches!(plugin.text_of("name"), Some("rate-limiting" | "rate-limiting-advanced"))
 }
 
-fn note_group(origin: &Origin, draft: &mut Draft) {
-    let message = "limits of a consumer group: write them as a plan, and have the attribute `plan` \
-                   say a request's group";
-    draft.note(Severity::LeftOut, origin, message);
+fn note_group(origin: &Origin, draft: &mut RulesDraft) {
+    let message = "limits of a consumer group: write them as a plan, and set the attribute `plan` to \
+                   the group of a request";
+    draft.note(NoteSeverity::LeftOut, origin, message);
 }

@@ -1,5 +1,5 @@
-//! `tollgate.toml`: every key is a flag of `tollgate serve`, so a file becomes arguments, and is
-//! judged by what judges those.
+//! The settings file `tollgate.toml`. Every key is a flag of `tollgate serve`, so the file becomes
+//! arguments, which the parser of the command line validates.
 
 use std::error::Error;
 use std::path::Path;
@@ -10,25 +10,25 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command};
 use toml::de::{DeTable, DeValue};
 
-/// The file that is read if it is there and no other is named.
+/// The file that is read if it exists and no other is named.
 pub(super) const DEFAULT: &str = "tollgate.toml";
-/// What cannot be in the file: where it is.
+/// Flags that are no keys.
 const NOT_KEYS: [&str; 3] = ["config", "help", "version"];
 
 /// A key of the file with its value.
-struct Entry<'a> {
+struct SettingEntry<'a> {
     key: String,
     at: usize,
     value: &'a DeValue<'a>,
 }
 
-/// The name of a flag as a key.
+/// Returns the key of a flag.
 pub(super) fn key(flag: &Arg) -> Option<String> {
     let name = flag.get_long().filter(|name| !NOT_KEYS.contains(name))?;
     Some(name.replace('-', "_"))
 }
 
-/// The file's keys as arguments, without those that flags or variables have set already.
+/// Returns the keys of the file as arguments, without those that flags or variables set.
 pub(super) fn arguments(
     path: &Path,
     command: &Command,
@@ -36,7 +36,7 @@ pub(super) fn arguments(
 ) -> anyhow::Result<Vec<String>> {
     let text = std::fs::read_to_string(path);
     let text = text.with_context(|| format!("cannot read the settings {}", path.display()))?;
-    let place = |at: usize, what: &str| {
+    let located = |at: usize, what: &str| {
         let line = text[..at].matches('\n').count() + 1;
         format!("{}:{line}: {what}", path.display())
     };
@@ -44,27 +44,27 @@ pub(super) fn arguments(
         Ok(table) => table,
         Err(error) => {
             let at = error.span().map_or(0, |span| span.start);
-            bail!("{}", place(at.min(text.len()), error.message()))
+            bail!("{}", located(at.min(text.len()), error.message()))
         }
     };
     let mut entries = Vec::new();
     flatten("", table.get_ref(), &mut entries);
     entries.sort_by_key(|entry| entry.at);
-    let (mut arguments, mut mistakes) = (Vec::new(), Vec::new());
+    let (mut arguments, mut errors) = (Vec::new(), Vec::new());
     for entry in &entries {
         match argument(entry, command, given) {
             Ok(argument) => arguments.extend(argument),
-            Err(why) => mistakes.push(place(entry.at, &why)),
+            Err(reason) => errors.push(located(entry.at, &reason)),
         }
     }
-    match mistakes.is_empty() {
+    match errors.is_empty() {
         true => Ok(arguments),
-        false => bail!("{}", mistakes.join("\n       ")),
+        false => bail!("{}", errors.join("\n       ")),
     }
 }
 
-/// A key of a section is the section's name, an underscore, and its own.
-fn flatten<'a>(section: &str, table: &'a DeTable<'a>, into: &mut Vec<Entry<'a>>) {
+/// Collects the keys; a key in a section has the prefix `section_`.
+fn flatten<'a>(section: &str, table: &'a DeTable<'a>, into: &mut Vec<SettingEntry<'a>>) {
     for (name, value) in table {
         let key = match section {
             "" => name.get_ref().to_string(),
@@ -72,13 +72,13 @@ fn flatten<'a>(section: &str, table: &'a DeTable<'a>, into: &mut Vec<Entry<'a>>)
         };
         match value.get_ref() {
             DeValue::Table(inner) => flatten(&key, inner, into),
-            value => into.push(Entry { key, at: name.span().start, value }),
+            value => into.push(SettingEntry { key, at: name.span().start, value }),
         }
     }
 }
 
 fn argument(
-    entry: &Entry<'_>,
+    entry: &SettingEntry<'_>,
     command: &Command,
     given: &ArgMatches,
 ) -> Result<Option<String>, String> {
@@ -87,7 +87,7 @@ fn argument(
         return Err(unknown(&entry.key, command));
     };
     let (name, id) = (flag.get_long().unwrap_or_default(), flag.get_id().as_str());
-    let wrong = |why: &str| format!("{}: {why}", entry.key);
+    let wrong = |reason: &str| format!("{}: {reason}", entry.key);
     let argument = match (flag.get_action().takes_values(), entry.value) {
         (false, DeValue::Boolean(true)) => format!("--{name}"),
         (false, DeValue::Boolean(false)) => return Ok(None),
@@ -95,7 +95,7 @@ fn argument(
         (true, DeValue::Array(values)) if flag.get_value_delimiter().is_some() => {
             let between = flag.get_value_delimiter().map_or_else(String::new, String::from);
             let texts: Option<Vec<String>> = values.iter().map(|one| text(one.get_ref())).collect();
-            let texts = texts.ok_or_else(|| wrong("its entries are texts, in quotes"))?;
+            let texts = texts.ok_or_else(|| wrong("write its entries as texts, in quotes"))?;
             if texts.is_empty() {
                 return Ok(None);
             }
@@ -106,7 +106,7 @@ fn argument(
             None => return Err(wrong("write one value, a number or a text in quotes")),
         },
     };
-    // Alone, so that what is wrong is wrong with this key.
+    // The argument is parsed alone, so that an error is about this key.
     let alone = Command::new("key").no_binary_name(true).arg(flag.clone().env(None::<&str>));
     if let Err(error) = alone.try_get_matches_from([&argument]) {
         return Err(wrong(&reason(&error)));
@@ -126,7 +126,7 @@ fn text(value: &DeValue<'_>) -> Option<String> {
     }
 }
 
-/// What clap holds against a value, without the flag's name.
+/// Returns the reason of a parse error, without the name of the flag.
 fn reason(error: &clap::Error) -> String {
     if let Some(source) = error.source() {
         return source.to_string();

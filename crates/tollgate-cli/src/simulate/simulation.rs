@@ -1,4 +1,4 @@
-//! Events run against limits: a memory store whose clock shows what the trace says.
+//! The simulation of limits: a memory store whose clock follows the trace.
 
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;
@@ -8,30 +8,30 @@ use std::task::{Context, Poll, Waker};
 use anyhow::bail;
 use tollgate::testing::ManualClock;
 use tollgate::{
-    Action, Bucket, Call, Check, Engine, Limit, MemoryStore, Retry, Span, Store, Time, Verdict,
-    Verdicts,
+    Action, Check, CounterId, Limit, LimitAlgorithm, MemoryStore, Retry, Span, Store, StoreCall,
+    Time, Verdict, Verdicts,
 };
 
-use super::event::{Event, Op};
+use super::trace_event::{TraceEvent, TraceOperation};
 
-/// Reserves that may be open on one key; of more, the oldest keep their charge for good.
+/// The maximum number of open reserves of a key; beyond it the oldest stays charged.
 const MAX_OPEN: usize = 1_024;
 
-/// What one event was answered.
+/// The verdict on one event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Answer {
+pub(super) struct EventVerdict {
     pub(super) allowed: bool,
     pub(super) limit: u64,
     pub(super) remaining: u64,
-    /// `None` if it was allowed, or never will be.
+    /// The time to a retry; `None` if it is allowed or can never pass.
     pub(super) retry_after_us: Option<u64>,
     pub(super) reset_after_us: u64,
     pub(super) wait_us: u64,
-    /// It asks for more than the limit can ever hold.
+    /// Whether the cost exceeds the whole limit.
     pub(super) never: bool,
 }
 
-/// Limits, and where everybody stands with them.
+/// Limits and their counters.
 #[derive(Debug)]
 pub(super) struct Simulation {
     limits: Vec<Limit>,
@@ -41,7 +41,7 @@ pub(super) struct Simulation {
     leases: u64,
 }
 
-/// A reserve not settled yet.
+/// A reserve that is not settled yet.
 #[derive(Clone, Copy, Debug)]
 struct Reserve {
     cost: u64,
@@ -56,32 +56,32 @@ impl Simulation {
         Simulation { limits, clock, store, open: HashMap::new(), leases: 0 }
     }
 
-    /// Runs one event at the time it names.
-    pub(super) fn step(&mut self, event: &Event) -> anyhow::Result<Answer> {
+    /// Runs one event at its time.
+    pub(super) fn step(&mut self, event: &TraceEvent) -> anyhow::Result<EventVerdict> {
         let now = Time::EPOCH + Span::from_micros(event.at_us);
         self.clock.set(now);
         let (key, cost) = (event.key.as_str(), event.cost);
         let verdicts = match event.op {
-            Op::Check => {
+            TraceOperation::Check => {
                 let lease = self.new_lease();
                 self.run(key, Action::Take { max_wait: Span::ZERO }, cost, lease)?
             }
-            Op::Peek => self.run(key, Action::Peek, cost, 0)?,
-            Op::Refund => self.run(key, Action::Refund, cost, 0)?,
-            Op::Reserve => self.reserve(event, now)?,
-            Op::Settle => self.settle(key, cost, now)?,
-            Op::Reset => {
+            TraceOperation::Peek => self.run(key, Action::Peek, cost, 0)?,
+            TraceOperation::Refund => self.run(key, Action::Refund, cost, 0)?,
+            TraceOperation::Reserve => self.reserve(event, now)?,
+            TraceOperation::Settle => self.settle(key, cost, now)?,
+            TraceOperation::Reset => {
                 self.open.remove(key);
                 self.run(key, Action::Reset, cost, 0)?
             }
         };
         match tightest(&verdicts) {
-            Some(verdict) => Ok(answer(&verdict)),
+            Some(verdict) => Ok(event_verdict(&verdict)),
             None => bail!("no limit to run: give one with --limit"),
         }
     }
 
-    fn reserve(&mut self, event: &Event, now: Time) -> anyhow::Result<Verdicts> {
+    fn reserve(&mut self, event: &TraceEvent, now: Time) -> anyhow::Result<Verdicts> {
         let (cost, lease) = (event.cost, self.new_lease());
         let max_wait = Span::from_micros(event.max_wait_us);
         let verdicts = self.run(&event.key, Action::Take { max_wait }, cost, lease)?;
@@ -95,48 +95,52 @@ impl Simulation {
         Ok(verdicts)
     }
 
-    /// Charges the truth: what differs from the last open reserve, or all if there is none.
-    fn settle(&mut self, key: &str, truth: u64, now: Time) -> anyhow::Result<Verdicts> {
+    /// Charges the difference between the actual cost and the last open reserve, or the whole cost.
+    fn settle(&mut self, key: &str, actual: u64, now: Time) -> anyhow::Result<Verdicts> {
         let reserve = self.open.get_mut(key).and_then(VecDeque::pop_back);
         if self.open.get(key).is_some_and(VecDeque::is_empty) {
             self.open.remove(key);
         }
-        let Some(reserve) = reserve else { return self.run(key, Action::Spend, truth, 0) };
-        // Whoever settles is done, which is what a limit on concurrency waits for.
-        if self.limits.iter().any(counts_holders) {
+        let Some(reserve) = reserve else { return self.run(key, Action::Spend, actual, 0) };
+        // A settled request has ended, so it releases its permits.
+        if self.limits.iter().any(is_concurrency) {
             let done = Action::Release { rtt: now.since(reserve.since), dropped: false };
             self.run(key, done, 0, reserve.lease)?;
         }
-        match truth >= reserve.cost {
-            true => self.run(key, Action::Spend, truth - reserve.cost, 0),
-            false => self.run(key, Action::Refund, reserve.cost - truth, 0),
+        match actual >= reserve.cost {
+            true => self.run(key, Action::Spend, actual - reserve.cost, 0),
+            false => self.run(key, Action::Refund, reserve.cost - actual, 0),
         }
     }
 
-    /// Names a holder, for limits on concurrency.
+    /// Returns a new lease, for concurrency limits.
     fn new_lease(&mut self) -> u64 {
         self.leases += 1;
         self.leases
     }
 
     fn run(&self, key: &str, action: Action, cost: u64, lease: u64) -> anyhow::Result<Verdicts> {
-        let check =
-            |(bucket, limit)| Check { lease, ..Check::new(Bucket::new(bucket), key, limit, cost) };
+        let check = |(number, limit)| Check {
+            lease,
+            ..Check::new(CounterId::new(number), key, limit, cost)
+        };
         let checks: Vec<Check<'_>> = (0..).zip(&self.limits).map(check).collect();
-        let future = pin!(self.store.run(Call { action, checks: &checks }));
-        // The memory store never waits.
+        let future = pin!(self.store.run(StoreCall { action, checks: &checks }));
+        // The memory store is always ready at once.
         match future.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(verdicts) => Ok(verdicts?),
-            Poll::Pending => bail!("the memory store did not answer at once: please report this"),
+            Poll::Pending => bail!(
+                "the memory store was not ready at once: this is a bug of tollgate, please report it"
+            ),
         }
     }
 }
 
-fn counts_holders(limit: &Limit) -> bool {
-    matches!(limit.engine(), Engine::Concurrent(_) | Engine::Adaptive(_))
+fn is_concurrency(limit: &Limit) -> bool {
+    matches!(limit.algorithm(), LimitAlgorithm::Concurrent(_) | LimitAlgorithm::Adaptive(_))
 }
 
-/// Of several limits' verdicts the one to tell: who refuses longest, or else who has least left.
+/// Returns the tightest verdict: the longest refusal, or else the least remaining.
 fn tightest(verdicts: &[Verdict]) -> Option<Verdict> {
     let rank = |verdict: &&Verdict| match verdict.retry {
         Retry::Now => 0,
@@ -148,13 +152,13 @@ fn tightest(verdicts: &[Verdict]) -> Option<Verdict> {
         return Some(*refusal);
     }
     let least = *verdicts.iter().min_by_key(|verdict| verdict.remaining)?;
-    // Whoever has to wait, waits for the slowest.
+    // The wait is that of the slowest limit.
     let wait = verdicts.iter().map(|verdict| verdict.wait).max()?;
     Some(Verdict { wait, ..least })
 }
 
-fn answer(verdict: &Verdict) -> Answer {
-    Answer {
+fn event_verdict(verdict: &Verdict) -> EventVerdict {
+    EventVerdict {
         allowed: verdict.allowed,
         limit: verdict.limit,
         remaining: verdict.remaining,
@@ -169,35 +173,35 @@ fn answer(verdict: &Verdict) -> Answer {
 mod tests {
     use super::*;
 
-    fn left(simulation: &mut Simulation, op: Op, cost: u64) -> u64 {
-        let event = Event { at_us: 0, key: "a".into(), cost, op, max_wait_us: 0 };
+    fn left(simulation: &mut Simulation, op: TraceOperation, cost: u64) -> u64 {
+        let event = TraceEvent { at_us: 0, key: "a".into(), cost, op, max_wait_us: 0 };
         simulation.step(&event).unwrap().remaining
     }
 
     #[test]
     fn reserves_are_settled_last_first() {
         let mut simulation = Simulation::new(vec!["100/min".parse().unwrap()]);
-        assert_eq!(left(&mut simulation, Op::Reserve, 10), 90);
-        assert_eq!(left(&mut simulation, Op::Reserve, 30), 60);
-        assert_eq!(left(&mut simulation, Op::Settle, 5), 85);
-        assert_eq!(left(&mut simulation, Op::Settle, 20), 75);
-        assert_eq!(left(&mut simulation, Op::Settle, 7), 68);
+        assert_eq!(left(&mut simulation, TraceOperation::Reserve, 10), 90);
+        assert_eq!(left(&mut simulation, TraceOperation::Reserve, 30), 60);
+        assert_eq!(left(&mut simulation, TraceOperation::Settle, 5), 85);
+        assert_eq!(left(&mut simulation, TraceOperation::Settle, 20), 75);
+        assert_eq!(left(&mut simulation, TraceOperation::Settle, 7), 68);
         assert!(simulation.open.is_empty());
     }
 
     #[test]
-    fn settling_gives_a_place_back() {
+    fn settling_releases_a_permit() {
         let mut simulation = Simulation::new(vec!["2 concurrent".parse().unwrap()]);
-        assert_eq!(left(&mut simulation, Op::Reserve, 1), 1);
-        assert_eq!(left(&mut simulation, Op::Check, 1), 0);
-        assert_eq!(left(&mut simulation, Op::Settle, 1), 1);
+        assert_eq!(left(&mut simulation, TraceOperation::Reserve, 1), 1);
+        assert_eq!(left(&mut simulation, TraceOperation::Check, 1), 0);
+        assert_eq!(left(&mut simulation, TraceOperation::Settle, 1), 1);
     }
 
     #[test]
     fn open_reserves_are_bounded() {
         let mut simulation = Simulation::new(vec!["1M/min".parse().unwrap()]);
         for _ in 0..=MAX_OPEN {
-            left(&mut simulation, Op::Reserve, 1);
+            left(&mut simulation, TraceOperation::Reserve, 1);
         }
         assert_eq!(simulation.open["a"].len(), MAX_OPEN);
     }

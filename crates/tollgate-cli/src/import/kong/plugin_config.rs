@@ -1,11 +1,13 @@
-//! What a plugin's `config` says: limits, whose they are, what happens over them.
+//! The `config` of a plugin: its limits, what they count by, and what happens over them.
 
-use crate::import::draft::Draft;
-use crate::import::note::{Origin, Severity};
+use tollgate_rules::yaml::YamlNode;
+
+use super::entities::Plugin;
+use crate::import::draft::RulesDraft;
+use crate::import::note::{NoteSeverity, Origin};
 use crate::import::rate;
-use crate::import::yaml::Node;
 
-/// Settings of both plugins that say where counters are kept, not what is counted.
+/// Settings of both plugins about the store of the counters.
 const STORE: [&str; 17] = [
     "policy",
     "strategy",
@@ -25,6 +27,7 @@ const STORE: [&str; 17] = [
     "redis_server_name",
     "throttling",
 ];
+/// Settings of both plugins that the import reads or notes.
 const KNOWN: [&str; 20] = [
     "second",
     "minute",
@@ -48,9 +51,9 @@ const KNOWN: [&str; 20] = [
     "enforce_consumer_groups",
 ];
 
-/// Whose requests are counted together.
+/// The attribute that requests are counted by.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum By {
+pub(super) enum CountedBy {
     Consumer,
     Credential,
     Ip,
@@ -59,56 +62,61 @@ pub(super) enum By {
     Path(String),
 }
 
-/// A plugin's configuration.
+/// The configuration of a plugin.
 #[derive(Clone, Debug)]
-pub(super) struct Config {
+pub(super) struct PluginConfig {
     pub(super) limits: Vec<String>,
-    pub(super) by: By,
+    pub(super) by: CountedBy,
     pub(super) status: u16,
     pub(super) fault_tolerant: bool,
 }
 
-impl Config {
-    pub(super) fn read(plugin: &Node, at: &Origin, draft: &mut Draft) -> Option<Config> {
-        let Some(config) = plugin.get("config") else {
-            draft.note(Severity::LeftOut, at, "the plugin has no `config`");
+impl PluginConfig {
+    pub(super) fn read(plugin: &Plugin<'_>, draft: &mut RulesDraft) -> Option<PluginConfig> {
+        let at = &plugin.origin;
+        let Some(config) = plugin.node.get("config") else {
+            draft.note(NoteSeverity::LeftOut, at, "the plugin has no `config`");
             return None;
         };
         let known = [KNOWN.as_slice(), &STORE].concat();
-        draft.note_unknown(config, &known, &at.file, "the plugin");
-        let advanced = plugin.text_of("name") == Some("rate-limiting-advanced");
+        draft.note_unknown(config, &known, plugin.file, "the plugin");
+        let advanced = plugin.node.text_of("name") == Some("rate-limiting-advanced");
         let limits = if advanced { windows(config) } else { periods(config) };
         let by = match by(config) {
             Ok(by) => by,
-            Err(why) => {
-                draft.note(Severity::LeftOut, at, why);
+            Err(reason) => {
+                draft.note(NoteSeverity::LeftOut, at, reason);
                 return None;
             }
         };
         if limits.is_empty() {
-            draft.note(Severity::LeftOut, at, "the plugin has no limits that could be read");
+            draft.note(NoteSeverity::LeftOut, at, "the plugin has no limits that could be read");
             return None;
         }
         note(config, advanced, at, draft);
-        let status = config.get("error_code").and_then(Node::number);
-        Some(Config {
+        let status = config.get("error_code").and_then(YamlNode::number);
+        Some(PluginConfig {
             limits,
             by,
             status: status.and_then(|status| status.try_into().ok()).unwrap_or(429),
-            fault_tolerant: !config.get("fault_tolerant").is_some_and(Node::is_false),
+            fault_tolerant: !config.get("fault_tolerant").is_some_and(YamlNode::is_false),
         })
     }
 }
 
-/// What is said and cannot be.
-fn note(config: &Node, advanced: bool, at: &Origin, draft: &mut Draft) {
-    let is = |key: &str| config.get(key).is_some_and(Node::is_true);
+/// Notes the settings that rules do not have.
+fn note(config: &YamlNode<'_>, advanced: bool, at: &Origin, draft: &mut RulesDraft) {
+    let is = |key: &str| config.get(key).is_some_and(YamlNode::is_true);
     if config.get("error_message").is_some() {
-        draft.note(Severity::Note, at, "`error_message`: the door says what a refusal looks like");
+        draft.note(
+            NoteSeverity::Note,
+            at,
+            "`error_message`: the body of a refusal is a setting of the door",
+        );
     }
     if is("hide_client_headers") {
         draft.note(
-            Severity::Note,
+            NoteSeverity::Note,
             at,
             "`hide_client_headers`: which headers are sent is a setting of the door",
         );
@@ -116,30 +124,35 @@ fn note(config: &Node, advanced: bool, at: &Origin, draft: &mut Draft) {
     let elsewhere = |key: &str| config.text_of(key).is_some_and(|kind| kind != "local");
     if elsewhere("policy") || elsewhere("strategy") {
         draft.note(
-            Severity::Note,
+            NoteSeverity::Note,
             at,
-            "where counters are kept is a setting of the store, not of rules",
+            "the store of the counters is a setting of the server, not of rules",
         );
     }
     if is("enforce_consumer_groups") {
-        draft.note(Severity::LeftOut, at, "`enforce_consumer_groups`: write the groups as plans");
-    }
-    if config.get("retry_after_jitter_max").and_then(Node::number).is_some_and(|most| most > 0) {
         draft.note(
-            Severity::Differs,
+            NoteSeverity::LeftOut,
             at,
-            "`retry_after_jitter_max`: the time to come back is exact here",
+            "`enforce_consumer_groups`: write the groups as plans",
+        );
+    }
+    if config.get("retry_after_jitter_max").and_then(YamlNode::number).is_some_and(|most| most > 0)
+    {
+        draft.note(
+            NoteSeverity::Differs,
+            at,
+            "`retry_after_jitter_max`: the time to retry is exact",
         );
     }
     if advanced && config.text_of("window_type") != Some("fixed") {
-        let message = "sliding windows compare whole requests here, fractions there: at times one \
-                       more passes";
-        draft.note(Severity::Differs, at, message);
+        let message = "sliding windows compare whole requests, those of Kong fractions: sometimes one \
+                       request more passes";
+        draft.note(NoteSeverity::Differs, at, message);
     }
 }
 
-/// `second: 5, hour: 1000`: windows of the clock and of the calendar.
-fn periods(config: &Node) -> Vec<String> {
+/// Reads `second: 5, hour: 1000`: windows of the clock and of the calendar.
+fn periods(config: &YamlNode<'_>) -> Vec<String> {
     let units = [
         ("second", "s fixed"),
         ("minute", "min fixed"),
@@ -149,19 +162,19 @@ fn periods(config: &Node) -> Vec<String> {
         ("year", "year calendar"),
     ];
     let limit = |(key, unit): (&str, &str)| {
-        let amount = config.get(key).and_then(Node::number)?;
+        let amount = config.get(key).and_then(YamlNode::number)?;
         Some(format!("{amount}/{unit}"))
     };
     units.into_iter().filter_map(limit).collect()
 }
 
-/// `limit: [5, 100], window_size: [1, 60]`: pairs of them.
-fn windows(config: &Node) -> Vec<String> {
+/// Reads `limit: [5, 100], window_size: [1, 60]`: one limit for each pair.
+fn windows(config: &YamlNode<'_>) -> Vec<String> {
     let numbers = |key: &str| -> Vec<u64> {
         config.texts_of(key).iter().filter_map(|text| text.parse().ok()).collect()
     };
     let fixed = config.text_of("window_type") == Some("fixed");
-    let forgiving = config.get("disable_penalty").is_some_and(Node::is_true) && !fixed;
+    let forgiving = config.get("disable_penalty").is_some_and(YamlNode::is_true) && !fixed;
     let kind = if fixed { "fixed" } else { "sliding" };
     let penalty = if forgiving { "" } else { " count_denied" };
     let pairs = numbers("limit").into_iter().zip(numbers("window_size"));
@@ -170,16 +183,16 @@ fn windows(config: &Node) -> Vec<String> {
         .collect()
 }
 
-fn by(config: &Node) -> Result<By, String> {
+fn by(config: &YamlNode<'_>) -> Result<CountedBy, String> {
     let named = config.text_of("limit_by").or_else(|| config.text_of("identifier"));
     let needs = |key: &str| config.text_of(key).map(str::to_owned);
     Ok(match named.unwrap_or("consumer") {
-        "consumer" => By::Consumer,
-        "credential" => By::Credential,
-        "ip" => By::Ip,
-        "service" => By::Service,
-        "header" => By::Header(needs("header_name").ok_or("`header_name` is missing")?),
-        "path" => By::Path(needs("path").ok_or("`path` is missing")?),
+        "consumer" => CountedBy::Consumer,
+        "credential" => CountedBy::Credential,
+        "ip" => CountedBy::Ip,
+        "service" => CountedBy::Service,
+        "header" => CountedBy::Header(needs("header_name").ok_or("`header_name` is missing")?),
+        "path" => CountedBy::Path(needs("path").ok_or("`path` is missing")?),
         other => return Err(format!("counting by {other:?} has no equivalent")),
     })
 }

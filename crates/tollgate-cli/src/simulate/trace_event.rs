@@ -1,7 +1,6 @@
-//! One line of a trace, as a value.
+//! One line of a trace.
 //!
-//! Each field is first taken as raw text, so that an error can point at the very characters
-//! that are wrong.
+//! Each field is read as raw text first, so that an error can point at its characters.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,19 +10,19 @@ use serde_json::value::RawValue;
 
 use super::fault::Fault;
 
-/// What is asked, of whom, when.
+/// One operation on a key at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Event {
+pub(super) struct TraceEvent {
     pub(super) at_us: u64,
     pub(super) key: String,
     pub(super) cost: u64,
-    pub(super) op: Op,
+    pub(super) op: TraceOperation,
     pub(super) max_wait_us: u64,
 }
 
-/// What is done.
+/// An operation of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Op {
+pub(super) enum TraceOperation {
     Check,
     Peek,
     Reserve,
@@ -32,49 +31,54 @@ pub(super) enum Op {
     Reset,
 }
 
-const OPS: [(&str, Op); 6] = [
-    ("check", Op::Check),
-    ("peek", Op::Peek),
-    ("reserve", Op::Reserve),
-    ("refund", Op::Refund),
-    ("settle", Op::Settle),
-    ("reset", Op::Reset),
+const OPS: [(&str, TraceOperation); 6] = [
+    ("check", TraceOperation::Check),
+    ("peek", TraceOperation::Peek),
+    ("reserve", TraceOperation::Reserve),
+    ("refund", TraceOperation::Refund),
+    ("settle", TraceOperation::Settle),
+    ("reset", TraceOperation::Reset),
 ];
 const FIELDS: [&str; 5] = ["at_us", "key", "cost", "op", "max_wait_us"];
 
-/// The last microsecond the engine can tell from the next, in the year 2554.
+/// The last microsecond that fits the clock, in the year 2554.
 const LAST_US: u64 = u64::MAX / 1_000;
 
-impl Op {
+impl TraceOperation {
     pub(super) fn as_str(self) -> &'static str {
         OPS[self as usize].0
     }
 
-    /// Whether it asks to pass; the others always happen.
-    pub(super) fn asks(self) -> bool {
-        matches!(self, Op::Check | Op::Reserve)
+    /// Returns whether it can be denied; the other operations always happen.
+    pub(super) fn can_be_denied(self) -> bool {
+        matches!(self, TraceOperation::Check | TraceOperation::Reserve)
     }
 }
 
-impl Event {
-    /// The event that `line` describes.
-    pub(super) fn parse(line: &str) -> Result<Event, Fault> {
-        let fields: Fields<'_> =
+impl TraceEvent {
+    /// Parses a line.
+    pub(super) fn parse(line: &str) -> Result<TraceEvent, Fault> {
+        let fields: RawFields<'_> =
             serde_json::from_str(line).map_err(|error| not_json(line, &error))?;
-        let mut event =
-            Event { at_us: 0, key: String::new(), cost: 1, op: Op::Check, max_wait_us: 0 };
+        let mut event = TraceEvent {
+            at_us: 0,
+            key: String::new(),
+            cost: 1,
+            op: TraceOperation::Check,
+            max_wait_us: 0,
+        };
         let mut seen = [false; FIELDS.len()];
         for (name, value) in fields.0 {
             let name_text = text(name).unwrap_or_default();
-            let (name, value) = (Part::new(line, name), Part::new(line, value));
+            let (name, value) = (FieldText::new(line, name), FieldText::new(line, value));
             let Some(index) = FIELDS.iter().position(|field| *field == name_text) else {
                 let message = format!("unknown field \"{name_text}\": expected {}", list(&FIELDS));
-                return Err(name.fault(message).meant(&name_text, &FIELDS));
+                return Err(name.fault(message).suggest(&name_text, &FIELDS));
             };
             if std::mem::replace(&mut seen[index], true) {
                 return Err(name.fault(format!("\"{name_text}\" is given twice: keep one")));
             }
-            // As good as left out.
+            // A null field counts as missing.
             if value.raw.get() == "null" && index > 0 {
                 continue;
             }
@@ -100,7 +104,7 @@ impl Event {
 fn not_json(line: &str, error: &serde_json::Error) -> Fault {
     let whole = error.to_string();
     let message = whole.split(" at line ").next().unwrap_or(&whole);
-    // The column counts bytes from 1, and is 0 for what is wrong as a whole.
+    // The column counts bytes from 1, and is 0 for an error of the whole line.
     let mut at = error.column().saturating_sub(1).min(line.len());
     while !line.is_char_boundary(at) {
         at -= 1;
@@ -122,16 +126,16 @@ fn text(raw: &RawValue) -> Option<Cow<'_, str>> {
         .or_else(|| serde_json::from_str::<String>(raw.get()).ok().map(Cow::Owned))
 }
 
-/// A value and where it stands in its line.
-struct Part<'a> {
+/// A value and its offset in the line.
+struct FieldText<'a> {
     raw: &'a RawValue,
     at: usize,
 }
 
-impl<'a> Part<'a> {
-    fn new(line: &str, raw: &'a RawValue) -> Part<'a> {
-        // The value borrows from the line, so its address tells its place.
-        Part { raw, at: raw.get().as_ptr().addr().saturating_sub(line.as_ptr().addr()) }
+impl<'a> FieldText<'a> {
+    fn new(line: &str, raw: &'a RawValue) -> FieldText<'a> {
+        // The value borrows from the line, so its address gives its offset.
+        FieldText { raw, at: raw.get().as_ptr().addr().saturating_sub(line.as_ptr().addr()) }
     }
 
     fn fault(&self, message: impl Into<String>) -> Fault {
@@ -155,7 +159,7 @@ impl<'a> Part<'a> {
         text(self.raw).ok_or_else(|| self.wrong(field, expected))
     }
 
-    fn op(&self) -> Result<Op, Fault> {
+    fn op(&self) -> Result<TraceOperation, Fault> {
         let names = OPS.map(|(name, _)| name);
         let expected = list(&names);
         let typed = self.text("op", &expected)?;
@@ -163,32 +167,32 @@ impl<'a> Part<'a> {
             Some((_, op)) => Ok(*op),
             None => {
                 let fault = self.fault(format!("unknown op {:?}: expected {expected}", &*typed));
-                Err(fault.meant(&typed, &names))
+                Err(fault.suggest(&typed, &names))
             }
         }
     }
 }
 
-/// The names and values of an object, unread.
-struct Fields<'a>(Vec<(&'a RawValue, &'a RawValue)>);
+/// The names and values of an object as raw text.
+struct RawFields<'a>(Vec<(&'a RawValue, &'a RawValue)>);
 
-impl<'de> Deserialize<'de> for Fields<'de> {
+impl<'de> Deserialize<'de> for RawFields<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Object;
 
         impl<'de> Visitor<'de> for Object {
-            type Value = Fields<'de>;
+            type Value = RawFields<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields<'de>, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RawFields<'de>, A::Error> {
                 let mut fields = Vec::with_capacity(FIELDS.len());
                 while let Some(field) = map.next_entry()? {
                     fields.push(field);
                 }
-                Ok(Fields(fields))
+                Ok(RawFields(fields))
             }
         }
 
@@ -201,18 +205,24 @@ mod tests {
     use super::*;
 
     fn fault(line: &str) -> (usize, String) {
-        let fault = Event::parse(line).expect_err(line);
+        let fault = TraceEvent::parse(line).expect_err(line);
         (fault.at, fault.message)
     }
 
     #[test]
-    fn all_but_the_time_goes_without_saying() {
-        let event = Event::parse(r#"{"at_us": 7}"#).unwrap();
-        let plain = Event { at_us: 7, key: "".into(), cost: 1, op: Op::Check, max_wait_us: 0 };
+    fn only_the_time_is_required() {
+        let event = TraceEvent::parse(r#"{"at_us": 7}"#).unwrap();
+        let plain = TraceEvent {
+            at_us: 7,
+            key: "".into(),
+            cost: 1,
+            op: TraceOperation::Check,
+            max_wait_us: 0,
+        };
         assert_eq!(event, plain);
         let line = r#" {"op":"reserve","max_wait_us":5,"cost":0,"key":"\u00e9\n","at_us":1}  "#;
-        let event = Event::parse(line).unwrap();
-        assert_eq!((event.op, event.max_wait_us, event.cost), (Op::Reserve, 5, 0));
+        let event = TraceEvent::parse(line).unwrap();
+        assert_eq!((event.op, event.max_wait_us, event.cost), (TraceOperation::Reserve, 5, 0));
         assert_eq!(event.key, "é\n");
     }
 
@@ -222,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_points_at_what_is_wrong() {
+    fn an_error_points_at_its_characters() {
         let (at, message) = fault(r#"{"at_us": 0, "op": "chek"}"#);
         assert_eq!(at, 19);
         assert!(message.starts_with("unknown op \"chek\": expected check, peek"), "{message}");

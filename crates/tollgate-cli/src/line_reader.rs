@@ -1,4 +1,4 @@
-//! Lines of a file or of standard input, one at a time and none longer than [`MAX_LINE`].
+//! A reader of lines from a file or standard input, none longer than [`MAX_LINE`].
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -8,16 +8,17 @@ use anyhow::{Context, bail};
 use flate2::read::MultiGzDecoder;
 use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 
-/// The longest line, in bytes.
+/// The maximum length of a line in bytes.
 pub(crate) const MAX_LINE: usize = 1 << 20;
 
-/// What a gzipped file begins with.
+/// The first bytes of a gzip file.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-pub(crate) struct Lines {
-    /// What errors call it.
+/// A reader of lines that skips blank ones and unpacks gzip files.
+pub(crate) struct LineReader {
+    /// The name in error messages.
     name: String,
-    /// What it is: "trace" or "log".
+    /// The kind of file: "trace" or "log".
     kind: &'static str,
     reader: BufReader<Box<dyn Read>>,
     line: Vec<u8>,
@@ -25,12 +26,16 @@ pub(crate) struct Lines {
     bar: ProgressBar,
 }
 
-impl Lines {
-    /// Opens `path`; `-` is standard input. With `progress`, a bar shows how much was read, if
-    /// standard error is a terminal.
-    pub(crate) fn open(path: &Path, kind: &'static str, progress: bool) -> anyhow::Result<Lines> {
+impl LineReader {
+    /// Opens `path`, or standard input for `-`. With `progress`, a bar on a terminal shows how much
+    /// was read.
+    pub(crate) fn open(
+        path: &Path,
+        kind: &'static str,
+        progress: bool,
+    ) -> anyhow::Result<LineReader> {
         if path.as_os_str() == "-" {
-            return Lines::new("stdin", kind, Box::new(io::stdin()), ProgressBar::hidden());
+            return LineReader::new("stdin", kind, Box::new(io::stdin()), ProgressBar::hidden());
         }
         let name = path.display().to_string();
         let reading = || format!("cannot read the {kind} {name}");
@@ -43,16 +48,16 @@ impl Lines {
             true => bar(metadata.len()),
             false => ProgressBar::hidden(),
         };
-        Lines::new(&name, kind, Box::new(bar.wrap_read(file)), bar)
+        LineReader::new(&name, kind, Box::new(bar.wrap_read(file)), bar)
     }
 
-    /// Lines of any reader; what is gzipped is unpacked.
+    /// Reads lines from any reader, unpacking gzip.
     pub(crate) fn new(
         name: &str,
         kind: &'static str,
         mut reader: Box<dyn Read>,
         bar: ProgressBar,
-    ) -> anyhow::Result<Lines> {
+    ) -> anyhow::Result<LineReader> {
         let mut start = Vec::new();
         let begun = (&mut reader).take(GZIP.len() as u64).read_to_end(&mut start);
         begun.with_context(|| format!("cannot read the {kind} {name}"))?;
@@ -63,11 +68,11 @@ impl Lines {
             false => Box::new(whole),
         };
         let reader = BufReader::with_capacity(1 << 16, reader);
-        Ok(Lines { name: name.to_owned(), kind, reader, line: Vec::new(), number: 0, bar })
+        Ok(LineReader { name: name.to_owned(), kind, reader, line: Vec::new(), number: 0, bar })
     }
 
-    /// The next line that is not blank, with its number; `None` at the end. Of a line that is
-    /// too long, one byte more than [`MAX_LINE`] is shown.
+    /// Returns the next line that is not blank, with its number; `None` at the end. A line that is
+    /// too long is cut to one byte more than [`MAX_LINE`].
     pub(crate) fn next(&mut self) -> anyhow::Result<Option<(u64, &[u8])>> {
         loop {
             self.skip_rest()?;
@@ -82,12 +87,12 @@ impl Lines {
                 break;
             }
         }
-        // Some editors begin a file with a mark of its encoding.
+        // Some editors begin a file with a byte order mark.
         let mark = self.number == 1 && self.line.starts_with(b"\xef\xbb\xbf");
         Ok(Some((self.number, &self.line[if mark { 3 } else { 0 }..])))
     }
 
-    /// Reads on to the end of a line that was too long.
+    /// Skips the rest of a line that was too long.
     fn skip_rest(&mut self) -> anyhow::Result<()> {
         if self.line.len() <= MAX_LINE || self.line.ends_with(b"\n") {
             return Ok(());
@@ -101,17 +106,17 @@ impl Lines {
         &self.name
     }
 
-    /// Whether reading on may have to wait for whoever writes.
+    /// Returns whether the next read may block until the writer sends more.
     pub(crate) fn is_drained(&self) -> bool {
         self.reader.buffer().is_empty()
     }
 
-    /// Says something on standard error, above the bar.
+    /// Prints a warning on standard error, above the bar.
     pub(crate) fn warn(&self, what: &str) {
         self.bar.suspend(|| eprintln!("warning: {what}"));
     }
 
-    /// Puts the bar away.
+    /// Removes the bar.
     pub(crate) fn finish(&self) {
         self.bar.finish_and_clear();
     }
@@ -135,7 +140,7 @@ mod tests {
 
     fn lines(bytes: impl Into<Vec<u8>>) -> Vec<(u64, String)> {
         let reader = Box::new(io::Cursor::new(bytes.into()));
-        let mut lines = Lines::new("t", "log", reader, ProgressBar::hidden()).unwrap();
+        let mut lines = LineReader::new("t", "log", reader, ProgressBar::hidden()).unwrap();
         let mut all = Vec::new();
         while let Some((number, line)) = lines.next().unwrap() {
             all.push((number, String::from_utf8_lossy(line).trim_end().to_owned()));
@@ -159,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gzipped_is_unpacked() {
+    fn gzip_is_unpacked() {
         let mut zip = GzEncoder::new(Vec::new(), Compression::default());
         zip.write_all(b"one\ntwo\n").unwrap();
         assert_eq!(lines(zip.finish().unwrap())[1], (2, "two".to_owned()));
@@ -169,7 +174,7 @@ mod tests {
 
     fn lines_of_broken_gzip() -> anyhow::Error {
         let reader = Box::new(io::Cursor::new(b"\x1f\x8bnonsense".to_vec()));
-        let mut lines = Lines::new("t", "log", reader, ProgressBar::hidden()).unwrap();
+        let mut lines = LineReader::new("t", "log", reader, ProgressBar::hidden()).unwrap();
         lines.next().map(|_| ()).unwrap_err()
     }
 }

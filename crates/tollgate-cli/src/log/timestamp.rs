@@ -1,4 +1,4 @@
-//! When something happened, in the ways logs and people write it.
+//! Timestamps in the formats of logs and people.
 
 use jiff::civil::DateTime;
 use jiff::tz::{Offset, TimeZone};
@@ -8,7 +8,7 @@ use tollgate::Time;
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// `2026-01-31T12:00:00Z`, with any offset; without one it is taken as UTC. A date alone is its
+/// Parses `2026-01-31T12:00:00Z`, with any offset; without one it is UTC. A date alone is its
 /// midnight, a number the time since 1970.
 pub(crate) fn instant(text: &str) -> Option<Time> {
     let text = text.trim();
@@ -26,8 +26,8 @@ pub(crate) fn instant(text: &str) -> Option<Time> {
     time(civil.to_zoned(TimeZone::UTC).ok()?.timestamp())
 }
 
-/// A number of seconds, milliseconds, microseconds or nanoseconds since 1970: today is so far
-/// from it that only one of them makes sense.
+/// Reads a number of seconds, milliseconds, microseconds or nanoseconds since 1970; its size decides
+/// the unit.
 pub(super) fn epoch(number: f64) -> Option<Time> {
     let micros = match number {
         0.0..1e11 => number * 1e6,
@@ -39,7 +39,7 @@ pub(super) fn epoch(number: f64) -> Option<Time> {
     Some(Time::from_nanos((micros.round() as u64).checked_mul(1_000)?))
 }
 
-/// `10/Oct/2000:13:55:36 -0700`, as web servers write it.
+/// Parses the format of web servers: `10/Oct/2000:13:55:36 -0700`.
 pub(super) fn common(text: &str) -> Option<Time> {
     let (day, rest) = text.split_once('/')?;
     let (month, rest) = rest.split_once('/')?;
@@ -84,7 +84,7 @@ fn time(at: Timestamp) -> Option<Time> {
     Some(Time::from_nanos(u64::try_from(at.as_nanosecond()).ok()?))
 }
 
-/// A time as people read it: `2026-01-31 12:00:00`, in UTC.
+/// Formats a time for people: `2026-01-31 12:00:00`, in UTC.
 pub(crate) fn date(at_us: u64) -> String {
     let micros = i64::try_from(at_us).unwrap_or(i64::MAX);
     match Timestamp::from_microsecond(micros) {
@@ -93,7 +93,7 @@ pub(crate) fn date(at_us: u64) -> String {
     }
 }
 
-/// The same for programs: `2026-01-31T12:00:00.5Z`.
+/// Formats a time for programs: `2026-01-31T12:00:00.5Z`.
 pub(crate) fn rfc3339(at_us: u64) -> String {
     let micros = i64::try_from(at_us).unwrap_or(i64::MAX);
     Timestamp::from_microsecond(micros).unwrap_or(Timestamp::MAX).to_string()
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn dates_are_told_in_utc() {
+    fn dates_are_in_utc() {
         assert_eq!(date(1_767_268_800_999_999), "2026-01-01 12:00:00");
         assert_eq!(date(u64::MAX), format!("{}µs after 1970", u64::MAX));
     }

@@ -1,4 +1,4 @@
-//! Logs on standard error, as text or as JSON, at a level that may change while it runs.
+//! Logs on standard error, as text or as JSON, with a level that can change at run time.
 
 use std::io::{self, IsTerminal};
 use std::str::FromStr;
@@ -9,29 +9,29 @@ use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, reload};
 
 use super::values::LogFormat;
 
-const USUAL: &str = "info";
+const DEFAULT_LEVEL: &str = "info";
 
-/// What is logged.
+/// A log level, or a filter such as `tollgate=debug,warn`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Level(String);
+pub(crate) struct LogLevel(String);
 
-impl Default for Level {
-    fn default() -> Level {
-        Level(USUAL.to_owned())
+impl Default for LogLevel {
+    fn default() -> LogLevel {
+        LogLevel(DEFAULT_LEVEL.to_owned())
     }
 }
 
-impl FromStr for Level {
+impl FromStr for LogLevel {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Level, String> {
+    fn from_str(text: &str) -> Result<LogLevel, String> {
         let is_level = |word: &str| {
             word.rsplit('=').next().is_some_and(|level| {
                 level.parse::<tracing_subscriber::filter::LevelFilter>().is_ok()
             })
         };
         match text.split(',').all(is_level) && EnvFilter::builder().parse(text).is_ok() {
-            true => Ok(Level(text.to_owned())),
+            true => Ok(LogLevel(text.to_owned())),
             false => {
                 Err("write error, warn, info, debug or trace, or as tollgate=debug,warn".into())
             }
@@ -39,21 +39,21 @@ impl FromStr for Level {
     }
 }
 
-impl Level {
+impl LogLevel {
     fn filter(&self) -> EnvFilter {
         EnvFilter::builder().parse_lossy(&self.0)
     }
 }
 
-/// Lets the level be changed.
-pub(crate) struct Logs {
+/// The log output, whose level can change.
+pub(crate) struct Logging {
     handle: reload::Handle<EnvFilter, Registry>,
-    level: Level,
+    level: LogLevel,
 }
 
-impl Logs {
-    /// From here on, what happens is logged.
-    pub(crate) fn start(format: LogFormat, level: Level) -> Logs {
+impl Logging {
+    /// Starts logging.
+    pub(crate) fn start(format: LogFormat, level: LogLevel) -> Logging {
         let (filter, handle) = reload::Layer::new(level.filter());
         let lines = fmt::layer().with_writer(io::stderr).with_target(false);
         let lines = match format {
@@ -61,11 +61,11 @@ impl Logs {
             LogFormat::Json => lines.json().flatten_event(true).with_target(true).boxed(),
         };
         tracing_subscriber::registry().with(filter).with(lines).init();
-        Logs { handle, level }
+        Logging { handle, level }
     }
 
-    /// Logs at another level from now on.
-    pub(crate) fn set(&mut self, level: Level) {
+    /// Changes the level.
+    pub(crate) fn set(&mut self, level: LogLevel) {
         if level != self.level && self.handle.reload(level.filter()).is_ok() {
             tracing::info!(level = level.0, "the log level was changed");
             self.level = level;

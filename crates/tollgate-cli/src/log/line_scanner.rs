@@ -1,13 +1,13 @@
-//! Reads the parts a line of text is made of, one after the other.
+//! Reads the words and quoted texts of a line one after the other.
 
 use std::borrow::Cow;
 
-/// What is left of a line.
+/// A scanner: the rest of a line.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Scan<'l>(pub(super) &'l str);
+pub(super) struct LineScanner<'l>(pub(super) &'l str);
 
-impl<'l> Scan<'l> {
-    /// Up to the next space.
+impl<'l> LineScanner<'l> {
+    /// Reads up to the next space.
     pub(super) fn word(&mut self) -> Option<&'l str> {
         let rest = self.0.trim_start_matches(' ');
         let end = rest.find(' ').unwrap_or(rest.len());
@@ -16,14 +16,14 @@ impl<'l> Scan<'l> {
         (!word.is_empty()).then_some(word)
     }
 
-    /// Up to `end`, which is skipped.
+    /// Reads up to `end`, and skips it.
     pub(super) fn until(&mut self, end: &str) -> Option<&'l str> {
         let (before, after) = self.0.split_once(end)?;
         self.0 = after;
         Some(before)
     }
 
-    /// A text in quotes, its escapes undone.
+    /// Reads a text in quotes, and undoes its escapes.
     pub(super) fn quoted(&mut self) -> Option<Cow<'l, str>> {
         let inner = self.0.trim_start_matches(' ').strip_prefix('"')?;
         let bytes = inner.as_bytes();
@@ -38,14 +38,14 @@ impl<'l> Scan<'l> {
                 _ => end += 1,
             }
         }
-        // A quote is one byte, so the cut is between characters.
+        // A quote is one byte, so the text ends at a character boundary.
         let text = &inner[..end];
         self.0 = &inner[end + 1..];
         Some(if escaped { Cow::Owned(unescape(text)) } else { Cow::Borrowed(text) })
     }
 }
 
-/// Undoes what Apache (`\"`, `\\`, `\n`, `\xhh`) and nginx (`\xHH`) do to odd characters.
+/// Undoes the escapes of Apache (`\"`, `\\`, `\n`, `\xhh`) and nginx (`\xHH`).
 fn unescape(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn words_and_quotes_one_after_the_other() {
-        let mut scan = Scan(r#"a  b "c \"d\" \x22\xc3\xa9\\" "" x"#);
+        let mut scan = LineScanner(r#"a  b "c \"d\" \x22\xc3\xa9\\" "" x"#);
         assert_eq!((scan.word(), scan.word()), (Some("a"), Some("b")));
         assert_eq!(scan.quoted().as_deref(), Some(r#"c "d" "é\"#));
         assert_eq!(scan.quoted().as_deref(), Some(""));
@@ -86,10 +86,10 @@ mod tests {
     }
 
     #[test]
-    fn a_quote_that_never_ends_is_none() {
-        assert_eq!(Scan(r#""abc"#).quoted(), None);
-        assert_eq!(Scan(r#""abc\"#).quoted(), None);
-        assert_eq!(Scan("\"é\\é\"").quoted().as_deref(), Some("éé"));
-        assert_eq!(Scan(r#""\x2""#).quoted().as_deref(), Some("x2"));
+    fn an_unclosed_quote_is_none() {
+        assert_eq!(LineScanner(r#""abc"#).quoted(), None);
+        assert_eq!(LineScanner(r#""abc\"#).quoted(), None);
+        assert_eq!(LineScanner("\"é\\é\"").quoted().as_deref(), Some("éé"));
+        assert_eq!(LineScanner(r#""\x2""#).quoted().as_deref(), Some("x2"));
     }
 }

@@ -1,20 +1,21 @@
-//! The request that is asked about, from the command line: `POST /login ip=1.2.3.4 at=…`.
+//! The request on the command line: `POST /login ip=1.2.3.4 at=…`.
 
 use anyhow::{anyhow, bail};
-use tollgate::{Request, Time};
+use tollgate::Time;
+use tollgate_rules::Request;
 
 use crate::log::instant;
 
-/// The words of a request, and when it is made if somebody said so.
+/// The words of a request, and its time if one is given.
 #[derive(Debug)]
-pub(super) struct Ask {
+pub(super) struct RequestArgs {
     words: Vec<String>,
     pub(super) at: Option<Time>,
 }
 
-impl Ask {
-    /// Takes out what is not a word of a request: its time, and parts of the path and of headers.
-    pub(super) fn parse(args: &[String]) -> anyhow::Result<Ask> {
+impl RequestArgs {
+    /// Separates the time, queries and cookies from the words that a request is parsed from.
+    pub(super) fn parse(args: &[String]) -> anyhow::Result<RequestArgs> {
         let (mut at, mut words) = (None, Vec::new());
         let (mut query, mut cookies) = (Vec::new(), Vec::new());
         for arg in args.iter().flat_map(|arg| method_and_path(arg)) {
@@ -44,7 +45,7 @@ impl Ask {
         if !cookies.is_empty() {
             words.push(format!("header.cookie={}", cookies.join("; ")));
         }
-        Ok(Ask { words, at })
+        Ok(RequestArgs { words, at })
     }
 
     pub(super) fn request(&self) -> anyhow::Result<Request<'_>> {
@@ -52,7 +53,7 @@ impl Ask {
     }
 }
 
-/// `"POST /login"` may be quoted as one.
+/// Splits a method and a path that are quoted as one argument: `"POST /login"`.
 fn method_and_path(arg: &str) -> Vec<&str> {
     match arg.split_once(' ') {
         Some((method, path)) if !method.contains('=') && path.trim().starts_with('/') => {
@@ -62,7 +63,7 @@ fn method_and_path(arg: &str) -> Vec<&str> {
     }
 }
 
-/// Percent-encodes what would end a parameter of a query.
+/// Percent-encodes a name or value of a query.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -80,37 +81,38 @@ fn escape(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn ask(args: &str) -> anyhow::Result<Ask> {
-        Ask::parse(&args.split(' ').map(str::to_owned).collect::<Vec<_>>())
+    fn parse(args: &str) -> anyhow::Result<RequestArgs> {
+        RequestArgs::parse(&args.split(' ').map(str::to_owned).collect::<Vec<_>>())
     }
 
     #[test]
-    fn queries_cookies_and_the_time_are_put_where_they_belong() {
-        let asked = ask("POST /a?x=y ip=::1 query.q=é& cookie.s=1 cookie.t=2 at=5").unwrap();
+    fn queries_cookies_and_the_time_are_separated() {
+        let request = parse("POST /a?x=y ip=::1 query.q=é& cookie.s=1 cookie.t=2 at=5").unwrap();
         let cookie = "header.cookie=s=1; t=2";
-        assert_eq!(asked.words, ["POST", "/a?x=y&q=%C3%A9%26", "ip=::1", cookie]);
-        assert_eq!(asked.at, Some(Time::from_nanos(5_000_000_000)));
-        assert!(asked.request().is_ok());
+        assert_eq!(request.words, ["POST", "/a?x=y&q=%C3%A9%26", "ip=::1", cookie]);
+        assert_eq!(request.at, Some(Time::from_nanos(5_000_000_000)));
+        assert!(request.request().is_ok());
     }
 
     #[test]
     fn a_method_and_a_path_may_be_one_argument() {
-        let quoted = Ask::parse(&["POST /login".to_owned(), "user=ann b".to_owned()]).unwrap();
+        let quoted =
+            RequestArgs::parse(&["POST /login".to_owned(), "user=ann b".to_owned()]).unwrap();
         assert_eq!(quoted.words, ["POST", "/login", "user=ann b"]);
-        assert_eq!(ask("/a?at=5").unwrap().words, ["/a?at=5"]);
+        assert_eq!(parse("/a?at=5").unwrap().words, ["/a?at=5"]);
     }
 
     #[test]
-    fn mistakes_are_explained() {
+    fn errors_explain_what_to_write() {
         for (args, what) in [
             ("at=noon", "no time"),
             ("query.q=1", "a query needs a path"),
             ("param.id=1", "comes with the path"),
         ] {
-            let error = ask(args).unwrap_err().to_string();
+            let error = parse(args).unwrap_err().to_string();
             assert!(error.contains(what), "{args}: {error}");
         }
-        let error = ask("login").unwrap().request().unwrap_err().to_string();
+        let error = parse("login").unwrap().request().unwrap_err().to_string();
         assert!(error.contains("neither a method, a path nor NAME=VALUE"), "{error}");
     }
 }
