@@ -1,11 +1,11 @@
-//! What is found wrong must itself be right: it can be shown, and points into the text.
+//! Diagnostics must be valid themselves: printable, and with positions inside the text.
 
-use tollgate::rules::{CODES, Diagnostics};
+use tollgate_rules::{CODES, Diagnostics};
 
-/// Renders findings about a text and looks up their places.
+/// Renders the findings about a text and checks their positions.
 ///
 /// # Panics
-/// If a place is not in the text, or what is rendered could do something to a terminal.
+/// If a position is not in the text, or the output contains control characters.
 pub fn check_findings(found: &Diagnostics, text: &str) {
     let plain = found.render(false);
     assert_eq!(plain.is_empty(), found.is_empty());

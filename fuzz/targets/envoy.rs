@@ -1,16 +1,15 @@
-//! Any text as a file of Envoy's rate limit service, and any descriptors.
+//! Reads any text as a file of Envoy's rate limit service, and decides any descriptors.
 //!
-//! A descriptor a line: `key=value` for each entry, outermost first; `hits:3`, `negative` and
-//! `limit:5/minute` say what else it brings along.
+//! Each line is a descriptor: `key=value` for each entry, outermost first, and optionally `hits:3`,
+//! `negative` and `limit:5/minute`.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tollgate::rules::envoy::{Code, Descriptor, LimitOverride, RateLimitRequest, Unit};
-use tollgate::rules::{RuleLimiter, Rules, Source};
 use tollgate::testing::ManualClock;
-use tollgate::{Limiter, Request};
 use tollgate_fuzz::{check_findings, parts};
+use tollgate_rules::envoy::{Code, Descriptor, LimitOverride, RateLimitRequest, Unit};
+use tollgate_rules::{Request, RuleLimiter, Rules, Source};
 
 fuzz_target!(|input: &str| {
     let (text, lines) = parts(input);
@@ -20,15 +19,15 @@ fuzz_target!(|input: &str| {
     };
     check_findings(rules.warnings(), text);
     let Some(domain) = rules.domain_names().next() else { return };
-    let lines: Vec<Line<'_>> = lines.take(8).map(Line::read).collect();
-    let descriptors: Vec<Descriptor<'_>> = lines.iter().map(Line::descriptor).collect();
+    let lines: Vec<DescriptorLine<'_>> = lines.take(8).map(DescriptorLine::read).collect();
+    let descriptors: Vec<Descriptor<'_>> = lines.iter().map(DescriptorLine::descriptor).collect();
     let clock = ManualClock::new();
-    let limiter = || Limiter::builder().clock(&clock).build_rules(rules.clone());
+    let limiter = || RuleLimiter::builder().clock(&clock).build(rules.clone());
     let (one, other) = (limiter(), limiter());
     for hits_addend in [0, 1, text.len() as u32, u32::MAX] {
         let request =
             RateLimitRequest { hits_addend, ..RateLimitRequest::new(domain, &descriptors) };
-        ask(&one, &other, &request);
+        check_decision(&one, &other, &request);
     }
     let entries = lines.iter().flat_map(|line| &line.entries);
     let request = Request::new("GET", "/").domain(domain);
@@ -36,27 +35,29 @@ fuzz_target!(|input: &str| {
     assert_eq!(format!("{:?}", one.decide(&request)), format!("{:?}", other.decide(&request)));
 });
 
-fn ask(one: &RuleLimiter, other: &RuleLimiter, request: &RateLimitRequest<'_>) {
-    let answer = one.decide_envoy(request);
-    assert_eq!(answer, other.decide_envoy(request));
-    assert_eq!(answer.statuses.len(), request.descriptors.len());
-    let over = answer.statuses.iter().any(|status| status.code == Code::OverLimit);
-    assert!(over || answer.overall == Code::Ok, "{answer:?}");
-    for status in answer.statuses.iter().filter(|status| status.code == Code::OverLimit) {
-        assert_eq!((status.limit_remaining, status.near_limit), (0, false), "{answer:?}");
+fn check_decision(one: &RuleLimiter, other: &RuleLimiter, request: &RateLimitRequest<'_>) {
+    let response = one.decide_envoy(request);
+    assert_eq!(response, other.decide_envoy(request));
+    assert_eq!(response.statuses.len(), request.descriptors.len());
+    let over = response.statuses.iter().any(|status| status.code == Code::OverLimit);
+    assert!(over || response.overall == Code::Ok, "{response:?}");
+    for status in response.statuses.iter().filter(|status| status.code == Code::OverLimit) {
+        assert_eq!((status.limit_remaining, status.near_limit), (0, false), "{response:?}");
     }
 }
 
-struct Line<'i> {
+/// A line of the input.
+struct DescriptorLine<'i> {
     entries: Vec<(&'i str, &'i str)>,
     hits: Option<u64>,
     negative: bool,
     limit: Option<LimitOverride>,
 }
 
-impl<'i> Line<'i> {
-    fn read(line: &'i str) -> Line<'i> {
-        let mut read = Line { entries: Vec::new(), hits: None, negative: false, limit: None };
+impl<'i> DescriptorLine<'i> {
+    fn read(line: &'i str) -> DescriptorLine<'i> {
+        let mut read =
+            DescriptorLine { entries: Vec::new(), hits: None, negative: false, limit: None };
         for word in line.split_whitespace() {
             if let Some((key, value)) = word.split_once('=') {
                 read.entries.push((key, value));
@@ -72,7 +73,7 @@ impl<'i> Line<'i> {
     }
 
     fn descriptor(&self) -> Descriptor<'_> {
-        let Line { hits, negative, limit, .. } = *self;
+        let DescriptorLine { hits, negative, limit, .. } = *self;
         Descriptor { hits, negative, limit, ..Descriptor::new(&self.entries) }
     }
 }

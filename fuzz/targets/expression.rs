@@ -1,13 +1,12 @@
-//! Any text as an expression, wherever a file of rules has one, and any requests.
+//! Reads any text as an expression, in every position of a rule file, and decides any requests.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tollgate::Request;
-use tollgate::rules::{Rules, Source};
-use tollgate_fuzz::{ask, check_findings, parts, requests};
+use tollgate_fuzz::{check_decisions, check_findings, parts, requests};
+use tollgate_rules::{Request, Rules, Source};
 
-/// Files with a place for an expression, marked `@`.
+/// Files with an expression at `@`.
 const FILES: [&str; 6] = [
     "rules: [{ name: a, when: @, limit: 2/h }]",
     "rules: [{ name: a, per: [ip, @], limit: 2/h }]",
@@ -20,23 +19,23 @@ const FILES: [&str; 6] = [
 fuzz_target!(|input: &str| {
     let (expression, lines) = parts(input);
     let quoted = quoted(expression);
-    let mut asked = requests(lines);
-    asked.push(Request::new("POST", "/login").attribute("user", "ann").header("x-org", "acme"));
-    asked.push(asked[0].clone());
+    let mut sent = requests(lines);
+    sent.push(Request::new("POST", "/login").attribute("user", "ann").header("x-org", "acme"));
+    sent.push(sent[0].clone());
     for file in FILES {
         let text = format!("lists: {{ office: [203.0.113.0/24, 'a*'] }}\n{file}\n");
         let text = text.replacen('@', &quoted, 1);
         match Rules::read([Source::new("fuzz.yaml", text.as_str())]) {
             Ok(rules) => {
                 check_findings(rules.warnings(), &text);
-                ask(&rules, &asked);
+                check_decisions(&rules, &sent);
             }
             Err(found) => check_findings(&found, &text),
         }
     }
 });
 
-/// The text as YAML: letter by letter if that can be, so that findings point into it.
+/// Quotes the text as YAML, unchanged if possible, so that findings point into it.
 fn quoted(text: &str) -> String {
     if !text.contains(|c: char| c == '\'' || c.is_control()) {
         return format!("'{text}'");

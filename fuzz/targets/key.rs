@@ -1,12 +1,12 @@
-//! Any two lists of values as keys: the same key means the same values.
+//! Encodes any two lists of values as keys: equal keys mean equal values.
 //!
-//! A value a line: `'text`, `#42`, `+` and `-` for true and false, `@203.0.113.7`, `!` for one that
-//! is missing. In texts `\n` is a line break.
+//! Each line is a value: `'text`, `#42`, `+` and `-` for true and false, `@203.0.113.7`, `!` for a
+//! missing one. In texts `\n` is a line break.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tollgate::rules::{Value, encode_key};
+use tollgate_rules::{Value, encode_key};
 
 fuzz_target!(|input: &str| {
     let mut lists = input.split("\n===\n").map(values);
@@ -15,7 +15,7 @@ fuzz_target!(|input: &str| {
     for (key, list) in keys.iter().zip([&one, &other]) {
         assert!(!key.contains(['{', '}']), "{key:?}");
         assert!(!key.contains(char::is_control), "{key:?}");
-        // What can be read back was not mixed up with anything else.
+        // A key that can be decoded is not ambiguous.
         assert_eq!(&decoded(key), &texts(list));
     }
     assert_eq!(keys[0] == keys[1], texts(&one) == texts(&other));
@@ -39,7 +39,7 @@ fn value(line: &str) -> Option<Value<'static>> {
     }
 }
 
-/// An address is one however it was written: IPv4 within IPv6 is IPv4.
+/// Returns the values as text; an IPv4 address within IPv6 is IPv4.
 fn texts(list: &[Option<Value<'_>>]) -> Vec<Option<String>> {
     let text = |value: &Value<'_>| match value {
         Value::Ip(address) => address.to_canonical().to_string(),
@@ -65,5 +65,5 @@ fn unescaped(part: &str) -> String {
         bytes.push(u8::from_str_radix(hex, 16).expect("an escape is two digits"));
         bytes.extend_from_slice(rest.as_bytes());
     }
-    String::from_utf8(bytes).expect("what was text is text")
+    String::from_utf8(bytes).expect("the decoded value is text")
 }

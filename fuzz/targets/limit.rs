@@ -1,4 +1,4 @@
-//! Any text as a limit: read, printed, read again, and kept to.
+//! Reads any text as a limit, prints it, reads it again, and checks its decisions.
 
 #![no_main]
 
@@ -9,8 +9,8 @@ use tollgate::limit::ParseLimitError;
 use tollgate::testing::ManualClock;
 use tollgate::{Limit, Limiter};
 
-/// Longer is not waited for.
-const PATIENCE: Duration = Duration::from_secs(100 * 365 * 86_400);
+/// Longer waits are not simulated.
+const MAX_WAIT: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 fuzz_target!(|text: &str| {
     let limit = match text.parse::<Limit>() {
@@ -20,8 +20,8 @@ fuzz_target!(|text: &str| {
     let printed = limit.to_string();
     let again: Limit = printed.parse().unwrap_or_else(|error| panic!("{printed:?}: {error}"));
     assert_eq!((&again, again.to_string()), (&limit, printed));
-    assert_eq!(again.quota(), limit.quota());
-    keeps_its_word(limit, text.len() as u64);
+    assert_eq!(again.summary(), limit.summary());
+    check_retry(limit, text.len() as u64);
 });
 
 fn check_error(error: &ParseLimitError, text: &str) {
@@ -32,13 +32,13 @@ fn check_error(error: &ParseLimitError, text: &str) {
     assert!(!error.to_string().contains(|c: char| c.is_control() && c != '\n'), "{error:?}");
 }
 
-/// At the time it names a refused request passes, and not a nanosecond earlier.
-fn keeps_its_word(limit: Limit, cost: u64) {
+/// Checks that a refused request passes after its retry, and not a nanosecond earlier.
+fn check_retry(limit: Limit, cost: u64) {
     let clock = ManualClock::new();
     let limiter = Limiter::builder().limit(limit.clone()).clock(&clock).build();
     for _ in 0..20 {
         let Err(denied) = limiter.check_n(cost) else { continue };
-        let Some(retry) = denied.retry_after.filter(|retry| *retry < PATIENCE) else { return };
+        let Some(retry) = denied.retry_after.filter(|retry| *retry < MAX_WAIT) else { return };
         let early = retry.checked_sub(Duration::from_nanos(1));
         if let Some(early) = early.filter(|_| !limit.to_string().contains("count_denied")) {
             clock.advance(early);

@@ -1,21 +1,20 @@
-//! Any bytes as commands of the Redis protocol, cut anywhere: what is read does not depend on how
-//! they arrive, and stays within its bounds.
+//! Reads any bytes as commands of the Redis protocol, in pieces of any size.
 //!
-//! The first byte says in what pieces the others come. Seeds are texts with plain line ends, so
-//! every input is tried with those of the protocol as well.
+//! The commands do not depend on the pieces, and stay within the bounds. The first byte is the size of
+//! the pieces. Seeds have plain line ends, so every input is also tried with those of the protocol.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 
-#[path = "../../crates/tollgate-server/src/doors/resp/inline.rs"]
-mod inline;
-#[path = "../../crates/tollgate-server/src/doors/resp/request.rs"]
-mod request;
+#[path = "../../crates/tollgate-server/src/doors/resp/inline_command.rs"]
+mod inline_command;
+#[path = "../../crates/tollgate-server/src/doors/resp/parser.rs"]
+mod parser;
 
-use request::{Bounds, Parser};
+use parser::{CommandBounds, CommandParser};
 
-/// Commands, and whether an error ended them.
+/// The commands read, and whether an error ended them.
 type Commands = (Vec<Vec<Vec<u8>>>, bool);
 
 fuzz_target!(|input: (u8, &[u8])| {
@@ -25,7 +24,7 @@ fuzz_target!(|input: (u8, &[u8])| {
 });
 
 fn check(size: u8, bytes: &[u8]) {
-    for bounds in [Bounds::KNOWN, Bounds::STRANGER] {
+    for bounds in [CommandBounds::AUTHENTICATED, CommandBounds::ANONYMOUS] {
         let whole = commands(bytes, bytes.len().max(1), &bounds);
         assert_eq!(whole, commands(bytes, usize::from(size).max(1), &bounds));
         for command in &whole.0 {
@@ -35,15 +34,15 @@ fn check(size: u8, bytes: &[u8]) {
     }
 }
 
-/// All commands in what comes in pieces of `size` bytes.
-fn commands(input: &[u8], size: usize, bounds: &Bounds) -> Commands {
-    let (mut parser, mut bytes, mut commands) = (Parser::default(), Vec::new(), Vec::new());
+/// Returns all commands of an input that arrives in pieces of `size` bytes.
+fn commands(input: &[u8], size: usize, bounds: &CommandBounds) -> Commands {
+    let (mut parser, mut bytes, mut commands) = (CommandParser::default(), Vec::new(), Vec::new());
     for piece in input.chunks(size) {
         bytes.extend_from_slice(piece);
         loop {
             match parser.next(&mut bytes, bounds) {
                 Ok(Some(length)) => {
-                    let arguments = parser.places.iter().map(|place| place.of(&bytes).to_vec());
+                    let arguments = parser.spans.iter().map(|span| span.slice(&bytes).to_vec());
                     commands.push(arguments.collect());
                     bytes.drain(..length);
                 }

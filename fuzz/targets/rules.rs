@@ -1,11 +1,10 @@
-//! Any text as a file of rules, and any requests about it.
+//! Reads any text as a file of rules, and decides any requests.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tollgate::Request;
-use tollgate::rules::{Rules, Source};
-use tollgate_fuzz::{ask, check_findings, parts, requests};
+use tollgate_fuzz::{check_decisions, check_findings, parts, requests};
+use tollgate_rules::{Request, Rules, Source};
 
 fuzz_target!(|input: &str| {
     let (text, lines) = parts(input);
@@ -14,20 +13,20 @@ fuzz_target!(|input: &str| {
         Err(found) => return check_findings(&found, text),
     };
     check_findings(rules.warnings(), text);
-    let mut asked = requests(lines);
+    let mut sent = requests(lines);
     let peer = [203, 0, 113, 7].into();
-    asked.push(Request::new("POST", "/login").peer(peer).header("x-org", "acme").cost(3));
-    // Words of the file are what its rules are about.
+    sent.push(Request::new("POST", "/login").peer(peer).header("x-org", "acme").cost(3));
+    // Words of the file are likely values of its rules.
     for word in text.split_whitespace().rev().take(8) {
-        asked.push(Request::new("GET", word).attribute("user", word).attribute("plan", word));
+        sent.push(Request::new("GET", word).attribute("user", word).attribute("plan", word));
     }
-    ask(&rules, &asked);
+    check_decisions(&rules, &sent);
     if cases_are_short(text) {
         rules.run_cases().iter().for_each(|case| check_findings(&case.failures, text));
     }
 });
 
-/// A case may ask a million times, which is no hang but looks like one.
+/// Returns whether the cases have few requests: a million of them would look like a hang.
 fn cases_are_short(text: &str) -> bool {
     let Some((_, cases)) = text.split_once("tests") else { return false };
     let numbers = cases.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
