@@ -1,15 +1,14 @@
-//! `cargo xtask bench`: the benchmarks, built as a release would be.
+//! `cargo xtask bench`: runs the benchmarks, built like a release.
 //!
-//! What there is to measure is the business of `tollgate-bench`, which gets all arguments as they
-//! are. It counts instructions by running itself again under valgrind, and measures servers that it
-//! starts itself; here they are only made sure of.
+//! `tollgate-bench` gets all arguments unchanged. It counts instructions by running itself under
+//! valgrind, and starts the servers that it measures; this module installs them.
 
 use crate::tools::{self, Installer};
 use crate::{Result, components, peers, sh};
 
 const PROFILE: [&str; 2] = ["--profile", "dist"];
 const BENCH: [&str; 2] = ["--package", "tollgate-bench"];
-/// The server, which the benchmark looks for beside itself.
+/// The server, which the benchmark expects in its own folder.
 const SERVER: [&str; 2] = ["--package", "tollgate-cli"];
 
 pub(crate) fn run(args: &[&str]) -> Result {
@@ -18,17 +17,17 @@ pub(crate) fn run(args: &[&str]) -> Result {
         tools::ensure("valgrind", Installer::Apt("valgrind"))?;
     }
     if doors {
-        peers::of_doors()?;
+        peers::ensure_for_doors()?;
     }
     let gateway = args.first() == Some(&"gateway");
     if gateway {
-        peers::of_gateway()?;
+        peers::ensure_for_gateway()?;
     }
     if args.first() == Some(&"redis") {
-        peers::of_redis()?;
+        peers::ensure_for_redis()?;
     }
-    // Built apart, so that what follows on the terminal is the benchmark and nothing else; and one
-    // apart from the other, because together they would share features that neither has alone.
+    // The build is a separate step, so that the terminal shows only the benchmark afterwards. Bench
+    // and server are built separately, because together they would share features.
     sh::run(sh::cargo(&["build"]).args(PROFILE).args(BENCH))?;
     if doors || gateway || matches!(args.first(), Some(&("shaping" | "neighbour"))) {
         sh::run(sh::cargo(&["build"]).args(PROFILE).args(SERVER))?;

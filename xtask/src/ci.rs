@@ -1,34 +1,35 @@
-//! `cargo xtask ci`: everything that must hold before a change goes in, cheapest first.
+//! `cargo xtask ci`: all checks that a change must pass, the fastest first.
 //!
-//! Stops at the first failure and says what to run. A step is a function, so what CI does and what
-//! a person does by hand cannot drift apart.
+//! It stops at the first failure and prints the command to run. Each step is a function of this crate,
+//! so CI and developers run the same code.
 
 use std::time::Duration;
 
 use crate::{Result, sh, test, tidy, tools};
 
-struct Step {
+/// One check of CI.
+struct CiStep {
     name: &'static str,
-    /// How to see this failure again, or mend it.
-    by_hand: &'static str,
+    /// The command that reproduces or fixes a failure.
+    command: &'static str,
     run: fn() -> Result,
 }
 
-const STEPS: &[Step] = &[
-    Step { name: "format", by_hand: "cargo fmt --all", run: format },
-    Step {
+const STEPS: &[CiStep] = &[
+    CiStep { name: "format", command: "cargo fmt --all", run: format },
+    CiStep {
         name: "clippy",
-        by_hand: "cargo clippy --workspace --all-targets --exclude tollgate-bench -- -D warnings",
+        command: "cargo clippy --workspace --all-targets --exclude tollgate-bench -- -D warnings",
         run: clippy,
     },
-    Step { name: "tidy", by_hand: "cargo xtask tidy", run: tidy::run },
-    Step {
+    CiStep { name: "tidy", command: "cargo xtask tidy", run: tidy::run },
+    CiStep {
         name: "docs",
-        by_hand: "RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --exclude tollgate-bench",
+        command: "RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --exclude tollgate-bench",
         run: docs,
     },
-    Step { name: "licences", by_hand: "cargo deny check", run: licences },
-    Step { name: "test", by_hand: "cargo xtask test", run: test::run },
+    CiStep { name: "licences", command: "cargo deny check", run: licences },
+    CiStep { name: "test", command: "cargo xtask test", run: test::run },
 ];
 
 pub(crate) fn run() -> Result {
@@ -41,7 +42,7 @@ pub(crate) fn run() -> Result {
                 "{error}\n\nci: {} failed after {:.1} s. Run: {}",
                 step.name,
                 took.as_secs_f64(),
-                step.by_hand
+                step.command
             )
             .into());
         }
@@ -68,10 +69,17 @@ fn clippy() -> Result {
         sh::cargo(&["clippy", "--workspace", "--all-targets", "--exclude", "tollgate-bench"])
             .args(["--", "-D", "warnings"]),
     )?;
-    // The library without its rules, as some will use it.
+    // The libraries as a service uses them: without the features that the server turns on.
     sh::run(
-        sh::cargo(&["clippy", "--package", "tollgate", "--no-default-features", "--lib"])
-            .args(["--", "-D", "warnings"]),
+        sh::cargo(&[
+            "clippy",
+            "--package",
+            "tollgate-rules",
+            "--package",
+            "tollgate-tower",
+            "--lib",
+        ])
+        .args(["--", "-D", "warnings"]),
     )
 }
 
@@ -82,7 +90,7 @@ fn docs() -> Result {
     )
 }
 
-/// Not installed on demand: it compiles for many minutes.
+/// Checks licences, if cargo-deny is installed: it takes many minutes to compile.
 fn licences() -> Result {
     if tools::find("cargo-deny").is_none() {
         eprintln!("skipped: cargo-deny is not installed (cargo install cargo-deny --locked)");

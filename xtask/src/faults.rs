@@ -1,4 +1,4 @@
-//! `cargo xtask faults`: hurt real servers and print what callers of the Redis store see.
+//! `cargo xtask faults`: makes real servers fail, and prints what callers of the Redis store see.
 
 use crate::{Result, components, sh};
 

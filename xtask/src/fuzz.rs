@@ -1,10 +1,10 @@
-//! `cargo xtask fuzz`: what strangers might write, thrown at the parsers for a bounded time.
+//! `cargo xtask fuzz`: runs the parsers on arbitrary inputs for a bounded time.
 //!
-//! The targets live in `fuzz/`, a crate outside the workspace. Each starts from the seeds kept
-//! there, from the rules of `examples/` and the wrong files of the tests, and goes on from what
-//! earlier runs found (`fuzz/corpus/`). An input that breaks a target is kept in `fuzz/artifacts/`.
+//! The targets are in `fuzz/`, a crate outside the workspace. Each starts from its seeds, the rules of
+//! `examples/`, the invalid files of the tests, and the inputs that earlier runs found
+//! (`fuzz/corpus/`). An input that crashes a target is stored in `fuzz/artifacts/`.
 //!
-//! No sanitizer: there is no `unsafe` to watch, and without one a stable compiler will do.
+//! There is no sanitizer: the code has no `unsafe`, and a stable compiler is enough without one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,24 +16,24 @@ use crate::tools::{self, Installer};
 const CRATE: &str = "fuzz";
 const TARGETS: [&str; 6] = ["rules", "limit", "key", "envoy", "expression", "resp"];
 const SECONDS: u64 = 20;
-/// One input that takes this long hangs; most take less than a millisecond.
-const SECONDS_FOR_ONE: u64 = 20;
+/// The time after which one input counts as a hang; most take less than a millisecond.
+const SECONDS_PER_INPUT: u64 = 20;
 const MEGABYTES: u64 = 1_024;
-/// What is wrong with a longer text is wrong with a shorter one too.
+/// The maximum length of an input; longer ones find no other errors.
 const MAX_BYTES: u64 = 8 << 10;
 
 pub(crate) fn run(args: &[&str]) -> Result {
     let (seconds, targets) = options(args)?;
     tools::ensure("cargo-fuzz", Installer::Cargo("cargo-fuzz"))?;
     let root = sh::root();
-    // The versions that are shipped are those to be tried.
+    // The targets use the dependency versions that are shipped.
     fs::copy(root.join("Cargo.lock"), root.join(CRATE).join("Cargo.lock"))?;
     for target in &targets {
         sh::run(&mut sh::cargo(&["fuzz", "build", "--sanitizer", "none", target]))?;
     }
-    let fared: Result<Vec<Row>> =
+    let results: Result<Vec<FuzzResult>> =
         targets.iter().map(|target| fuzz(&root, target, seconds)).collect();
-    let rows = fared?;
+    let rows = results?;
     println!("\n{}", table(&rows));
     match rows.iter().all(|row| row.crashes.is_empty() && row.ended_well) {
         true => Ok(()),
@@ -53,7 +53,7 @@ fn options<'a>(args: &[&'a str]) -> Result<(u64, Vec<&'a str>)> {
             name if TARGETS.contains(&name) => targets.push(name),
             name => {
                 let known = TARGETS.join(", ");
-                return Err(format!("no fuzz target {name:?}: there are {known}").into());
+                return Err(format!("no fuzz target {name:?}: choose one of {known}").into());
             }
         }
     }
@@ -63,24 +63,24 @@ fn options<'a>(args: &[&'a str]) -> Result<(u64, Vec<&'a str>)> {
     Ok((seconds, targets))
 }
 
-/// How one target fared.
+/// The result of one target.
 #[derive(Debug, Default)]
-struct Row {
+struct FuzzResult {
     target: String,
     runs: u64,
     per_second: u64,
     corpus: usize,
-    /// The files that broke it.
+    /// The inputs that crashed it.
     crashes: Vec<String>,
     ended_well: bool,
 }
 
-fn fuzz(root: &Path, target: &str, seconds: u64) -> Result<Row> {
+fn fuzz(root: &Path, target: &str, seconds: u64) -> Result<FuzzResult> {
     let corpus = root.join(CRATE).join("corpus").join(target);
     copy_seeds(root, target, &corpus)?;
     let limits = [
         format!("-max_total_time={seconds}"),
-        format!("-timeout={SECONDS_FOR_ONE}"),
+        format!("-timeout={SECONDS_PER_INPUT}"),
         format!("-rss_limit_mb={MEGABYTES}"),
         format!("-max_len={MAX_BYTES}"),
         format!("-dict={CRATE}/words.dict"),
@@ -89,13 +89,13 @@ fn fuzz(root: &Path, target: &str, seconds: u64) -> Result<Row> {
         "-print_funcs=0".to_owned(),
     ];
     let run = &mut sh::cargo(&["fuzz", "run", "--sanitizer", "none", target, "--"]);
-    let (ended_well, said) = sh::tee(run.args(limits), Stream::Stderr)?;
-    Ok(Row {
+    let (ended_well, output) = sh::tee(run.args(limits), Stream::Stderr)?;
+    Ok(FuzzResult {
         target: target.to_owned(),
-        runs: statistic(&said, "number_of_executed_units"),
-        per_second: statistic(&said, "average_exec_per_sec"),
+        runs: statistic(&output, "number_of_executed_units"),
+        per_second: statistic(&output, "average_exec_per_sec"),
         corpus: names(&corpus)?.len(),
-        crashes: said.lines().filter_map(|line| crash(root, line)).collect(),
+        crashes: output.lines().filter_map(|line| crash(root, line)).collect(),
         ended_well,
     })
 }
@@ -108,26 +108,26 @@ fn crash(root: &Path, line: &str) -> Option<String> {
 }
 
 /// Reads `stat::number_of_executed_units: 4711`.
-fn statistic(said: &str, name: &str) -> u64 {
+fn statistic(output: &str, name: &str) -> u64 {
     let number = |line: &str| -> Option<u64> {
         line.strip_prefix("stat::")?.strip_prefix(name)?.strip_prefix(':')?.trim().parse().ok()
     };
-    said.lines().rev().find_map(number).unwrap_or(0)
+    output.lines().rev().find_map(number).unwrap_or(0)
 }
 
-/// Puts what a target starts from where it looks for it, under names that do not clash.
+/// Copies the seeds of a target to its corpus, under unique names.
 fn copy_seeds(root: &Path, target: &str, corpus: &Path) -> Result {
     fs::create_dir_all(corpus)?;
     let own = root.join(CRATE).join("seeds").join(target);
     let mut folders = vec![own];
     if target == "rules" {
         folders.push(root.join("examples/rules"));
-        folders.push(root.join("crates/tollgate/tests/diagnostics"));
+        folders.push(root.join("crates/tollgate-rules/tests/diagnostics"));
     }
     for (number, folder) in folders.iter().enumerate() {
         for seed in files_below(folder)? {
-            let kept = number == 0 || seed.extension().is_some_and(|ending| ending == "yaml");
-            if let (true, Some(name)) = (kept, seed.strip_prefix(folder)?.to_str()) {
+            let is_seed = number == 0 || seed.extension().is_some_and(|ending| ending == "yaml");
+            if let (true, Some(name)) = (is_seed, seed.strip_prefix(folder)?.to_str()) {
                 let name = format!("seed-{number}-{}", name.replace(['/', '\\'], "-"));
                 fs::copy(&seed, corpus.join(name))?;
             }
@@ -149,7 +149,7 @@ fn files_below(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The names of the files in a folder; none if it does not exist.
+/// Returns the names of the files in a folder; none if it does not exist.
 fn names(folder: &Path) -> Result<Vec<String>> {
     if !folder.is_dir() {
         return Ok(Vec::new());
@@ -158,26 +158,28 @@ fn names(folder: &Path) -> Result<Vec<String>> {
     Ok(files_below(folder)?.iter().filter_map(name).collect())
 }
 
-fn table(rows: &[Row]) -> String {
+fn table(rows: &[FuzzResult]) -> String {
     let mut lines = vec![format!(
         "{:<12}{:>12}{:>10}{:>10}{:>10}",
         "target", "runs", "runs/s", "corpus", "crashes"
     )];
     lines.extend(rows.iter().map(|row| {
-        let Row { target, runs, per_second, corpus, crashes, .. } = row;
+        let FuzzResult { target, runs, per_second, corpus, crashes, .. } = row;
         format!("{target:<12}{runs:>12}{per_second:>10}{corpus:>10}{:>10}", crashes.len())
     }));
     lines.join("\n")
 }
 
-fn how_to_reproduce(rows: &[Row]) -> String {
+fn how_to_reproduce(rows: &[FuzzResult]) -> String {
     let mut lines = Vec::new();
     for row in rows {
         let target = &row.target;
         for input in &row.crashes {
-            lines.push(format!("{target} breaks on {input}; see it again:"));
+            lines.push(format!("{target} crashes on {input}; to reproduce:"));
             lines.push(format!("  cargo fuzz run -s none {target} {input}"));
-            lines.push(format!("  cargo fuzz tmin -s none {target} {input}   # a shorter one"));
+            lines.push(format!(
+                "  cargo fuzz tmin -s none {target} {input}   # to shorten the input"
+            ));
         }
         if row.crashes.is_empty() && !row.ended_well {
             lines.push(format!("{target} did not run to its end: see above"));
@@ -212,23 +214,29 @@ mod tests {
 
     #[test]
     fn figures_are_read_and_shown() {
-        let said = "Done 12 runs\nstat::number_of_executed_units: 4711\nstat::peak_rss_mb: 5\n";
-        assert_eq!(statistic(said, "number_of_executed_units"), 4_711);
-        assert_eq!(statistic(said, "average_exec_per_sec"), 0);
-        let row = Row { target: "key".into(), runs: 4_711, ended_well: true, ..Row::default() };
+        let output = "Done 12 runs\nstat::number_of_executed_units: 4711\nstat::peak_rss_mb: 5\n";
+        assert_eq!(statistic(output, "number_of_executed_units"), 4_711);
+        assert_eq!(statistic(output, "average_exec_per_sec"), 0);
+        let row = FuzzResult {
+            target: "key".into(),
+            runs: 4_711,
+            ended_well: true,
+            ..FuzzResult::default()
+        };
         let table = table(&[row]);
         let words: Vec<&str> = table.lines().last().unwrap().split_whitespace().collect();
         assert_eq!(words, ["key", "4711", "0", "0", "0"]);
     }
 
     #[test]
-    fn a_crash_says_how_to_see_it_again() {
+    fn a_crash_can_be_reproduced() {
         let line = "artifact_prefix='x/'; Test unit written to /here/fuzz/artifacts/key/crash-1";
         let crashes = crash(Path::new("/here"), line).into_iter().collect();
-        let row = Row { target: "key".into(), crashes, ..Row::default() };
+        let row = FuzzResult { target: "key".into(), crashes, ..FuzzResult::default() };
         let text = how_to_reproduce(&[row]);
         assert!(text.contains("cargo fuzz run -s none key fuzz/artifacts/key/crash-1"), "{text}");
-        let text = how_to_reproduce(&[Row { target: "key".into(), ..Row::default() }]);
+        let text =
+            how_to_reproduce(&[FuzzResult { target: "key".into(), ..FuzzResult::default() }]);
         assert!(text.contains("did not run to its end"), "{text}");
     }
 }

@@ -1,11 +1,10 @@
-//! The project's own commands, run as `cargo xtask <command>`.
+//! The commands of this project, run as `cargo xtask <command>`.
 //!
-//! Logic that other projects keep in shell and YAML is kept here, where it is typed, tested and the
-//! same on every machine. A CI service only calls `.ci/run`, which calls `cargo xtask ci`.
+//! They replace shell scripts and CI configuration: typed, tested, and the same on every machine. A CI service only calls `.ci/run`, which calls `cargo xtask ci`.
 //!
-//! One noun a file: `test`, `ci`, `tidy`, `bench`, `faults` and `fuzz` are commands; `tools`, `components` and
-//! `peers` install what they need and `sh` runs it. No dependencies, so that a fresh checkout starts
-//! at once.
+//! `test`, `ci`, `tidy`, `bench`, `faults` and `fuzz` are commands; `tools`, `components` and `peers`
+//! install the programs they need, and `sh` runs them. There are no dependencies, so that a fresh
+//! checkout starts at once.
 
 mod bench;
 mod ci;
@@ -21,25 +20,25 @@ mod tools;
 use std::error::Error;
 use std::process::ExitCode;
 
-/// Errors here are sentences for a person; nothing matches on them.
+/// The result of a command. Errors are texts for people; no code matches on them.
 type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
 
 const USAGE: &str = "\
 usage: cargo xtask <command>
 
-  test                  every test: unit, integration, doctests, examples
-  ci                    what CI runs: format, clippy, tidy, docs, licences, then test
-  tidy                  the style rules that a machine can check
-  bench [name] [args]   build the benchmarks with the dist profile and run them
+  test                  all tests: unit, integration, doctests, model checker, examples
+  ci                    all checks of CI: format, clippy, tidy, docs, licences, test
+  tidy                  the style rules of this project
+  bench [name] [args]   the benchmarks, built with the dist profile
   bench instructions    instruction counts, under valgrind
-  bench doors [name]    the server beside its peers: resp, http, grpc, load, idle
-  bench gateway [name]  the gateway beside nginx, HAProxy, Envoy and Traefik: work, latency, memory
+  bench doors [name]    the server compared with others: resp, http, grpc, load, idle
+  bench gateway [name]  the gateway compared with nginx, HAProxy, Envoy and Traefik
   bench shaping         how evenly requests leave a queue
-  bench neighbour       what polite clients see of a noisy one
-  bench redis           shared counters in Redis beside bare scripts and other limiters
-  components            install what tests run against: Redis, Envoy, nginx, clients of other languages
-  faults [name]         what the Redis store does when real servers misbehave, in figures
-  fuzz [target]         arbitrary inputs for the parsers; `--seconds N` for each of them
+  bench neighbour       how one busy client affects the others
+  bench redis           shared counters in Redis compared with other limiters
+  components            install the programs that tests use: Redis, Envoy, nginx, clients
+  faults [name]         the Redis store with real servers that fail
+  fuzz [target]         arbitrary inputs for the parsers; `--seconds N` per parser
   help                  this text
 ";
 

@@ -1,8 +1,8 @@
-//! What only benchmarks measure against, and the generators that load it.
+//! The programs that benchmarks compare with, and the load generators.
 //!
-//! Generators and Redis are Debian's; throttlecrab-server and redis-cell are built from crates.io,
-//! once, into `target/peers`, where limiters of other languages go as well. limitador-server is in no
-//! registry: who has one names its program in `TOLLGATE_LIMITADOR_SERVER`.
+//! Load generators and Redis come from Debian. throttlecrab-server and redis-cell are built once from
+//! crates.io into `target/peers`, which also contains limiters in other languages. limitador-server is
+//! in no registry: name the program in `TOLLGATE_LIMITADOR_SERVER`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use crate::tools::{self, Installer};
 use crate::{Result, components, sh};
 
-/// Where the benchmark looks for them.
+/// The variable with the folder of peers, which the benchmark reads.
 pub(crate) const FOLDER: &str = "TOLLGATE_PEERS";
 
 const DEBIAN: &[(&str, &str)] = &[
@@ -18,11 +18,11 @@ const DEBIAN: &[(&str, &str)] = &[
     ("redis-benchmark", "redis-tools"),
     ("wrk", "wrk"),
     ("h2load", "nghttp2-client"),
-    // Without it, throttlecrab-server is built without gRPC, and says nothing.
+    // Without it, throttlecrab-server is silently built without gRPC.
     ("protoc", "protobuf-compiler"),
 ];
 
-/// A package that does nothing but name redis-cell: a library, so `cargo install` has no use for it.
+/// A package that only depends on redis-cell: `cargo install` does not build a library.
 const REDIS_CELL: &str = "\
 [package]
 name = \"peers\"
@@ -35,17 +35,17 @@ edition = \"2024\"
 redis-cell = \"=0.2.2\"
 ";
 
-/// Limiters that keep their counters in Redis, with the clients they want.
+/// Limiters with counters in Redis, and the clients they need.
 const PYTHON: &[&str] = &["limits[redis]==5.8.0"];
 const NODE: &[&str] = &["rate-limiter-flexible@11.4.0", "ioredis@6.0.0"];
 
-/// The folder of what was built.
+/// Returns the folder of peers.
 pub(crate) fn folder() -> PathBuf {
     std::env::var_os(FOLDER).map_or_else(|| sh::root().join("target/peers"), PathBuf::from)
 }
 
-/// Installs and builds what is missing for `bench doors`.
-pub(crate) fn of_doors() -> Result {
+/// Installs and builds missing peers for `bench doors`.
+pub(crate) fn ensure_for_doors() -> Result {
     for (program, package) in DEBIAN {
         tools::ensure(program, Installer::Apt(package))?;
     }
@@ -58,16 +58,16 @@ pub(crate) fn of_doors() -> Result {
     redis_cell(&folder)
 }
 
-/// Installs what is missing for `bench gateway`.
-pub(crate) fn of_gateway() -> Result {
+/// Installs missing peers for `bench gateway`.
+pub(crate) fn ensure_for_gateway() -> Result {
     for (program, package) in [("wrk", "wrk"), ("h2load", "nghttp2-client")] {
         tools::ensure(program, Installer::Apt(package))?;
     }
     components::ensure()
 }
 
-/// Installs and builds what is missing for `bench redis`.
-pub(crate) fn of_redis() -> Result {
+/// Installs and builds missing peers for `bench redis`.
+pub(crate) fn ensure_for_redis() -> Result {
     for (program, package) in [("redis-server", "redis-server"), ("node", "nodejs"), ("npm", "npm")]
     {
         tools::ensure(program, Installer::Apt(package))?;

@@ -1,4 +1,4 @@
-//! Running commands: each is echoed before it runs, in the repository's root, and timed.
+//! Running of commands: each is printed, and runs in the root of the repository.
 
 #![allow(
     clippy::disallowed_methods,
@@ -14,68 +14,75 @@ use std::time::{Duration, Instant};
 
 use crate::Result;
 
-/// The repository's root. Cargo says at run time where this crate is; a binary started by hand
-/// falls back on where it was compiled.
+/// Returns the root of the repository. Cargo sets the path of this crate at run time; a binary that is
+/// started directly uses the path it was compiled in.
 pub(crate) fn root() -> PathBuf {
-    let here =
+    let manifest =
         std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
-    Path::new(&here).parent().map_or_else(|| PathBuf::from("."), Path::to_path_buf)
+    Path::new(&manifest).parent().map_or_else(|| PathBuf::from("."), Path::to_path_buf)
 }
 
-/// A command that will run in the root.
+/// Returns a command that runs in the root.
 pub(crate) fn command(program: impl AsRef<OsStr>, args: &[&str]) -> Command {
     let mut command = Command::new(program);
     command.args(args).current_dir(root());
     command
 }
 
-/// The cargo that started us, so that `cargo +toolchain xtask …` holds throughout.
+/// Returns a command of the cargo that started xtask, so that `cargo +toolchain xtask …` applies to
+/// all of them.
 pub(crate) fn cargo(args: &[&str]) -> Command {
     command(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()), args)
 }
 
-/// Runs to the end; anything but exit 0 is an error that names the command.
+/// Runs a command; any exit code but 0 is an error that names the command.
 pub(crate) fn run(command: &mut Command) -> Result {
     echo(command);
-    let status = command.status().map_err(|e| format!("{}: {e}", shown(command)))?;
-    if status.success() { Ok(()) } else { Err(format!("{}: {status}", shown(command)).into()) }
+    let status = command.status().map_err(|e| format!("{}: {e}", command_line(command)))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("{}: {status}", command_line(command)).into())
+    }
 }
 
-/// As [`run`], with no input, and killed after `limit`.
+/// Runs a command without input, and kills it after `limit`.
 pub(crate) fn run_within(command: &mut Command, limit: Duration) -> Result {
     echo(command);
     let started = Instant::now();
-    let mut child =
-        command.stdin(Stdio::null()).spawn().map_err(|e| format!("{}: {e}", shown(command)))?;
+    let mut child = command
+        .stdin(Stdio::null())
+        .spawn()
+        .map_err(|e| format!("{}: {e}", command_line(command)))?;
     loop {
         if let Some(status) = child.try_wait()? {
-            let failed = || format!("{}: {status}", shown(command)).into();
+            let failed = || format!("{}: {status}", command_line(command)).into();
             return status.success().then_some(()).ok_or_else(failed);
         }
         if started.elapsed() > limit {
             child.kill()?;
             child.wait()?;
-            return Err(format!("{}: still running after {limit:?}", shown(command)).into());
+            return Err(format!("{}: still running after {limit:?}", command_line(command)).into());
         }
         thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// Which output of a command to listen to; the other goes straight to the terminal.
+/// An output stream of a command.
 #[derive(Clone, Copy)]
 pub(crate) enum Stream {
     Stdout,
     Stderr,
 }
 
-/// Runs, shows one stream line by line and returns it, with whether the command succeeded.
+/// Runs a command, prints one stream line by line, and returns it with whether the command succeeded.
 pub(crate) fn tee(command: &mut Command, stream: Stream) -> Result<(bool, String)> {
     echo(command);
     match stream {
         Stream::Stdout => command.stdout(Stdio::piped()),
         Stream::Stderr => command.stderr(Stdio::piped()),
     };
-    let mut child = command.spawn().map_err(|e| format!("{}: {e}", shown(command)))?;
+    let mut child = command.spawn().map_err(|e| format!("{}: {e}", command_line(command)))?;
     let text = match stream {
         Stream::Stdout => copy_lines(child.stdout.take(), &mut std::io::stdout()),
         Stream::Stderr => copy_lines(child.stderr.take(), &mut std::io::stderr()),
@@ -95,7 +102,7 @@ fn copy_lines(from: Option<impl Read>, to: &mut impl Write) -> Result<String> {
     Ok(text)
 }
 
-/// What `f` returned, and how long it took.
+/// Returns the result of `f`, and the time it took.
 pub(crate) fn timed<T>(f: impl FnOnce() -> T) -> (T, Duration) {
     let started = Instant::now();
     let value = f();
@@ -103,11 +110,11 @@ pub(crate) fn timed<T>(f: impl FnOnce() -> T) -> (T, Duration) {
 }
 
 fn echo(command: &Command) {
-    eprintln!("$ {}", shown(command));
+    eprintln!("$ {}", command_line(command));
 }
 
-/// The command as one would type it.
-fn shown(command: &Command) -> String {
+/// Returns the command as it would be typed.
+fn command_line(command: &Command) -> String {
     let program = Path::new(command.get_program());
     let mut line =
         program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned();
@@ -124,7 +131,7 @@ mod tests {
 
     #[test]
     fn a_command_is_shown_as_typed() {
-        assert_eq!(shown(&command("/usr/bin/git", &["status", "-s"])), "git status -s");
+        assert_eq!(command_line(&command("/usr/bin/git", &["status", "-s"])), "git status -s");
     }
 
     #[test]
@@ -136,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_command_that_does_not_end_is_killed() {
-        // `cat` would wait for input for ever; here it has none. `tail -f` waits anyhow.
+        // `cat` ends because it has no input; `tail -f` never ends.
         let limit = Duration::from_secs(30);
         assert!(run_within(&mut command("cat", &[]), limit).is_ok());
         let endless = &mut command("tail", &["-f", "/dev/null"]);
@@ -145,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn tee_returns_what_it_showed() {
+    fn tee_returns_the_output() {
         let (ok, text) = tee(&mut command("echo", &["one"]), Stream::Stdout).unwrap();
         assert!(ok);
         assert_eq!(text, "one\n");

@@ -1,9 +1,9 @@
-//! `cargo xtask test`: every test there is, and one closing line that counts them.
+//! `cargo xtask test`: runs all tests, and prints one closing line with their counts.
 //!
-//! Unit and integration tests by nextest (a process each, so a hang or an abort is one test's),
-//! then doctests, which nextest does not run, then the concurrent part of `tollgate` under a model
-//! checker, then the examples of the libraries: each must end by itself with exit 0.
-//! `tollgate-bench` is left out: it builds every peer we measure against.
+//! Unit and integration tests run under nextest, one process each, so that a hang or an abort affects
+//! one test only. Doctests follow, which nextest does not run, then the tests of concurrent code under
+//! a model checker, then the examples of the libraries: each must exit with 0.
+//! `tollgate-bench` is excluded, because it builds every peer that it measures.
 
 use std::fs;
 use std::path::Path;
@@ -14,18 +14,21 @@ use crate::tools::{self, Installer};
 use crate::{Result, components};
 
 const SCOPE: [&str; 3] = ["--workspace", "--exclude", "tollgate-bench"];
-/// Whose examples are run.
-const LIBRARIES: [&str; 2] = ["tollgate", "tollgate-tower"];
-/// An example shows something; one that runs this long waits for somebody.
+/// The packages whose examples are run.
+const LIBRARIES: [&str; 3] = ["tollgate", "tollgate-rules", "tollgate-tower"];
+/// The packages with tests under a model checker.
+const MODEL_CHECKED: [&str; 4] = ["--package", "tollgate", "--package", "tollgate-rules"];
+/// The maximum run time of an example; a longer one waits for input or hangs.
 const EXAMPLE_LIMIT: Duration = Duration::from_secs(60);
 
+/// The number of passed and failed tests.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-struct Count {
+struct TestCount {
     passed: u64,
     failed: u64,
 }
 
-impl Count {
+impl TestCount {
     fn total(self) -> u64 {
         self.passed + self.failed
     }
@@ -33,8 +36,8 @@ impl Count {
 
 pub(crate) fn run() -> Result {
     components::ensure()?;
-    // A failing test does not stop the later kinds; a build that breaks does, inside `counted`.
-    let (counts, took) = sh::timed(|| -> Result<[Count; 4]> {
+    // A failing test does not stop the later kinds of tests, but a failing build does (`counted`).
+    let (counts, took) = sh::timed(|| -> Result<[TestCount; 4]> {
         Ok([unit_and_integration()?, doctests()?, interleavings()?, examples()?])
     });
     let (ok, line) = closing_line(counts?, took);
@@ -46,7 +49,7 @@ pub(crate) fn run() -> Result {
     }
 }
 
-fn unit_and_integration() -> Result<Count> {
+fn unit_and_integration() -> Result<TestCount> {
     match tools::ensure("cargo-nextest", Installer::Cargo("cargo-nextest")) {
         Ok(()) => {
             let nextest = &mut sh::cargo(&["nextest", "run", "--no-fail-fast"]);
@@ -64,28 +67,30 @@ fn unit_and_integration() -> Result<Count> {
     }
 }
 
-fn doctests() -> Result<Count> {
+fn doctests() -> Result<TestCount> {
     let doc = &mut sh::cargo(&["test", "--doc", "--no-fail-fast"]);
     let (ok, text) = sh::tee(doc.args(SCOPE), Stream::Stdout)?;
     counted("cargo test --doc", ok, libtest_count(&text))
 }
 
-/// A build of its own: `--cfg shuttle` swaps the atomics and locks of the library.
-fn interleavings() -> Result<Count> {
-    let shuttle = &mut sh::cargo(&["test", "--package", "tollgate", "--test", "shuttle"]);
+/// Runs the tests under a model checker: `--cfg shuttle` replaces the atomics and locks of the
+/// libraries, so they need a separate build.
+fn interleavings() -> Result<TestCount> {
+    let shuttle = &mut sh::cargo(&["test", "--no-fail-fast"]);
+    shuttle.args(MODEL_CHECKED).args(["--test", "shuttle"]);
     shuttle.args(["--target-dir", "target/shuttle"]).env("RUSTFLAGS", "--cfg shuttle");
     let (ok, text) = sh::tee(shuttle, Stream::Stdout)?;
     counted("cargo test --test shuttle", ok, libtest_count(&text))
 }
 
-fn examples() -> Result<Count> {
-    let mut count = Count::default();
+fn examples() -> Result<TestCount> {
+    let mut count = TestCount::default();
     for library in LIBRARIES {
         let names = example_names(&sh::root().join("crates").join(library).join("examples"))?;
         if names.is_empty() {
             continue;
         }
-        // Built first and together: the time limit is for running.
+        // The examples are built first, so that the time limit is only for running.
         sh::run(&mut sh::cargo(&["build", "--quiet", "--package", library, "--examples"]))?;
         for name in names {
             let run = &mut sh::cargo(&["run", "-q", "-p", library, "--example", &name]);
@@ -101,7 +106,7 @@ fn examples() -> Result<Count> {
     Ok(count)
 }
 
-/// As Cargo finds them: `x.rs` and `x/main.rs`. No folder, no examples.
+/// Returns the examples of a folder as Cargo finds them: `x.rs` and `x/main.rs`.
 fn example_names(folder: &Path) -> Result<Vec<String>> {
     if !folder.is_dir() {
         return Ok(Vec::new());
@@ -119,8 +124,9 @@ fn example_names(folder: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// A command that failed without a failing test did not build, or died: there is no count to give.
-fn counted(command: &str, ok: bool, count: Count) -> Result<Count> {
+/// Returns the count of a command, or an error if it failed without a failing test: then the build
+/// failed or a test aborted.
+fn counted(command: &str, ok: bool, count: TestCount) -> Result<TestCount> {
     match ok || count.failed > 0 {
         true => Ok(count),
         false => {
@@ -130,22 +136,22 @@ fn counted(command: &str, ok: bool, count: Count) -> Result<Count> {
 }
 
 /// Reads `Summary [ 0.1s] 5 tests run: 4 passed, 1 failed, 0 skipped`, coloured or not.
-fn nextest_count(text: &str) -> Count {
+fn nextest_count(text: &str) -> TestCount {
     let text = without_colour(text);
     let summary = text.lines().rev().find_map(|line| {
         let (_, rest) = line.trim_start().strip_prefix("Summary")?.split_once(']')?;
         let (run, outcome) = rest.split_once(" run:")?;
-        // `3/5 tests` when the run was cancelled: what did not run did not pass.
+        // A cancelled run prints `3/5 tests`; the tests that did not run count as failed.
         let total = run.split_whitespace().next()?.rsplit('/').next()?.parse::<u64>().ok()?;
         let passed = number_before(outcome, "passed").unwrap_or(0);
-        Some(Count { passed, failed: total.saturating_sub(passed) })
+        Some(TestCount { passed, failed: total.saturating_sub(passed) })
     });
     summary.unwrap_or_default()
 }
 
 /// Adds up the lines `test result: ok. 3 passed; 0 failed; …`, one for each test binary.
-fn libtest_count(text: &str) -> Count {
-    let mut count = Count::default();
+fn libtest_count(text: &str) -> TestCount {
+    let mut count = TestCount::default();
     for line in without_colour(text).lines().filter(|line| line.starts_with("test result:")) {
         count.passed += number_before(line, "passed").unwrap_or(0);
         count.failed += number_before(line, "failed").unwrap_or(0);
@@ -159,7 +165,7 @@ fn number_before(line: &str, word: &str) -> Option<u64> {
     words.windows(2).find(|pair| pair[1] == word).and_then(|pair| pair[0].parse().ok())
 }
 
-/// Drops the escape sequences `ESC [ … m`.
+/// Removes the escape sequences `ESC [ … m`.
 fn without_colour(text: &str) -> String {
     let mut parts = text.split('\u{1b}');
     let mut plain = parts.next().unwrap_or_default().to_owned();
@@ -167,7 +173,7 @@ fn without_colour(text: &str) -> String {
     plain
 }
 
-fn closing_line(counts: [Count; 4], took: Duration) -> (bool, String) {
+fn closing_line(counts: [TestCount; 4], took: Duration) -> (bool, String) {
     let [tests, doctests, interleavings, examples] = counts;
     let failed = counts.iter().map(|count| count.failed).sum::<u64>();
     let line = format!(
@@ -188,8 +194,8 @@ fn closing_line(counts: [Count; 4], took: Duration) -> (bool, String) {
 mod tests {
     use super::*;
 
-    fn count(passed: u64, failed: u64) -> Count {
-        Count { passed, failed }
+    fn count(passed: u64, failed: u64) -> TestCount {
+        TestCount { passed, failed }
     }
 
     #[test]
@@ -237,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn no_folder_means_no_examples() {
+    fn a_missing_folder_has_no_examples() {
         assert!(example_names(Path::new("no/such/folder")).unwrap().is_empty());
     }
 }

@@ -9,6 +9,7 @@ mod map;
 mod pure;
 mod rust;
 mod text;
+mod vocabulary;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,10 +26,10 @@ const MAX_README_LINES: usize = 150;
 /// split the file instead.
 const LONG_FILES: &[(&str, usize)] = &[];
 
-/// Files that may say `unsafe`, each with the reason. Adding one means auditing it.
+/// Files that may use `unsafe`, each with the reason. Adding one means auditing it.
 const UNSAFE_FILES: &[(&str, &str)] = &[];
 
-/// One thing to mend: where it is, what is wrong and what to do.
+/// A violation of the style: its position, the error and the remedy.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Finding {
     path: String,
@@ -53,6 +54,7 @@ pub(crate) fn run() -> Result {
     let mut findings: Vec<Finding> =
         files.iter().flat_map(|(path, text)| check(path, text)).collect();
     findings.extend(map::check(&files));
+    findings.extend(vocabulary::repeated_types(&files));
     findings.extend(stale_exceptions(&files));
     findings.sort();
     for finding in &findings {
@@ -60,10 +62,10 @@ pub(crate) fn run() -> Result {
     }
     match findings.len() {
         0 => {
-            println!("tidy: {} files, nothing to mend", files.len());
+            println!("tidy: {} files, nothing to fix", files.len());
             Ok(())
         }
-        n => Err(format!("tidy: {n} to mend in {} files", files.len()).into()),
+        n => Err(format!("tidy: {n} to fix in {} files", files.len()).into()),
     }
 }
 
@@ -73,6 +75,9 @@ fn check(path: &str, text: &str) -> Vec<Finding> {
     if path.ends_with(".rs") {
         let source = lex::Source::new(text);
         findings.extend(rust::check(path, text, &source));
+        if !path.contains("/proto/") {
+            findings.extend(vocabulary::check(path, &source));
+        }
         if path.starts_with("crates/tollgate-core/src/") {
             findings.extend(pure::check(path, &source));
         }
@@ -80,7 +85,7 @@ fn check(path: &str, text: &str) -> Vec<Finding> {
     findings
 }
 
-/// What git tracks or would track, by path; binary files are left out.
+/// Returns the text files that git tracks or would track, by path.
 fn files() -> Result<BTreeMap<String, String>> {
     let listed = sh::command("git", &["ls-files", "-co", "--exclude-standard", "-z"]).output()?;
     if !listed.status.success() {

@@ -1,25 +1,25 @@
-//! Tools a command needs: found on the machine, or installed once.
+//! Tools that a command needs: found on the machine, or installed once.
 //!
-//! To add one: call [`ensure`] just before the step that needs it, so that nobody installs what
-//! they do not use. To add a way to install: a variant of [`Installer`] and its arm in
-//! [`Installer::steps`]. What only tests run against is in `components`.
+//! To add a tool, call [`ensure`] just before the step that needs it, so that unused tools are not
+//! installed. To add a way to install, add a variant of [`Installer`] and its arm in
+//! [`Installer::steps`]. Programs that only tests use are in `components`.
 
 use std::path::PathBuf;
 use std::process::Command;
 
 use crate::{Result, sh};
 
-/// Where a missing tool comes from.
+/// The source of a missing tool.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Installer {
     /// `cargo install`, from crates.io.
     Cargo(&'static str),
-    /// A Debian or Ubuntu package; uses sudo unless we are root.
+    /// A Debian or Ubuntu package; uses sudo unless the user is root.
     Apt(&'static str),
 }
 
 impl Installer {
-    /// The commands to run, in order.
+    /// Returns the commands to run, in order.
     fn steps(self) -> Vec<Vec<&'static str>> {
         match self {
             Self::Cargo(name) => vec![vec!["cargo", "install", name, "--locked"]],
@@ -43,18 +43,20 @@ pub(crate) fn ensure(program: &str, installer: Installer) -> Result {
     install(program, installer)?;
     match find(program) {
         Some(_) => Ok(()),
-        None => Err(format!("{program} was installed, but is not on the PATH").into()),
+        None => {
+            Err(format!("{program} was installed but is not on the PATH: add its folder").into())
+        }
     }
 }
 
-/// Installs what is missing.
+/// Installs a missing tool.
 pub(crate) fn install(what: &str, installer: Installer) -> Result {
     eprintln!("{what} is missing: installing it");
     let sudo = installer.needs_root() && !is_root();
     for step in installer.steps() {
         let step = if sudo { [&["sudo", "-n"], step.as_slice()].concat() } else { step };
         let (first, rest) = step.split_first().expect("no step is empty");
-        // Debian's packages would ask questions, and start the servers they bring.
+        // Without these, Debian packages ask questions and start their servers.
         let quiet = [("DEBIAN_FRONTEND", "noninteractive"), ("RUNLEVEL", "1")];
         sh::run(sh::command(first, rest).envs(quiet))
             .map_err(|error| format!("{what} is missing and could not be installed: {error}"))?;
@@ -62,7 +64,7 @@ pub(crate) fn install(what: &str, installer: Installer) -> Result {
     Ok(())
 }
 
-/// Where `program` is: on the PATH, or where `cargo install` puts things.
+/// Returns the path of a program: on the PATH, or in the folder of `cargo install`.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let cargo_home = std::env::var_os("CARGO_HOME")
@@ -83,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_there_is_not_installed() {
+    fn a_program_on_the_path_is_not_installed() {
         ensure("sh", Installer::Apt("no-such-package")).unwrap();
         assert!(find("no-such-program-anywhere").is_none());
     }
