@@ -1,7 +1,6 @@
 //! The limiter with keys: a budget for each user, address or tenant.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
@@ -55,13 +54,8 @@ impl<S> Clone for KeyedLimiter<S> {
     }
 }
 
-/// The number of the next limiter, so that no two limiters share a counter by accident.
-static LIMITERS: AtomicU64 = AtomicU64::new(0);
-
 impl<S> KeyedLimiterState<S> {
-    fn new(limits: SmallVec<[Limit; 2]>, store: S, name: Option<Box<str>>) -> KeyedLimiterState<S> {
-        let numbered = || Family::Numbered(LIMITERS.fetch_add(1, Ordering::Relaxed));
-        let family = name.map_or_else(numbered, Family::Named);
+    fn new(limits: SmallVec<[Limit; 2]>, store: S, family: Family) -> KeyedLimiterState<S> {
         KeyedLimiterState {
             store,
             first: Limits::new(family, limits),
@@ -79,7 +73,8 @@ impl<S> KeyedLimiter<S> {
         store: S,
         name: Option<Box<str>>,
     ) -> KeyedLimiter<S> {
-        KeyedLimiter(Arc::new(KeyedLimiterState::new(limits, store, name)))
+        let family = name.map_or_else(Family::next, Family::Named);
+        KeyedLimiter(Arc::new(KeyedLimiterState::new(limits, store, family)))
     }
 
     /// Returns the store.
@@ -139,7 +134,7 @@ impl<S: Store> KeyedLimiter<S> {
 impl KeyedLimiter {
     /// Creates a limiter with a memory store of its own.
     pub(crate) fn in_process(limits: SmallVec<[Limit; 2]>, store: MemoryStore) -> KeyedLimiter {
-        let mut state = KeyedLimiterState::new(limits, store, None);
+        let mut state = KeyedLimiterState::new(limits, store, Family::OWN_STORE);
         state.fast_path = FastPath::new(&state.first, &state.store);
         KeyedLimiter(Arc::new(state))
     }

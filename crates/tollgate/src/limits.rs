@@ -1,5 +1,7 @@
 //! The limits of a keyed limiter, and the limits they have replaced.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use smallvec::SmallVec;
 use tollgate_core::{Carry, Time};
 
@@ -33,6 +35,18 @@ pub(crate) enum Family {
 }
 
 impl Family {
+    /// A limiter whose store is its own.
+    ///
+    /// A constant, so that the layout of such a store depends on nothing else in the process: the
+    /// model checker must be able to repeat a run.
+    pub(crate) const OWN_STORE: Family = Family::Numbered(0);
+
+    /// Returns the family of another limiter on a given store, so that no two share a counter.
+    pub(crate) fn next() -> Family {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Family::Numbered(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+
     /// Returns the counter ids of `limits`.
     ///
     /// An id is 32 bits of the limiter's number, 24 of the generation and 8 of the position; or a

@@ -29,6 +29,8 @@ pub(super) struct BoxedStates {
     keys: AtomicU64,
     /// The shard at which the next eviction starts.
     cursor: AtomicU64,
+    /// How often an eviction has removed a key.
+    removals: AtomicU64,
 }
 
 /// A part of the map with a lock of its own.
@@ -46,6 +48,16 @@ pub(super) struct BoxedEntry {
     pub(super) full_at: Time,
     /// The spent level, 15 being everything.
     pub(super) level: u8,
+}
+
+/// How much a key owes: its spent level, then the time at which it is full again.
+type BoxedRank = (u8, Time);
+
+impl BoxedEntry {
+    /// Returns how much the key owes, for comparisons.
+    fn rank(&self) -> BoxedRank {
+        (self.level, self.full_at)
+    }
 }
 
 impl Shard {
@@ -82,8 +94,12 @@ impl Shard {
 impl BoxedStates {
     /// Creates an empty map, which allocates nothing until its first use.
     pub(super) fn new() -> BoxedStates {
-        let (keys, cursor) = (AtomicU64::new(0), AtomicU64::new(0));
-        BoxedStates { shards: OnceLock::new(), keys, cursor }
+        BoxedStates {
+            shards: OnceLock::new(),
+            keys: AtomicU64::new(0),
+            cursor: AtomicU64::new(0),
+            removals: AtomicU64::new(0),
+        }
     }
 
     /// Returns the number of keys, including reserved ones.
@@ -167,15 +183,40 @@ impl BoxedStates {
         (0..SHARDS as u64).map(|shard| self.sweep_shard(&mut self.lock(shard), now)).sum()
     }
 
-    /// Evicts the key of a sample that owes least; returns whether there was any.
+    /// Evicts the key of a sample that owes least; returns whether it did.
     pub(super) fn evict(&self) -> bool {
+        loop {
+            let removals = self.removals.load(Ordering::Acquire);
+            let (least, seen) = self.sample();
+            // As in the table: a walk over all shards may miss a key that was inserted behind it
+            // while the ones ahead were evicted.
+            if seen < EVICTION_SAMPLE && self.removals.load(Ordering::Acquire) != removals {
+                continue;
+            }
+            let Some((number, key, rank)) = least else { return false };
+            let mut shard = self.lock(number);
+            // A key that was charged after the comparison owes more, and stays.
+            let removed = shard.states.get(&key).is_some_and(|entry| entry.rank() <= rank);
+            if removed {
+                self.remove(&mut shard, key);
+                self.removals.fetch_add(1, Ordering::Release);
+            }
+            return removed;
+        }
+    }
+
+    /// Returns the shard, the key and the rank of the entry that owes least, and the number of entries
+    /// compared.
+    fn sample(&self) -> (Option<(u64, Fingerprint, BoxedRank)>, usize) {
         let (mut least, mut seen) = (None, 0);
-        for _ in 0..SHARDS {
-            let number = self.cursor.fetch_add(1, Ordering::Relaxed) % SHARDS as u64;
+        let start = self.cursor.load(Ordering::Relaxed);
+        for step in 0..SHARDS as u64 {
+            let number = start.wrapping_add(step) % SHARDS as u64;
+            self.cursor.fetch_add(1, Ordering::Relaxed);
             for (key, entry) in self.lock(number).states.iter().take(EVICTION_SAMPLE) {
                 seen += 1;
-                let rank = (entry.level, entry.full_at);
-                if least.is_none_or(|(_, _, best): (u64, Fingerprint, (u8, Time))| rank < best) {
+                let rank = entry.rank();
+                if least.is_none_or(|(_, _, best): (u64, Fingerprint, BoxedRank)| rank < best) {
                     least = Some((number, *key, rank));
                 }
             }
@@ -183,9 +224,7 @@ impl BoxedStates {
                 break;
             }
         }
-        let Some((number, key, _)) = least else { return false };
-        self.remove(&mut self.lock(number), key);
-        true
+        (least, seen)
     }
 }
 

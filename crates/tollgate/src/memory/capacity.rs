@@ -7,7 +7,7 @@
 
 use super::MemoryStore;
 use super::slot_class::SlotClass;
-use crate::sync::Ordering;
+use crate::sync::{Ordering, yield_now};
 
 impl MemoryStore {
     /// Counts one key more of a slot class, unless the store is full.
@@ -35,13 +35,23 @@ impl MemoryStore {
         }
     }
 
-    /// Evicts keys until `count` more fit. `owes` is the time at which a new narrow key is full.
+    /// Evicts up to `count` keys so that as many fit. `owes` is the time at which a new narrow key
+    /// is full.
     ///
-    /// The caller has no slot locked. It may have to call again, since other threads add keys as well.
+    /// The caller has no slot locked. It may have to call again, since other threads add keys as
+    /// well. The bound matters because the number of keys includes reservations of other threads
+    /// that are about to be cancelled: eviction until the store has room would drop keys for them.
     #[cold]
     pub(super) fn evict_for(&self, count: u64, owes: u64) {
         let allowed = self.max_keys.saturating_sub(count);
-        while self.len() > allowed && self.evict(owes) {}
+        for _ in 0..count {
+            if self.len() <= allowed {
+                return;
+            }
+            if !self.evict(owes) {
+                yield_now(); // All keys are reserved by threads that have not inserted them yet.
+            }
+        }
     }
 
     /// Evicts one key of the slot class with most keys, which offers the largest sample.

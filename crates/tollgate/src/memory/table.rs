@@ -45,6 +45,8 @@ pub(crate) struct Table<const W: usize, const N: usize> {
     keys: PaddedU64,
     cursor: PaddedU64,
     growing: AtomicBool,
+    /// How often an eviction has removed an entry.
+    removals: AtomicU64,
     home: SegmentedLines<W, SEGMENT_BITS>,
     overflow: SegmentedLines<W, OVERFLOW_SEGMENT_BITS>,
     free: Mutex<FreeLines>,
@@ -55,6 +57,14 @@ pub(crate) struct Table<const W: usize, const N: usize> {
 struct FreeLines {
     returned: Vec<u64>,
     never_used: u64,
+}
+
+/// The entries that an eviction has compared.
+#[derive(Debug)]
+struct EvictionSample {
+    /// The line and the rank of the entry that owes least.
+    least: Option<(u64, DebtRank)>,
+    seen: usize,
 }
 
 /// The line of a key, on its way into the cache and not locked yet.
@@ -75,6 +85,7 @@ impl<const W: usize, const N: usize> Table<W, N> {
             keys: PaddedU64(AtomicU64::new(0)),
             cursor: PaddedU64(AtomicU64::new(0)),
             growing: AtomicBool::new(false),
+            removals: AtomicU64::new(0),
             home: SegmentedLines::new(),
             overflow: SegmentedLines::new(),
             free: Mutex::new(FreeLines::default()),
@@ -193,32 +204,55 @@ impl<const W: usize, const N: usize> Table<W, N> {
     ///
     /// Returns whether an entry was evicted.
     pub(super) fn evict(&self, owes: u64) -> bool {
-        let lines = self.lines.0.load(Ordering::Acquire);
+        loop {
+            let lines = self.lines.0.load(Ordering::Acquire);
+            let removals = self.removals.load(Ordering::Acquire);
+            let sample = self.sample(lines, (0, owes));
+            // A walk that found few entries has seen the whole table. It may have missed an entry
+            // that was moved by a split, or inserted behind it while the ones ahead were evicted.
+            let changed = || {
+                self.lines.0.load(Ordering::Acquire) != lines
+                    || self.removals.load(Ordering::Acquire) != removals
+            };
+            if sample.seen < EVICTION_SAMPLE && changed() {
+                continue;
+            }
+            // An entry that was charged meanwhile owes more than the one that was chosen, and stays.
+            return sample.least.is_some_and(|(number, rank)| self.remove_least(number, rank));
+        }
+    }
+
+    /// Walks over lines until it finds an entry that owes no more than `owes`, or enough entries to
+    /// compare.
+    fn sample(&self, lines: u64, owes: DebtRank) -> EvictionSample {
         let start = self.cursor.0.load(Ordering::Relaxed);
-        let owes = (0, owes);
-        let (mut least, mut seen): (Option<(u64, DebtRank)>, usize) = (None, 0);
-        // In a sparse table the walk goes on until it has found enough entries to compare.
+        let mut sample = EvictionSample { least: None, seen: 0 };
         for step in 0..lines {
             let number = start.wrapping_add(step) % lines;
             self.cursor.0.fetch_add(1, Ordering::Relaxed);
             let line = self.lock_line(number);
             let Some(rank) = line.least() else { continue };
             if rank <= owes {
-                return line.remove_least(owes);
+                return EvictionSample { least: Some((number, rank)), seen: EVICTION_SAMPLE };
             }
-            seen += line.slots().count();
-            if least.is_none_or(|(_, best)| rank < best) {
-                least = Some((number, rank));
+            sample.seen += line.slots().count();
+            if sample.least.is_none_or(|(_, best)| rank < best) {
+                sample.least = Some((number, rank));
             }
-            if seen >= EVICTION_SAMPLE {
+            if sample.seen >= EVICTION_SAMPLE {
                 break;
             }
         }
-        if seen < EVICTION_SAMPLE && self.lines.0.load(Ordering::Acquire) != lines {
-            return self.evict(owes.1); // Entries may have moved past the walk.
-        }
-        // An entry that was charged meanwhile owes more than the one that was chosen, and stays.
-        least.is_some_and(|(number, owes)| self.lock_line(number).remove_least(owes))
+        sample
+    }
+
+    /// Removes the entry of a line that owes least, if that is no more than `at_most`.
+    fn remove_least(&self, number: u64, at_most: DebtRank) -> bool {
+        let line = self.lock_line(number);
+        let removed = line.remove_least(at_most);
+        // Counted before the line is unlocked, so that a walk that misses the entry sees the count.
+        self.removals.fetch_add(removed.into(), Ordering::Release);
+        removed
     }
 
     /// Counts one key more, ahead of its insertion; returns the number of keys with it.
