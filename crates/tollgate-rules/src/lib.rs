@@ -79,6 +79,7 @@ pub use decide::maintenance::Maintenance;
 pub use decide::matched_rules::MatchedRule;
 pub use decide::outcome::Outcome;
 pub use decide::settlement::SettledAs;
+pub use decide::shadow_denial::ShadowDenial;
 pub use decide::status::LimiterStatus;
 pub use matching::address::rightmost_untrusted;
 pub use matching::key::encode_key;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use support::block_on;
 use support::failing_store::Fixture;
-use tollgate_rules::{AdjustTarget, Adjustment, OnError, Reason};
+use tollgate_rules::{AdjustTarget, Adjustment, OnError, Reason, Request, RuleLimiter};
 
 fn local(limit: &str) -> Fixture {
     Fixture::new(&format!("rules: [{{ name: api, per: user, limit: {limit}, on_error: local }}]"))
@@ -164,7 +164,7 @@ fn the_strictest_of_several_rules_decides() {
 
 /// A failing store bans no key and counts no denials.
 #[test]
-fn no_key_is_banned_without_the_store() {
+fn no_key_is_newly_banned_without_the_store() {
     let fixture = Fixture::new(
         "rules: [{ name: api, per: user, limit: 4/h fixed, on_error: local, then: ban 1h }]",
     );
@@ -175,9 +175,35 @@ fn no_key_is_banned_without_the_store() {
     assert_eq!(fixture.pass(3), 3, "no key was banned");
     let banned = block_on(fixture.limiter.decide(&Fixture::ann()));
     assert_eq!((banned.reason, banned.starts_ban()), (Reason::Banned, true));
-    fixture.down(true);
-    let unknown = block_on(fixture.limiter.decide(&Fixture::ann()));
-    assert_eq!(unknown.without_store(), Some(OnError::Local), "and no ban is known");
-    fixture.down(false);
-    assert_eq!(block_on(fixture.limiter.decide(&Fixture::ann())).reason, Reason::Banned);
+}
+
+/// A ban outlasts the store: given by this node, or by another one and met before the failure.
+#[test]
+fn bans_stay_in_force_without_the_store() {
+    for on_error in ["allow", "local", "deny"] {
+        let rules = format!(
+            "rules: [{{ name: api, per: user, limit: 4/h fixed, on_error: {on_error}, then: ban 1h }}]"
+        );
+        let fixture = Fixture::new(&rules);
+        let builder = RuleLimiter::builder().store(fixture.store.clone()).clock(&fixture.clock);
+        let other_node = builder.build(rules.parse().unwrap());
+        assert_eq!(fixture.pass(5), 4, "the fifth is banned");
+        let met = block_on(other_node.decide(&Fixture::ann()));
+        assert_eq!(met.reason, Reason::Banned, "by the first node");
+        fixture.down(true);
+        fixture.clock.advance(Duration::from_secs(3_599));
+        for node in [&fixture.limiter, &other_node] {
+            let banned = block_on(node.decide(&Fixture::ann()));
+            assert_eq!((banned.allowed, banned.reason), (false, Reason::Banned), "{on_error}");
+            assert_eq!(banned.retry_after, Some(Duration::from_secs(1)), "{on_error}");
+            assert_eq!(banned.rule(), Some("api"));
+            assert!(banned.without_store().is_some());
+            let bob = Request::empty().attribute("user", "bob");
+            assert_ne!(block_on(node.decide(&bob)).reason, Reason::Banned);
+        }
+        fixture.clock.advance(Duration::from_secs(1));
+        for node in [&fixture.limiter, &other_node] {
+            assert_ne!(block_on(node.decide(&Fixture::ann())).reason, Reason::Banned, "it is over");
+        }
+    }
 }

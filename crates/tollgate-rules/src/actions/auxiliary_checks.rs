@@ -34,11 +34,9 @@ impl<S: Store> MatchedRequest<'_, '_, S> {
         });
         let remaining = |verdict: &Verdict| verdict.retry_after().unwrap_or(Span::ZERO);
         if let Some((index, verdict)) = bans.max_by_key(|(_, verdict)| remaining(verdict)) {
-            self.write_ban(
-                decision,
-                &self.checks.rule_checks[limit_check(index).rule_check],
-                remaining(verdict),
-            );
+            let rule_check = &self.checks.rule_checks[limit_check(index).rule_check];
+            self.note_ban(rule_check, remaining(verdict));
+            self.write_ban(decision, rule_check, remaining(verdict));
         }
     }
 

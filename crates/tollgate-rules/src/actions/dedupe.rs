@@ -15,9 +15,9 @@ use crate::compile::value::Value;
 use crate::decide::decide_request::MatchedRequest;
 use crate::matching::key::{KeyBytes, KeyWriter};
 use crate::matching::rule_checks::{LimitCheck, LimitCheckKind};
-use tollgate::Limit;
-use tollgate::Store;
 use tollgate::limit::InvalidLimit;
+use tollgate::{Action, Limit, Store, StoreError};
+use tollgate_core::Span;
 
 /// How long an id is remembered by default.
 pub(crate) const REMEMBERED_FOR: Duration = Duration::from_secs(600);
@@ -58,6 +58,21 @@ pub(crate) fn write_key_within(
 }
 
 impl<S: Store> MatchedRequest<'_, '_, S> {
+    /// Returns the checks of values and ids that were seen before; `None` if the rules were replaced.
+    pub(crate) async fn seen_before(
+        &self,
+        lease: u64,
+    ) -> Result<Option<SmallVec<[usize; 2]>>, StoreError> {
+        let seen = self.indices_where(is_seen_check);
+        if seen.is_empty() {
+            return Ok(Some(SmallVec::new()));
+        }
+        let action = Action::Try { max_wait: Span::ZERO };
+        let Some(verdicts) = self.run(action, &seen, lease).await? else { return Ok(None) };
+        let known = seen.iter().zip(verdicts).filter(|(_, verdict)| !verdict.allowed);
+        Ok(Some(known.map(|(index, _)| *index).collect()))
+    }
+
     /// Whether a check is skipped, given the values and ids that were seen before. A seen value
     /// skips its own check and the count after it; a seen id skips all checks of its rule except
     /// the ban.

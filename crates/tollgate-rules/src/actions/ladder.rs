@@ -12,7 +12,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 use tollgate_core::{Retry, Span, Verdict};
 
-use crate::actions::ladder_ban_list::LadderBan;
+use crate::actions::ladder_ban_list::{BanName, LadderBan};
 use crate::compile::compiler::bind;
 use crate::compile::domain::BoundLimit;
 use crate::compile::policy::Ban;
@@ -151,6 +151,37 @@ impl<S: Store> MatchedRequest<'_, '_, S> {
         decision.wait = Duration::ZERO;
         decision.held = None;
         decision.key = Some(self.checks.keys[rule_check.key.clone()].into());
+    }
+
+    /// Returns the refusal of a key with a ban that this node knows, while the store does not
+    /// answer: `on_error` must not end a ban early.
+    pub(crate) fn known_ban(&self) -> Option<Decision> {
+        for rule_check in self.checks.rule_checks.iter().filter(|check| check.enforced) {
+            let rule = &self.domain.compiled.rules[rule_check.rule as usize];
+            if rule.ladder.is_none() {
+                continue;
+            }
+            if let Some(until) = self.ban_list.end(&self.ban_name(rule_check), self.now) {
+                let compiled = Some(self.domain.compiled.clone());
+                let mut decision = Decision::plain(false, Reason::Banned, 429, None, compiled);
+                self.write_ban(&mut decision, rule_check, until.since(self.now));
+                decision.without_store = Some(rule.on_error);
+                return Some(decision);
+            }
+        }
+        None
+    }
+
+    /// Notes a ban that a shared store reported, for the time when the store does not answer.
+    pub(crate) fn note_ban(&self, rule_check: &RuleCheck, remaining: Span) {
+        if self.store.is_shared() {
+            self.ban_list.note(self.ban_name(rule_check), self.now + remaining, self.now);
+        }
+    }
+
+    fn ban_name(&self, rule_check: &RuleCheck) -> BanName {
+        let rule = &self.domain.compiled.rules[rule_check.rule as usize];
+        (self.domain.name.clone(), rule.name.clone(), self.checks.key(rule_check).into())
     }
 
     fn ladder_ban(

@@ -13,6 +13,8 @@ use tollgate::{SharedText, Store};
 pub(crate) const MAX_BANS: usize = 10_000;
 /// The maximum number of rules whose bans are counted.
 const MAX_COUNTED_RULES: usize = 1000;
+/// The rung of a ban that another node has given.
+const UNKNOWN_RUNG: u32 = 0;
 /// The length up to which a banned key is listed.
 const MAX_KEY_LENGTH: usize = 1024;
 
@@ -53,9 +55,9 @@ pub struct LadderBan {
 /// A domain and the name of a rule.
 type RuleName = (Box<str>, Box<str>);
 /// A domain, the name of a rule, and a key.
-type BanName = (Box<str>, Box<str>, Box<str>);
+pub(crate) type BanName = (Box<str>, Box<str>, Box<str>);
 
-/// The bans that this process has given. Usually empty.
+/// The bans that this process has given, or met in a shared store. Usually empty.
 #[derive(Debug, Default)]
 pub(crate) struct LadderBanList {
     pub(super) count: AtomicUsize,
@@ -112,6 +114,30 @@ impl LadderBanList {
         if given.len() < MAX_COUNTED_RULES || given.contains_key(&name) {
             *given.entry(name).or_default() += 1;
         }
+    }
+
+    /// Notes a ban that the store reported: another node may have given it.
+    pub(crate) fn note(&self, name: BanName, until: Time, now: Time) {
+        let mut bans = self.bans.lock();
+        if let Some((_, known_until)) = bans.get_mut(&name) {
+            *known_until = until;
+            return;
+        }
+        if bans.len() >= MAX_BANS {
+            bans.retain(|_, (_, until)| *until > now);
+        }
+        if bans.len() < MAX_BANS && name.2.len() <= MAX_KEY_LENGTH {
+            bans.insert(name, (UNKNOWN_RUNG, until));
+        }
+        self.count.store(bans.len(), Ordering::Relaxed);
+    }
+
+    /// Returns the end of a ban that has not ended.
+    pub(crate) fn end(&self, name: &BanName, now: Time) -> Option<Time> {
+        if self.count.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        self.bans.lock().get(name).map(|(_, until)| *until).filter(|until| *until > now)
     }
 
     pub(super) fn remove(&self, domain: &str, rule: &str, key: &str) {

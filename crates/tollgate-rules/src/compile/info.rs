@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::Rules;
-use crate::compile::domain::{CompiledRule, PrioritySource, RuleLimit};
+use crate::compile::domain::{BoundLimit, CompiledRule, PrioritySource, RuleLimit};
 use crate::compile::policy::{MissingKey, Mode, OnError, Priority, Then};
 use tollgate::Consistency;
 
@@ -33,6 +33,8 @@ pub struct RuleInfo<'r> {
     pub consistency: Consistency,
     /// The time after which a cost that was never settled becomes final.
     pub expire: Option<Duration>,
+    /// The most that any of its limits lets pass at once, of all plans.
+    pub largest_burst: u64,
 }
 
 impl Rules {
@@ -77,5 +79,16 @@ fn info<'r>(domain: &'r str, rule: &'r CompiledRule) -> RuleInfo<'r> {
         },
         consistency: rule.consistency,
         expire: rule.cost.as_ref().and_then(|cost| cost.expire),
+        largest_burst: rule.limits.iter().map(largest_burst).max().unwrap_or(0),
+    }
+}
+
+/// Returns the most that a limit of a rule lets pass at once, of all plans.
+fn largest_burst(limit: &RuleLimit) -> u64 {
+    let burst = |bound: &BoundLimit| bound.limit.summary().burst;
+    match limit {
+        RuleLimit::Fixed(bound) => burst(bound),
+        RuleLimit::Plan { by_plan, .. } => by_plan.iter().flatten().map(burst).max().unwrap_or(0),
+        RuleLimit::Distinct(distinct) => burst(&distinct.count),
     }
 }

@@ -11,6 +11,7 @@ use crate::decide::admission::Admission;
 use crate::decide::decide_request::Charging;
 use crate::decide::decision::{Decision, LimitState, Named, Reason};
 use crate::decide::limiter::{LimiterState, RuleLimiter};
+use crate::decide::shadow_denial::ShadowRefusal;
 use crate::envoy::{
     CheckPlan, Code, DescriptorTree, PlannedCall, RateLimitRequest, RateLimitResponse,
     decision_status, descriptor_request, join_all,
@@ -169,8 +170,14 @@ async fn carry_out<S: Store>(
         cost,
         reserve: Reserve::None,
     };
+    decision.key = plan.counter_key(0).map(Into::into);
+    if status.is_some_and(|status| !status.shadow_denials.is_empty())
+        && let Some(verdict) = verdicts.iter().find(|verdict| !verdict.allowed)
+    {
+        let key = decision.key.clone().unwrap_or_default();
+        decision.shadow_denials = Some([ShadowRefusal { rule: 0, key, verdict: *verdict }].into());
+    }
     let limits: SmallVec<[_; 2]> = plan.limit_summaries().collect();
     decision.limits = limits.into_iter().zip(verdicts).map(state).collect();
-    decision.key = plan.counter_key(0).map(Into::into);
     Ok(decision)
 }

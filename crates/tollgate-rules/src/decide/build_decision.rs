@@ -46,6 +46,7 @@ impl Decision {
             without_store: None,
             starts_ban: false,
             shed: None,
+            shadow_denials: None,
             tenant: None,
         }
     }
@@ -107,6 +108,9 @@ impl<S: Store> MatchedRequest<'_, '_, S> {
         decision.reason = Reason::WithinLimits;
         decision.rules = Some(compiled.clone());
         decision.limits.extend(verdicts.clone().map(state));
+        if decision.limits.iter().any(LimitState::is_shadow_refusal) {
+            decision.shadow_denials = Some(self.shadow_refusals(&decision.limits));
+        }
         let enforced = || decision.limits.iter().filter(|limit| limit.enforced);
         match refusal(enforced().map(|limit| &limit.verdict)) {
             Some((index, retry)) => {

@@ -11,6 +11,7 @@ use crate::Request;
 use crate::actions::bans;
 use crate::actions::dedupe::is_seen_check;
 use crate::actions::fair;
+use crate::actions::ladder_ban_list::LadderBanList;
 use crate::actions::queue::AttemptKind;
 use crate::compile::domain::Domain;
 use crate::compile::policy::Unmatched;
@@ -137,6 +138,7 @@ pub(crate) struct MatchedRequest<'a, 'd, S> {
     pub(crate) store: &'a S,
     pub(crate) current: &'a ArcSwap<ActiveRules>,
     pub(crate) active: &'a Arc<ActiveRules>,
+    pub(crate) ban_list: &'a LadderBanList,
     pub(crate) domain: &'a Domain,
     pub(crate) checks: &'a RuleChecks<'d>,
     /// The local shares that the checks count on; empty where they count on whole limits.
@@ -165,6 +167,7 @@ impl<'a, 'd, S: Store> MatchedRequest<'a, 'd, S> {
             store,
             current,
             active,
+            ban_list: &limiter.ban_list,
             domain,
             checks: request_checks,
             shares,
@@ -347,18 +350,6 @@ impl<'a, 'd, S: Store> MatchedRequest<'a, 'd, S> {
             }
         }
         Ok(())
-    }
-
-    /// Returns the checks of values and ids that were seen before.
-    async fn seen_before(&self, lease: u64) -> Result<Option<SmallVec<[usize; 2]>>, StoreError> {
-        let seen = self.indices_where(is_seen_check);
-        if seen.is_empty() {
-            return Ok(Some(SmallVec::new()));
-        }
-        let action = Action::Try { max_wait: Span::ZERO };
-        let Some(verdicts) = self.run(action, &seen, lease).await? else { return Ok(None) };
-        let known = seen.iter().zip(verdicts).filter(|(_, verdict)| !verdict.allowed);
-        Ok(Some(known.map(|(index, _)| *index).collect()))
     }
 
     pub(crate) fn check<'c>(&'c self, index: usize, lease: u64) -> Check<'c> {

@@ -11,6 +11,7 @@ use crate::compile::domain::CompiledDomain;
 use crate::compile::policy::{Mode, OnError, Priority, Then};
 use crate::decide::admission::Admission;
 use crate::decide::held_charges::HeldCharges;
+use crate::decide::shadow_denial::ShadowRefusal;
 use tollgate::HumanDuration;
 use tollgate::{LimitSummary, Reserve};
 
@@ -98,6 +99,8 @@ pub struct Decision {
     pub(crate) without_store: Option<OnError>,
     pub(crate) starts_ban: bool,
     pub(crate) shed: Option<Priority>,
+    /// The rules in shadow mode that would have refused the request; usually none.
+    pub(crate) shadow_denials: Option<Box<[ShadowRefusal]>>,
     pub(crate) tenant: Option<Box<str>>,
 }
 
@@ -185,8 +188,7 @@ impl Decision {
     /// Returns the location of the deciding rule, for fast lookup of per-rule data. None in Envoy
     /// domains and in unknown domains.
     pub fn rule_location(&self) -> Option<RuleLocation> {
-        let rules = self.rules.as_ref()?;
-        Some(RuleLocation { set: rules.number, rule: self.rule, of: rules.rules.len() as u32 })
+        Some(RuleLocation::new(self.rules.as_ref()?, self.rule))
     }
 
     /// Returns the key whose counter decided: the values of the `per` of the
@@ -297,10 +299,11 @@ impl Decision {
     pub fn admission(&self) -> Option<&Admission> {
         self.admission.as_ref()
     }
+}
 
-    /// Whether a rule in shadow mode would have refused the request.
-    pub fn shadow_denied(&self) -> bool {
-        self.limits.iter().any(|limit| !limit.enforced && !limit.verdict.allowed)
+impl RuleLocation {
+    pub(crate) fn new(rules: &CompiledDomain, rule: Option<u32>) -> RuleLocation {
+        RuleLocation { set: rules.number, rule, of: rules.rules.len() as u32 }
     }
 }
 

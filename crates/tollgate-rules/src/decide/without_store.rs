@@ -44,6 +44,9 @@ impl<S: Store> MatchedRequest<'_, '_, S> {
         limiter: &LimiterState<S>,
         lease: u64,
     ) -> Option<Decision> {
+        if let Some(banned) = self.known_ban() {
+            return Some(banned);
+        }
         let rules = &self.domain.compiled.rules;
         let on_error = |limit_check: &LimitCheck<'_>| {
             let rule_check = &self.checks.rule_checks[limit_check.rule_check];
@@ -107,6 +110,7 @@ impl<S: Store> MatchedRequest<'_, '_, S> {
             store: &local.store,
             current: self.current,
             active: self.active,
+            ban_list: self.ban_list,
             domain: self.domain,
             checks: &request_checks,
             shares: &shares,

@@ -65,6 +65,9 @@ pub struct DescriptorStatus {
     pub retry_after: Option<Duration>,
     /// Whether it is within its limit, but more than 80 % of it are spent.
     pub near_limit: bool,
+    /// The limits in shadow mode that would have refused it, by name; a limit without a name has
+    /// an empty one.
+    pub shadow_denials: Vec<Arc<str>>,
 }
 
 /// A limit as it is written.
@@ -142,6 +145,7 @@ impl DescriptorStatus {
             duration_until_reset: None,
             retry_after: None,
             near_limit: false,
+            shadow_denials: Vec::new(),
         }
     }
 
@@ -173,6 +177,7 @@ impl DescriptorStatus {
             duration_until_reset: Some(whole_seconds(until_reset)),
             retry_after: verdict.retry_after().filter(|_| over && requests > 0).map(Duration::from),
             near_limit: !over && requests.saturating_sub(remaining) > near_limit(requests),
+            shadow_denials: Vec::new(),
         }
     }
 }
@@ -229,6 +234,10 @@ impl CheckPlan<'_> {
         });
         let mut status = worst.unwrap_or(DescriptorStatus::without_limit(0));
         if of.is_some_and(|node| node.shadow) {
+            if status.code == Code::OverLimit {
+                let named = status.current_limit.as_ref().and_then(|limit| limit.name.clone());
+                status.shadow_denials.push(named.unwrap_or_default());
+            }
             status.code = Code::Ok;
             status.retry_after = None;
         }

@@ -53,6 +53,7 @@ pub(crate) fn decision_status(decision: &Decision) -> DescriptorStatus {
         duration_until_reset: Some(reset.max(soonest)),
         retry_after: decision.retry_after,
         near_limit: decision.allowed && requests.saturating_sub(remaining) > near_limit(requests),
+        shadow_denials: decision.shadow_denials().map(|denial| denial.rule.into()).collect(),
     }
 }
 

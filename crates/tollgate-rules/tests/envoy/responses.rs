@@ -106,6 +106,8 @@ fn row_11_a_limit_in_shadow_mode_passes_and_is_reported() {
     let status = &response.statuses[0];
     assert_eq!((response.overall, status.code, status.limit_remaining), (Code::Ok, Code::Ok, 0));
     assert_eq!(status.current_limit.as_ref().unwrap().requests_per_unit, 1);
+    assert_eq!(status.shadow_denials, ["".into()], "a limit without a name");
+    assert!(service.decide_one(NINE).shadow_denials.is_empty());
 }
 
 #[test]

@@ -33,6 +33,10 @@ impl Store for FailingStore {
         }
     }
 
+    fn is_shared(&self) -> bool {
+        true
+    }
+
     fn nodes(&self) -> u64 {
         self.nodes.load(Ordering::Relaxed)
     }

@@ -5,7 +5,7 @@ use hyper::header::{CONTENT_TYPE, HeaderName};
 use tollgate_rules::RuleInfo;
 
 use crate::server::Context;
-use crate::store::AnyLimiter;
+use crate::store::{AnyLimiter, FailureModes};
 use crate::telemetry::Exposition;
 
 /// The maximum number of rules with a gauge of their own.
@@ -45,8 +45,11 @@ pub(super) async fn metrics(
         context.decisions.limiter().bans().banned_keys(),
     );
     queues(&mut text, context.decisions.limiter());
-    let help = "Requests that may pass beyond a limit; 0 unless rules are synced.";
-    text.single("tollgate_overshoot_bound", "gauge", help, health.overshoot_bound);
+    let help = "Requests that may pass beyond a limit: 0 unless rules are synced or the store is down; \
+                +Inf while it is down and rules let requests through.";
+    let modes = FailureModes::from_rules(&context.decisions.limiter().rules());
+    let bound = health.overshoot_bound(&modes).map_or("+Inf".to_owned(), |bound| bound.to_string());
+    text.single("tollgate_overshoot_bound", "gauge", help, bound);
     let name = "tollgate_fair_tenants";
     let help = "Tenants with a share of a rule's limits: recently active on this server.";
     text.metric(name, "gauge", help);

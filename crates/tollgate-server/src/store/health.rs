@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tollgate::{Store, Time};
 use tollgate_redis::ServerOutage;
-use tollgate_rules::{OnError, Rules};
+use tollgate_rules::{Mode, OnError, Rules};
 
 use super::AnyStore;
 
@@ -15,8 +15,8 @@ pub(crate) struct StoreHealth {
     pub(crate) outages: Vec<ServerOutage>,
     /// The number of tollgate servers that share the store, including this one.
     pub(crate) nodes: u64,
-    /// The maximum number of requests that may currently pass beyond a limit.
-    pub(crate) overshoot_bound: u64,
+    /// The maximum number of requests that may pass beyond a limit while the store answers.
+    synced_bound: u64,
 }
 
 impl AnyStore {
@@ -26,26 +26,28 @@ impl AnyStore {
             AnyStore::Redis(shared) => StoreHealth {
                 outages: outages(shared.store.health()),
                 nodes: self.nodes(),
-                overshoot_bound: shared.store.overshoot_bound(),
+                synced_bound: shared.store.overshoot_bound(),
             },
         }
     }
 
     /// Describes the store in the response of `/readyz`.
-    pub(crate) fn to_json(&self) -> Value {
+    pub(crate) fn to_json(&self, modes: &FailureModes) -> Value {
         let shared = match self {
             AnyStore::Memory(store) => {
                 return json!({ "kind": "memory", "state": "well", "keys": store.len() });
             }
             AnyStore::Redis(shared) => shared,
         };
-        let StoreHealth { outages, nodes, overshoot_bound } = self.health();
+        let health = self.health();
+        let overshoot_bound = health.overshoot_bound(modes);
+        let StoreHealth { outages, nodes, .. } = health;
         let mut body = json!({
             "kind": "redis",
             "at": shared.address,
             "state": "well",
             "nodes": nodes,
-            "overshoot_bound": overshoot_bound,
+            "overshoot_bound": overshoot_bound.map_or(json!("unbounded"), |bound| json!(bound)),
         });
         if let Some(first) = outages.iter().min_by_key(|outage| outage.since) {
             body["state"] = json!("resting");
@@ -73,6 +75,17 @@ impl StoreHealth {
     pub(crate) fn is_healthy(&self) -> bool {
         self.outages.is_empty()
     }
+
+    /// Returns how many requests may currently pass beyond a limit; `None` if there is no bound,
+    /// because a rule lets requests through while the store is down.
+    pub(crate) fn overshoot_bound(&self, modes: &FailureModes) -> Option<u64> {
+        match self.is_healthy() {
+            true => Some(self.synced_bound),
+            false => {
+                modes.extra_without_store().map(|extra| extra.saturating_add(self.synced_bound))
+            }
+        }
+    }
 }
 
 /// The number of rules with limits by their failure mode (`on_error`).
@@ -83,6 +96,8 @@ pub(crate) struct FailureModes {
     pub(crate) local: usize,
     /// The number of domains in Envoy's format: callers get an error and decide themselves.
     pub(crate) envoy: usize,
+    /// The largest burst of the rules that enforce this node's share.
+    pub(crate) local_burst: u64,
 }
 
 impl FailureModes {
@@ -95,17 +110,29 @@ impl FailureModes {
                 domains = domains.saturating_sub(1);
                 last = Some(rule.domain);
             }
-            if rule.limits.is_empty() {
+            if rule.limits.is_empty() || matches!(rule.mode, Mode::Off | Mode::Shadow) {
                 continue;
             }
             match rule.on_error {
                 OnError::Allow => modes.allow += 1,
                 OnError::Deny => modes.deny += 1,
-                OnError::Local => modes.local += 1,
+                OnError::Local => {
+                    modes.local += 1;
+                    modes.local_burst = modes.local_burst.max(rule.largest_burst);
+                }
             }
         }
         modes.envoy = domains;
         modes
+    }
+
+    /// Returns how much more than a limit passes while the store is down; `None` if there is no
+    /// bound.
+    ///
+    /// The nodes' shares of a limit start full whatever was spent before, so together they may
+    /// admit one burst more.
+    fn extra_without_store(&self) -> Option<u64> {
+        (self.allow + self.envoy == 0).then_some(self.local_burst)
     }
 
     /// Returns whether every limited request is refused without the store.
@@ -168,5 +195,22 @@ mod tests {
             "1 rule lets requests through (on_error: allow), 1 rule refuses requests (on_error: deny)"
         );
         assert_eq!(modes("rules: [{ name: free, then: allow }]").to_string(), "no rule needs it");
+    }
+
+    #[test]
+    fn the_overshoot_bound_covers_every_failure_mode() {
+        for (on_error, mode, extra) in [
+            ("deny", "enforce", Some(0)),
+            ("local", "enforce", Some(20)),
+            ("allow", "enforce", None),
+            ("allow", "shadow", Some(0)),
+        ] {
+            let rule = "name: a, limit: 10/s burst 20";
+            let modes =
+                modes(&format!("rules: [{{ {rule}, on_error: {on_error}, mode: {mode} }}]"));
+            assert_eq!(modes.extra_without_store(), extra, "{on_error} {mode}");
+        }
+        let envoy = modes("domain: mail\ndescriptors: [{ key: to }]");
+        assert_eq!(envoy.extra_without_store(), None, "callers decide");
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tollgate::Verdict;
-use tollgate_rules::Decision;
+use tollgate_rules::{Decision, Reason, ShadowDenial};
 
 use super::event_key::{self, EventKey, EventKeyParts};
 use super::{DecisionOutcome, DoorName};
@@ -55,6 +55,24 @@ impl DecisionEvent {
         }
     }
 
+    pub(super) fn from_shadow_denial(
+        door: DoorName,
+        domain: &str,
+        denial: &ShadowDenial<'_>,
+        cost: u64,
+    ) -> DecisionEvent {
+        DecisionEvent {
+            at_ms: clock::unix_ms(),
+            door,
+            key: EventKey::new(domain, denial.rule, denial.key.as_bytes()),
+            outcome: DecisionOutcome::ShadowDenied,
+            reason: Reason::OverLimit.as_str(),
+            cost,
+            retry_after: denial.verdict.retry_after().map(Duration::from),
+            budget: Some((denial.verdict.remaining, denial.verdict.limit)),
+        }
+    }
+
     pub(super) fn from_verdict(
         door: DoorName,
         key: &[u8],
@@ -89,7 +107,10 @@ impl DecisionEvent {
             door,
             key: EventKey::new(domain, rule, key),
             outcome,
-            reason: if outcome.is_refusal() { "over_limit" } else { "within_limits" },
+            reason: match outcome {
+                DecisionOutcome::Denied | DecisionOutcome::ShadowDenied => "over_limit",
+                _ => "within_limits",
+            },
             cost,
             retry_after,
             budget: None,

@@ -165,6 +165,22 @@ impl Telemetry {
         }
         let event = || DecisionEvent::from_decision(door, decision, outcome, cost);
         self.observe(stripe, outcome, took, event);
+        if decision.shadow_denied() {
+            self.record_shadow_denials(door, decision, cost);
+        }
+    }
+
+    /// Records each rule in shadow mode that would have refused a request, under its own name.
+    #[cold]
+    fn record_shadow_denials(&self, door: DoorName, decision: &Decision, cost: u64) {
+        let domain = decision.domain().unwrap_or_default();
+        for denial in decision.shadow_denials() {
+            let outcome = DecisionOutcome::ShadowDenied;
+            let stripe = self.stripe();
+            stripe.count(self.series.by_name(domain, denial.rule), outcome);
+            let event = || DecisionEvent::from_shadow_denial(door, domain, &denial, cost);
+            self.observe(stripe, outcome, Span::ZERO, event);
+        }
     }
 
     /// Records the outcome of a decision whose response was delayed.
@@ -221,12 +237,35 @@ impl Telemetry {
             let mut limited = statuses.filter(|(_, status)| status.current_limit.is_some());
             limited.find(|(_, status)| code == Code::Ok || status.code == code)
         };
-        let Some((index, status)) = limited(answer.overall) else {
-            return stripe.count(series::NONE, outcome);
-        };
-        let named = status.current_limit.as_ref().and_then(|limit| limit.name.as_deref());
-        let (domain, rule) = (request.domain, named.unwrap_or(request.domain));
-        stripe.count(self.series.by_name(domain, rule), outcome);
+        match limited(answer.overall) {
+            None => stripe.count(series::NONE, outcome),
+            Some((index, status)) => {
+                let named = status.current_limit.as_ref().and_then(|limit| limit.name.as_deref());
+                let rule = named.unwrap_or(request.domain);
+                self.record_descriptor(door, request, index, rule, outcome, status.retry_after);
+            }
+        }
+        for (index, status) in answer.statuses.iter().enumerate() {
+            for name in &status.shadow_denials {
+                let rule = if name.is_empty() { request.domain } else { name };
+                let outcome = DecisionOutcome::ShadowDenied;
+                self.record_descriptor(door, request, index, rule, outcome, None);
+            }
+        }
+    }
+
+    /// Records the outcome of one descriptor of a request, under the name of its limit.
+    fn record_descriptor(
+        &self,
+        door: DoorName,
+        request: &RateLimitRequest<'_>,
+        index: usize,
+        rule: &str,
+        outcome: DecisionOutcome,
+        retry_after: Option<Duration>,
+    ) {
+        let stripe = self.stripe();
+        stripe.count(self.series.by_name(request.domain, rule), outcome);
         self.observe(stripe, outcome, Span::ZERO, || {
             let descriptor = request.descriptors.get(index);
             let entries = descriptor.map_or(&[][..], |descriptor| descriptor.entries);
@@ -235,8 +274,8 @@ impl Telemetry {
             let cost = descriptor.and_then(|descriptor| descriptor.hits);
             let cost = cost.unwrap_or(request.hits_addend.max(1).into());
             let key = pairs.join("|");
-            let key = (domain, rule, key.as_bytes());
-            DecisionEvent::from_envoy(door, key, outcome, cost, status.retry_after)
+            let key = (request.domain, rule, key.as_bytes());
+            DecisionEvent::from_envoy(door, key, outcome, cost, retry_after)
         });
     }
 
@@ -327,7 +366,6 @@ fn outcome(decision: &Decision) -> DecisionOutcome {
         (false, Reason::Banned) => DecisionOutcome::Banned,
         (false, _) if decision.shed().is_some() => DecisionOutcome::Shed,
         (false, _) => DecisionOutcome::Denied,
-        (true, _) if decision.shadow_denied() => DecisionOutcome::ShadowDenied,
         (true, _) if !decision.wait.is_zero() => DecisionOutcome::Delayed,
         (true, _) => DecisionOutcome::Allowed,
     }

@@ -16,7 +16,7 @@ use super::series::MAX_SERIES;
 pub(crate) enum DecisionOutcome {
     Allowed,
     Denied,
-    /// Allowed, although a rule in shadow mode would have refused the request.
+    /// Refused by a rule in shadow mode; the request itself is counted under its own outcome.
     ShadowDenied,
     Banned,
     /// Allowed after a wait.

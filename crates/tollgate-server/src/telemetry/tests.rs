@@ -87,3 +87,78 @@ fn counters_and_histograms_are_exposed() {
         assert!(text.lines().any(|known| known == line), "{line}\n{text}");
     }
 }
+
+const SHADOWED: &str = "
+rules:
+  - { name: all, limit: 100/h }
+  - { name: candidate, per: user, limit: 1/h, mode: shadow }
+  - { name: stricter, per: user, limit: 1/h, mode: shadow }
+";
+
+/// Returns the samples of decisions, without their name and shared labels.
+fn samples(telemetry: &Telemetry) -> Vec<String> {
+    let mut text = Exposition::default();
+    telemetry.report(&mut text);
+    let text = text.into_text();
+    let samples = text.lines().filter_map(|line| line.strip_prefix("tollgate_decisions_total"));
+    let mut samples: Vec<String> =
+        samples.filter(|line| !line.ends_with(" 0")).map(str::to_owned).collect();
+    samples.sort();
+    samples
+}
+
+/// A denial of a shadow rule used to be counted and shown under the rule that let the request pass.
+#[test]
+fn shadow_denials_are_reported_under_their_own_rule_and_key() {
+    let telemetry = telemetry();
+    let limiter = RuleLimiter::new(SHADOWED.parse().unwrap());
+    let tail = telemetry.subscribe(EventFilter::default()).unwrap();
+    decide(&telemetry, &limiter, "ann", 3);
+    assert_eq!(
+        samples(&telemetry),
+        [
+            r#"{domain="default",rule="all",outcome="allowed"} 3"#,
+            r#"{domain="default",rule="candidate",outcome="shadow_denied"} 2"#,
+            r#"{domain="default",rule="stricter",outcome="shadow_denied"} 2"#,
+        ]
+    );
+    drop(tail);
+    let (top, _) = telemetry.top(TopOrder::Requests, None, 9);
+    let mut shown: Vec<String> = top
+        .iter()
+        .map(|key| key.to_json())
+        .map(|key| format!("{} {}", key["rule"].as_str().unwrap(), key["key"].as_str().unwrap()))
+        .collect();
+    shown.sort();
+    assert_eq!(shown, ["all ", "candidate ann", "stricter ann"]);
+}
+
+/// Shadow denials over gRPC used to be reported as allowed.
+#[test]
+fn shadow_denials_over_grpc_are_reported() {
+    use tollgate_rules::envoy::{self, Descriptor};
+    const FILE: &str = "
+domain: shop
+descriptors:
+  - { key: watched, shadow_mode: true, rate_limit: { name: slow, unit: hour, requests_per_unit: 1 } }
+";
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let entries = [("watched", "x"), ("user", "ann")];
+    let cases = [(FILE, "shop", &entries[..1]), (SHADOWED, "default", &entries[1..])];
+    for (rules, domain, entries) in cases {
+        let telemetry = telemetry();
+        let limiter = RuleLimiter::new(rules.parse().unwrap());
+        let descriptors = [Descriptor::new(entries)];
+        let request = RateLimitRequest::new(domain, &descriptors);
+        for _ in 0..3 {
+            let answer = runtime.block_on(envoy::decide(&limiter, &request)).unwrap();
+            telemetry.record_envoy_response(DoorName::Grpc, &request, &answer);
+        }
+        let samples = samples(&telemetry);
+        let shadow = samples.iter().filter(|sample| sample.ends_with(r#""shadow_denied"} 2"#));
+        let allowed = samples.iter().filter(|sample| sample.ends_with(r#""allowed"} 3"#));
+        let expected = if domain == "shop" { 1 } else { 2 };
+        assert_eq!((shadow.count(), allowed.count()), (expected, 1), "{samples:?}");
+        assert!(!samples.iter().any(|sample| sample.contains(r#"rule="all",outcome="shadow"#)));
+    }
+}
