@@ -5,6 +5,7 @@
 //! bounded, in total and for each client: a reservation that does not fit is rejected before anything
 //! is charged. A settlement that the store could not execute leaves the reservation open.
 
+mod metrics;
 mod owner;
 mod settle;
 mod settled;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tollgate::{Span, Time};
 
+use super::metrics::RejectionCounts;
 use super::settled::{OutcomeHash, SettledReservations};
 use super::{Reservation, ReservationId, ReservationOwner, SettlementResult};
 use crate::capacity_share::{CapacityExceeded, CapacityShare, CapacityUsage};
@@ -41,6 +42,7 @@ impl From<CapacityExceeded> for ReservationsFull {
 pub(crate) struct ReservationTable {
     share: CapacityShare,
     state: Mutex<TableState>,
+    pub(super) rejections: RejectionCounts,
 }
 
 #[derive(Debug, Default)]
@@ -65,7 +67,7 @@ impl ReservationTable {
     pub(crate) fn new(count: usize, bytes: usize) -> ReservationTable {
         let capacity = CapacityUsage { count: count as u64, bytes: bytes as u64 };
         let share = CapacityShare { capacity, percent: OWNER_SHARE };
-        ReservationTable { share, state: Mutex::default() }
+        ReservationTable { share, state: Mutex::default(), rejections: RejectionCounts::default() }
     }
 
     /// Takes a slot for a reservation of a client before anything is charged.
@@ -80,7 +82,7 @@ impl ReservationTable {
         state.remove_expired(|expires| expires + GRACE <= now);
         if self.check(&state, &owner, bytes).is_err() {
             state.remove_expired(|expires| expires <= now);
-            self.check(&state, &owner, bytes)?;
+            self.check(&state, &owner, bytes).map_err(|exceeded| self.reject(exceeded))?;
         }
         state.usage.add(bytes);
         state.by_owner.entry(owner.clone()).or_default().add(bytes);
@@ -95,6 +97,18 @@ impl ReservationTable {
     ) -> Result<(), CapacityExceeded> {
         let own = state.by_owner.get(owner).copied().unwrap_or_default();
         self.share.check(state.usage, own, bytes)
+    }
+
+    /// Counts a rejection and returns its reason.
+    fn reject(&self, exceeded: CapacityExceeded) -> ReservationsFull {
+        let full = exceeded.into();
+        self.rejections.count(full);
+        full
+    }
+
+    /// Returns the number and memory of reservations.
+    pub(super) fn usage(&self) -> CapacityUsage {
+        self.state.lock().usage
     }
 
     /// Returns an open reservation.
@@ -186,7 +200,8 @@ impl ReservationSlot<'_> {
         let mut state = self.table.state.lock();
         let Some(owner) = &self.owner else { return Ok(()) };
         let own = state.by_owner.get(owner).copied().unwrap_or_default();
-        self.table.share.check_growth(state.usage, own, bytes)?;
+        let checked = self.table.share.check_growth(state.usage, own, bytes);
+        checked.map_err(|exceeded| self.table.reject(exceeded))?;
         state.usage.bytes += bytes;
         state.by_owner.entry(owner.clone()).or_default().bytes += bytes;
         self.bytes += bytes;

@@ -98,6 +98,11 @@ fn a_flood_of_reservations_drops_none_of_another_client() {
     );
     assert_eq!(bob.spent("bob"), 9 * 10, "a rejected reservation is not charged");
 
+    let metrics = bob.send("GET", "/metrics", "").body;
+    for series in ["tollgate_reservations 10", "_rejected_total{reason=\"share\"} 1"] {
+        assert!(metrics.contains(series), "{series}: {metrics}");
+    }
+
     assert_eq!(ann.reserve("ann", "").status, 200, "the other client has its own share");
     assert_eq!(ann.settle(&hold), 200);
     assert_eq!(bob.cancel(&held[0]), 200);
