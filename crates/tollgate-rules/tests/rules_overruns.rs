@@ -112,6 +112,72 @@ fn a_failed_refund_stays_charged() {
 }
 
 #[test]
+fn a_failed_refund_can_be_repeated_also_after_its_expiry() {
+    let (fixture, settlements) = fixture("1000/day fixed");
+    let decision = reserve(&fixture, 400);
+    fixture.down(true);
+    assert!(!settle(&decision, 100));
+    assert!(!settle(&decision, 100));
+    fixture.clock.advance(Duration::from_secs(601));
+    fixture.down(false);
+    assert!(settle(&decision, 100));
+    assert!(settle(&decision, 0), "settled once");
+    assert_eq!(left(&fixture, 1_000), 900);
+    let kept_twice = [SettledAs::Kept, SettledAs::Kept, SettledAs::Refunded];
+    assert_eq!(*settlements.lock().unwrap(), kept_twice);
+}
+
+#[test]
+fn a_refund_that_may_have_arrived_is_not_made_again() {
+    let (fixture, _) = fixture("1000/h fixed");
+    let decision = reserve(&fixture, 400);
+    reserve(&fixture, 500);
+    fixture.store.loses_answers.store(true, Ordering::Relaxed);
+    assert!(!settle(&decision, 100));
+    fixture.store.loses_answers.store(false, Ordering::Relaxed);
+    assert!(settle(&decision, 100));
+    assert_eq!(left(&fixture, 1_000), 1_000 - 500 - 100, "refunded once");
+}
+
+#[test]
+fn a_failed_cancellation_can_be_repeated() {
+    let (fixture, _) = fixture("1000/h fixed");
+    let decision = reserve(&fixture, 400);
+    let cancel = || block_on(decision.admission().unwrap().cancel()).is_ok();
+    fixture.down(true);
+    assert!(!cancel());
+    fixture.down(false);
+    assert!(cancel() && cancel());
+    assert_eq!(left(&fixture, 1_000), 1_000);
+    reserve(&fixture, 10);
+    assert!(cancel(), "cancelled once");
+    assert_eq!(left(&fixture, 1_000), 990);
+}
+
+#[test]
+fn a_repeated_settlement_charges_an_overrun_of_another_rule_once() {
+    let fixture = Fixture::new(
+        "
+rules:
+  - { name: out, per: user, limit: 1000/h fixed, on_error: local, cost: { reserve: body.max, settle: response.tokens } }
+  - { name: in, per: user, limit: 500/h fixed, on_error: local, cost: { reserve: 100, settle: response.input } }
+",
+    );
+    let decision = reserve(&fixture, 400);
+    let outcome = Fixture::ann().attribute("response.tokens", 100).attribute("response.input", 150);
+    let settle = || block_on(decision.admission().unwrap().settle(Outcome::of(&outcome))).is_ok();
+    fixture.down(true);
+    assert!(!settle());
+    fixture.down(false);
+    assert!(settle() && settle());
+    let next = Fixture::ann().attribute("body.max", 1);
+    assert!(block_on(fixture.limiter.decide(&next)).allowed);
+    let peeked = block_on(fixture.limiter.adjust(&Fixture::ann(), Adjustment::Peek)).unwrap();
+    let left: Vec<u64> = peeked.limits().map(|limit| limit.verdict.remaining).collect();
+    assert_eq!(left, [1_000 - 100 - 1, 500 - 150 - 100]);
+}
+
+#[test]
 fn overruns_of_local_shares_are_charged_too() {
     let (fixture, settlements) = fixture("1000/h fixed");
     fixture.down(true);

@@ -133,6 +133,12 @@ pub struct Bounds {
     pub write_timeout: Duration,
     /// The maximum number of concurrent streams on an HTTP/2 connection.
     pub streams: u32,
+    /// The maximum number of open reservations.
+    ///
+    /// One client may have a quarter of those that other clients leave.
+    pub reservations: usize,
+    /// The maximum memory of open reservations, in bytes, shared by clients like their number.
+    pub reservation_bytes: usize,
 }
 
 impl Default for Bounds {
@@ -144,6 +150,8 @@ impl Default for Bounds {
             idle_timeout: Duration::from_secs(300),
             write_timeout: Duration::from_secs(10),
             streams: 256,
+            reservations: 65_536,
+            reservation_bytes: 64 << 20,
         }
     }
 }

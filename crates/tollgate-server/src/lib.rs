@@ -30,6 +30,7 @@ pub mod access;
 mod active_rules;
 mod admin;
 pub mod bundle;
+mod capacity_share;
 mod check;
 pub mod client;
 mod clock;

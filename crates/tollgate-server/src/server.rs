@@ -135,7 +135,8 @@ impl Server {
         let (drainer, drain) = Drainer::new();
         let connections =
             Connections::new(config.bounds.connections.unwrap_or_else(max_connections));
-        let decisions = DecisionService::new(rules.limiter().clone(), clock, telemetry);
+        let limiter = rules.limiter().clone();
+        let decisions = DecisionService::new(limiter, clock, telemetry, &config.bounds);
         tokio::spawn(store::log_health_changes(decisions.clone(), drain.clone()));
         let deferred = Deferred::open(&config, decisions.store()).await?;
         decisions.set_defers(deferred.is_some());

@@ -14,7 +14,8 @@ use crate::text;
 
 const DEFERRED_HELP: &str = "\
 Rules with `then: defer` store requests over their limit and send them later. Requests that an
-upstream never accepts are dead letters, in the state failed, until they are replayed or cancelled.
+upstream never accepts are dead letters, in the state failed, until they are replayed or cancelled, or
+until they expire.
 
 Examples:
   tollgate deferred list --state failed
@@ -154,8 +155,10 @@ fn show_one(args: &DeferredIdArgs) -> anyhow::Result<Outcome> {
         return output::json(&body);
     }
     let fields = body.as_object().into_iter().flatten();
-    let rows = fields
-        .map(|(name, value)| [Cell::new(Tone::Dim, name.as_str()), output::text(value).into()]);
+    let rows = fields.map(|(name, value)| match name.as_str() {
+        "expires_ms" => [Cell::new(Tone::Dim, "expires"), moment(value).into()],
+        name => [Cell::new(Tone::Dim, name), output::text(value).into()],
+    });
     output::table([("", Align::Left), ("", Align::Left)], rows)
 }
 
@@ -183,6 +186,7 @@ fn list(args: &DeferredListArgs) -> anyhow::Result<Outcome> {
             output::text(&one["id"]).into(),
             Cell::new(Tone::Bold, output::text(&one["state"])),
             output::text(&one["attempts"]).into(),
+            Cell::new(Tone::Dim, moment(&one["expires_ms"])),
             output::text(&one["rule"]).into(),
             text::rule_key(one["key"].as_str().unwrap_or_default()).into(),
             request.into(),
@@ -193,10 +197,17 @@ fn list(args: &DeferredListArgs) -> anyhow::Result<Outcome> {
         ("id", Align::Left),
         ("state", Align::Left),
         ("attempts", Align::Right),
+        ("expires", Align::Left),
         ("rule", Align::Left),
         ("key", Align::Left),
         ("request", Align::Left),
         ("", Align::Left),
     ];
     output::table(head, rows)
+}
+
+/// Formats a time in milliseconds since 1970 to the second; a missing one is empty.
+fn moment(ms: &Value) -> String {
+    let at = ms.as_i64().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
+    at.map(|at| at.strftime("%Y-%m-%d %H:%M:%SZ").to_string()).unwrap_or_default()
 }

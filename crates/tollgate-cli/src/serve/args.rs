@@ -115,6 +115,13 @@ pub(crate) struct ServeArgs {
     /// Maximum number of concurrent streams on an HTTP/2 connection [default: 256]
     #[arg(long, env = "TOLLGATE_BOUNDS_STREAMS", value_name = "N", value_parser = number_u16)]
     pub(super) bounds_streams: Option<u16>,
+    /// Maximum number of open reservations, of which one client may have a quarter of what others
+    /// leave [default: 65536]
+    #[arg(long, env = "TOLLGATE_BOUNDS_RESERVATIONS", value_name = "N", value_parser = number_usize)]
+    pub(super) bounds_reservations: Option<usize>,
+    /// Maximum memory of open reservations, shared in the same way [default: 64MiB]
+    #[arg(long, env = "TOLLGATE_BOUNDS_RESERVATION_BYTES", value_name = "SIZE", value_parser = number_usize)]
+    pub(super) bounds_reservation_bytes: Option<usize>,
 
     /// Time between the failure of /readyz and the end of accepting connections [default: 1s]
     #[arg(long, env = "TOLLGATE_DRAIN_NOTICE", value_name = "TIME", value_parser = duration)]

@@ -71,6 +71,8 @@ fn bounds(args: &ServeArgs, config: &mut Config) {
     bounds.idle_timeout = args.bounds_idle_timeout.unwrap_or(bounds.idle_timeout);
     bounds.write_timeout = args.bounds_write_timeout.unwrap_or(bounds.write_timeout);
     bounds.streams = args.bounds_streams.map_or(bounds.streams, u32::from);
+    bounds.reservations = args.bounds_reservations.unwrap_or(bounds.reservations);
+    bounds.reservation_bytes = args.bounds_reservation_bytes.unwrap_or(bounds.reservation_bytes);
     drain.notice = args.drain_notice.unwrap_or(drain.notice);
     drain.patience = args.drain_patience.unwrap_or(drain.patience);
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use tollgate_server::config::DeferOptions;
 
-use crate::quantity::{duration, number, number_u16, number_usize, positive_duration};
+use crate::quantity::{duration, number, number_u16, number_usize, positive_duration, share};
 
 /// The settings of deferred requests, for rules with `then: defer`.
 #[derive(Args, Clone, Debug)]
@@ -22,6 +22,10 @@ pub(crate) struct DeferArgs {
     /// Maximum total size of deferred requests in bytes [default: 268435456]
     #[arg(long, env = "TOLLGATE_DEFER_BYTES", value_name = "BYTES", value_parser = number)]
     defer_bytes: Option<u64>,
+    /// Maximum share of one rule and key, in number and size, of what other keys leave, from 0 to 1
+    /// [default: 0.25]
+    #[arg(long, env = "TOLLGATE_DEFER_SHARE", value_name = "SHARE", value_parser = share)]
+    defer_share: Option<f64>,
     /// Number of attempts before a deferred request is a dead letter [default: 10]
     #[arg(long, env = "TOLLGATE_DEFER_ATTEMPTS", value_name = "N", value_parser = number_u16)]
     defer_attempts: Option<u16>,
@@ -31,6 +35,9 @@ pub(crate) struct DeferArgs {
     /// Retention of the state of a finished deferred request [default: 1h]
     #[arg(long, env = "TOLLGATE_DEFER_KEEP", value_name = "TIME", value_parser = duration)]
     defer_keep: Option<Duration>,
+    /// Retention of a dead letter [default: 168h]
+    #[arg(long, env = "TOLLGATE_DEFER_KEEP_DEAD", value_name = "TIME", value_parser = positive_duration)]
+    defer_keep_dead: Option<Duration>,
     /// First pause between two attempts [default: 1s]
     #[arg(long, env = "TOLLGATE_DEFER_BACKOFF", value_name = "TIME", value_parser = positive_duration)]
     defer_backoff: Option<Duration>,
@@ -45,9 +52,11 @@ impl DeferArgs {
         options.body = self.defer_body.unwrap_or(options.body);
         options.count = self.defer_count.unwrap_or(options.count);
         options.bytes = self.defer_bytes.unwrap_or(options.bytes);
+        options.share = self.defer_share.unwrap_or(options.share);
         options.attempts = self.defer_attempts.map_or(options.attempts, u32::from).max(1);
         options.give_up = self.defer_give_up.unwrap_or(options.give_up);
         options.keep = self.defer_keep.unwrap_or(options.keep);
+        options.keep_dead = self.defer_keep_dead.unwrap_or(options.keep_dead);
         options.backoff = self.defer_backoff.unwrap_or(options.backoff);
     }
 }

@@ -133,6 +133,14 @@ fn operators_manage_deferred_requests_on_the_command_line() {
     let (code, refused) = deferred(&["replay", id]);
     assert!(code == 2 && refused.contains("only failed requests"), "{refused}");
     assert_eq!(deferred(&["cancel", id]), (0, format!("{id} is cancelled\n")));
+    let (_, all) = deferred(&["list", "--json"]);
+    let expires_ms =
+        serde_json::from_str::<Value>(&all).unwrap()["deferred"][0]["expires_ms"].clone();
+    let expires = jiff::Timestamp::from_millisecond(expires_ms.as_i64().unwrap()).unwrap();
+    let expires = expires.strftime("%Y-%m-%d %H:%M:%SZ").to_string();
+    for shown in [deferred(&["list"]).1, deferred(&["show", id]).1] {
+        assert!(shown.contains("expires") && shown.contains(&expires), "{expires}: {shown}");
+    }
     assert_eq!(deferred(&["replay", "--all"]), (0, "sent again: 0 dead letters\n".to_owned()));
     assert_eq!(deferred(&["show", "unknown"]).0, 2);
 }

@@ -157,7 +157,8 @@ impl Admission {
     ///
     /// Charges are settled once, by the first clone, on the charged counters and by the rules of
     /// the decision. If the store does not answer, the charge stays; an overrun is charged when the
-    /// store next decides on the counter.
+    /// store next decides on the counter. After an error, call it again: refunds that the store
+    /// [certainly did not execute](tollgate::StoreErrorKind::did_nothing) are repeated, others are not.
     ///
     /// ```
     /// use tollgate_rules::{Outcome, Request, RuleLimiter};
@@ -199,6 +200,8 @@ impl Admission {
     }
 
     /// Cancels a request that never proceeded: returns its permits and refunds all charges.
+    ///
+    /// After an error it can be called again, as [`settle`](Admission::settle) can.
     pub async fn cancel(&self) -> Result<(), StoreError> {
         self.end(|| self.0.limiter.refund(&self.0.held)).await
     }
@@ -254,6 +257,11 @@ impl Admission {
     /// How long after the decision a charge may still be refunded.
     pub fn expires_after(&self) -> Option<Duration> {
         self.0.held.open.or_else(|| self.rules().map(CompiledRule::expire).max())
+    }
+
+    /// The total length of the charged keys, in bytes, to account for its memory.
+    pub fn key_bytes(&self) -> usize {
+        self.0.held.charges.iter().map(|charge| charge.key.len()).sum()
     }
 
     /// How long ago the request was admitted.

@@ -2,7 +2,6 @@
 //! released, a cost that is settled by the outcome.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use smallvec::SmallVec;
@@ -11,6 +10,7 @@ use tollgate_core::{Span, Time};
 use crate::actions::fair::Claims;
 use crate::compile::domain::{BoundLimit, CompiledDomain};
 use crate::decide::limiter::LimiterState;
+use crate::decide::settlement_progress::{SettlementProgress, SettlementStep};
 use crate::matching::request::OutcomeTracking;
 use crate::matching::rule_checks::LimitCheckKind;
 use tollgate::StoreError;
@@ -35,8 +35,8 @@ pub(crate) struct HeldCharges {
     pub(crate) is_local: bool,
     /// Whether the caller settles the reservation, within its own time.
     pub(crate) is_reservation: bool,
-    /// Whether the charges were settled, which happens once.
-    settled: Arc<AtomicBool>,
+    /// The progress of settling the charges, which happens once.
+    pub(crate) progress: Arc<SettlementProgress>,
 }
 
 /// The charge of one limit that allowed a request.
@@ -71,7 +71,7 @@ impl HeldCharges {
             OutcomeTracking::Always(within) => (within, true),
             _ => (None, false),
         };
-        let settled = Arc::default();
+        let progress = Arc::default();
         HeldCharges {
             lease,
             rules,
@@ -81,7 +81,7 @@ impl HeldCharges {
             fair: None,
             is_local,
             is_reservation,
-            settled,
+            progress,
         }
     }
 
@@ -92,7 +92,7 @@ impl HeldCharges {
             rules: self.rules.clone(),
             charges,
             fair,
-            settled: self.settled.clone(),
+            progress: self.progress.clone(),
             ..*self
         }
     }
@@ -100,11 +100,6 @@ impl HeldCharges {
     /// Whether the end of the request returns permits or a share of them.
     pub(crate) fn needs_release(&self) -> bool {
         self.fair.is_some() || self.has_permits()
-    }
-
-    /// Marks the charges as settled; returns `false` if they already were.
-    pub(crate) fn settle_once(&self) -> bool {
-        !self.settled.swap(true, Ordering::Relaxed)
     }
 
     /// Whether the request holds permits.
@@ -156,11 +151,20 @@ impl HeldCharges {
         if let Some(fair) = &self.fair {
             fair.cancel();
         }
-        let is_open = self.settle_once();
-        self.run(limiter, Action::Refund, |charge| {
-            charge.charged && (is_open || charge.is_permit())
-        })
-        .await
+        let step = self.progress.begin();
+        let is_open = step != SettlementStep::Nothing;
+        let refunded = self
+            .run(limiter, Action::Refund, |charge| {
+                charge.charged && (is_open || charge.is_permit())
+            })
+            .await;
+        if let Err(error) = &refunded
+            && is_open
+            && error.kind().did_nothing()
+        {
+            self.progress.reopen(step, limiter.clock.now());
+        }
+        refunded
     }
 
     async fn run<S: Store>(

@@ -24,6 +24,7 @@ pub(crate) mod ready;
 pub(crate) mod settle_charges;
 pub(crate) mod settlement;
 pub(crate) mod shadow_denial;
+pub(crate) mod settlement_progress;
 pub(crate) mod status;
 pub(crate) mod store_debts;
 pub(crate) mod without_store;

@@ -16,6 +16,7 @@ use crate::decide::limiter::LimiterState;
 use crate::decide::outcome::Truth;
 use crate::decide::overruns::forgotten;
 use crate::decide::settlement::SettledAs;
+use crate::decide::settlement_progress::SettlementStep;
 use crate::matching::request_facts::RequestFacts;
 use crate::matching::rule_checks::LimitCheckKind;
 use tollgate::StoreError;
@@ -29,12 +30,14 @@ pub(crate) async fn settle_charges<S: Store>(
     request: &Request<'_>,
     truth: Truth,
 ) -> Result<(), StoreError> {
-    if !held.settle_once() {
+    let step = held.progress.begin();
+    if step == SettlementStep::Nothing {
         return Ok(());
     }
+    let is_repeated = held.progress.attempted().is_some();
     let rules = &held.rules;
     let now = limiter.clock.now();
-    let plan = {
+    let mut plan = {
         let active = limiter.current.load();
         let domain = active.rules.domain(&rules.domain);
         // Lists change independently of rules, and list numbers are valid only for their own rules.
@@ -42,12 +45,32 @@ pub(crate) async fn settle_charges<S: Store>(
         let lists = lists.map_or(&rules.scope.lists, |domain| &domain.lists);
         SettlementPlan::new(held, rules, lists, request, truth, now)
     };
+    if step == SettlementStep::Refunds {
+        plan.spend.clear();
+        plan.rules.retain(|(_, settled)| *settled == SettledAs::Refunded);
+    }
     // Overruns are charged first, so that a limit looks fuller rather than emptier in between.
     let spent = plan.spend(limiter, held, rules, now).await;
     let refunded = match &spent {
         Ok(_) => run(limiter, held, rules, Action::Refund, &plan.refund, now).await,
         Err(_) => Ok(()),
     };
+    // An overrun whose reply was lost may have been charged; the refunds were not tried.
+    let rest = match (&spent, &refunded) {
+        (Err(_), _) => Some(SettlementStep::Refunds),
+        (_, Err(error)) if !error.kind().did_nothing() => None,
+        (_, Err(_)) if step == SettlementStep::All && plan.spend.is_empty() => Some(step),
+        (_, Err(_)) => Some(SettlementStep::Refunds),
+        _ => None,
+    };
+    if let Some(rest) = rest {
+        held.progress.reopen(rest, now);
+    }
+    if is_repeated {
+        // The first attempt reported the rules whose charges stay as they are.
+        let changed = [SettledAs::Refunded, SettledAs::Overrun];
+        plan.rules.retain(|(_, settled)| changed.contains(settled));
+    }
     for (rule, settled) in &plan.rules {
         let settled = match (*settled, &spent) {
             (SettledAs::Overrun, Ok(outcome)) => *outcome,
@@ -195,11 +218,12 @@ fn actual(
 }
 
 /// Whether a refund is possible: in time, and before the limit forgets the charge itself, which
-/// would refund it twice.
+/// would refund it twice. A repeated attempt is in time if the first one was.
 fn is_open(held: &HeldCharges, charge: &HeldCharge, rule: &CompiledRule, now: Time) -> bool {
     let forgotten = forgotten(&charge.bound.limit, held.since);
+    let attempted = held.progress.attempted().unwrap_or(now);
     forgotten.is_none_or(|forgotten| now < forgotten)
-        && now < held.since + held.open.unwrap_or(rule.expire()).into()
+        && attempted < held.since + held.open.unwrap_or(rule.expire()).into()
 }
 
 /// Runs one call on the charged counters, or on those that replaced them.

@@ -41,8 +41,10 @@ pub(super) async fn list(
         asked.state.as_deref().map(|text| deferred::ItemState::parse(text).ok_or_else(wrong));
     let limit = asked.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
     let wanted = ItemFilter { state: state.transpose()?, rule: asked.rule, limit };
-    let found = queue(&context)?.list(wanted).await.map_err(trouble)?;
-    let found: Vec<Value> = found.iter().map(ItemDetails::for_operator).collect();
+    let deferred = queue(&context)?;
+    let found = deferred.list(wanted).await.map_err(trouble)?;
+    let found: Vec<Value> =
+        found.iter().map(|details| details.for_operator(&deferred.options)).collect();
     Ok(Json(json!({ "deferred": found })))
 }
 
@@ -50,7 +52,8 @@ pub(super) async fn show(
     State(context): State<Context>,
     UrlPath(id): UrlPath<String>,
 ) -> Result<Json<Value>> {
-    Ok(Json(entry(queue(&context)?, &id).await?.for_operator()))
+    let deferred = queue(&context)?;
+    Ok(Json(entry(deferred, &id).await?.for_operator(&deferred.options)))
 }
 
 pub(super) async fn cancel(
@@ -66,7 +69,7 @@ pub(super) async fn cancel(
         );
     }
     tracing::info!(who = author.who, id, "cancelled a deferred request");
-    Ok(Json(entry(deferred, &id).await?.for_operator()))
+    Ok(Json(entry(deferred, &id).await?.for_operator(&deferred.options)))
 }
 
 pub(super) async fn replay(
@@ -80,7 +83,7 @@ pub(super) async fn replay(
         return Err(too_late(deferred, &id, "only failed requests can be sent again").await?);
     }
     tracing::info!(who = author.who, id, "sending a deferred request again");
-    Ok(Json(entry(deferred, &id).await?.for_operator()))
+    Ok(Json(entry(deferred, &id).await?.for_operator(&deferred.options)))
 }
 
 pub(super) async fn replay_all(

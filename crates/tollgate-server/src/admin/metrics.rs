@@ -17,6 +17,7 @@ pub(super) async fn metrics(
 ) -> ([(HeaderName, &'static str); 1], String) {
     let mut text = Exposition::default();
     context.decisions.telemetry().report(&mut text);
+    context.decisions.report_reservations(&mut text);
     super::concurrency::report(&context, &mut text).await;
     if let Some(deferred) = &context.deferred {
         deferred.report(&mut text).await;

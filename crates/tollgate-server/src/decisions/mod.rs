@@ -18,13 +18,14 @@ pub(crate) use inline_limit::{InlineLimit, InlineLimitError};
 pub(crate) use request_attributes::RequestAttributes;
 pub(crate) use reservations::{
     DEFAULT_OPEN_TIME as DEFAULT_RESERVATION_TIME, ReservationId, ReservationOutcome,
-    SettlementResult,
+    ReservationOwner, ReservationsFull, ReserveError, SettledState, SettlementResult,
 };
 
+use crate::config::Bounds;
 use crate::store::{AnyLimiter, AnyStore, SharedStore};
 use crate::telemetry::{DoorName, Telemetry};
 use inline_limit::InlineLimitCache;
-use reservations::Reservations;
+use reservations::ReservationTable;
 
 /// The maximum number of domains that an error about an unknown domain lists.
 const DOMAINS_SHOWN: usize = 20;
@@ -39,7 +40,7 @@ struct DecisionServiceInner {
     clock: Clock,
     telemetry: Arc<Telemetry>,
     inline_limits: InlineLimitCache,
-    reservations: Reservations,
+    reservations: ReservationTable,
     /// Whether the gateway stores the requests that rules defer, and records them itself.
     defers: AtomicBool,
 }
@@ -49,8 +50,10 @@ impl DecisionService {
         limiter: AnyLimiter,
         clock: Clock,
         telemetry: Arc<Telemetry>,
+        bounds: &Bounds,
     ) -> DecisionService {
-        let (inline_limits, reservations) = (InlineLimitCache::default(), Reservations::default());
+        let inline_limits = InlineLimitCache::default();
+        let reservations = ReservationTable::new(bounds.reservations, bounds.reservation_bytes);
         let defers = AtomicBool::new(false);
         DecisionService(Arc::new(DecisionServiceInner {
             limiter,

@@ -11,6 +11,7 @@ use hyper::{Method, Request, Uri};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::options::DeferOptions;
 use super::queue_key::DeferredQueueKey;
 use crate::doors::gateway::RequestBodyFields;
 use crate::random_id::RandomId;
@@ -204,7 +205,12 @@ pub(crate) struct ItemDetails {
 
 impl ItemDetails {
     /// Describes the request to its client; `position` is its queue position.
-    pub(crate) fn for_client(&self, position: Option<usize>, now_ms: i64) -> Value {
+    pub(crate) fn for_client(
+        &self,
+        position: Option<usize>,
+        now_ms: i64,
+        options: &DeferOptions,
+    ) -> Value {
         let mut status = json!({
             "id": self.id.to_string(),
             "state": self.state.as_str(),
@@ -220,6 +226,9 @@ impl ItemDetails {
                 status["next_attempt_in_ms"] = json!(self.due_ms - now_ms);
             }
         }
+        if let Some(expires_ms) = options.expires_ms(self.state, self.changed_ms) {
+            status["expires_ms"] = json!(expires_ms);
+        }
         if let Some(response) = &self.response {
             let text = response.body.as_ref().and_then(|body| std::str::from_utf8(body).ok());
             status["answer"] = json!({
@@ -232,7 +241,7 @@ impl ItemDetails {
     }
 
     /// Describes the request to operators.
-    pub(crate) fn for_operator(&self) -> Value {
+    pub(crate) fn for_operator(&self, options: &DeferOptions) -> Value {
         json!({
             "id": self.id.to_string(),
             "state": self.state.as_str(),
@@ -246,6 +255,7 @@ impl ItemDetails {
             "added_ms": self.added_ms,
             "changed_ms": self.changed_ms,
             "due_ms": self.due_ms,
+            "expires_ms": options.expires_ms(self.state, self.changed_ms),
             "why": self.reason,
             "status": self.response.as_ref().map(|response| response.status),
         })

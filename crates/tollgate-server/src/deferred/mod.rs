@@ -150,7 +150,8 @@ impl Deferred {
         let _permit = self.status_requests.try_acquire().map_err(busy)?;
         let details = self.queue.details(id).await?;
         let position = self.index.position(id);
-        Ok(details.map(|details| details.for_client(position, clock::unix_ms())))
+        let now_ms = clock::unix_ms();
+        Ok(details.map(|details| details.for_client(position, now_ms, &self.options)))
     }
 
     /// Returns the details of a request for operators.
@@ -198,5 +199,7 @@ impl Deferred {
     }
 }
 
+#[cfg(test)]
+mod bounds_tests;
 #[cfg(test)]
 mod tests;

@@ -56,6 +56,13 @@ pub(crate) struct Completion {
     pub(crate) response: Option<StoredResponse>,
 }
 
+/// Logs that dead letters were removed because of their age.
+pub(super) fn report_expired(count: u64) {
+    if count > 0 {
+        tracing::warn!(count, "removed dead letters of the deferred queue that expired");
+    }
+}
+
 /// A durable queue. An operation is durable once it has returned.
 #[derive(Clone, Debug)]
 pub(crate) enum DeferredQueue {
@@ -155,7 +162,7 @@ impl DeferredQueue {
         }
     }
 
-    /// Removes finished requests that are too old.
+    /// Removes finished requests and dead letters that are too old.
     pub(crate) async fn sweep(&self, now_ms: i64) -> Result<()> {
         match self {
             DeferredQueue::Disk(disk) => disk.sweep(now_ms).await,

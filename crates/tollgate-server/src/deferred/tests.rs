@@ -23,7 +23,7 @@ struct QueueUnderTest {
 
 pub(super) fn options() -> DeferOptions {
     let take_over = Duration::from_millis(50);
-    DeferOptions { count: 4, bytes: 10_000, take_over, ..DeferOptions::default() }
+    DeferOptions { count: 4, bytes: 10_000, share: 1.0, take_over, ..DeferOptions::default() }
 }
 
 pub(super) fn queue_key(key: &str) -> Arc<DeferredQueueKey> {

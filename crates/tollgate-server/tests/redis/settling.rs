@@ -1,7 +1,7 @@
 //! Settlements while Redis is down.
 
 use serde_json::{Value, json};
-use tollgate_rig::Redis;
+use tollgate_rig::{Proxy, Redis, until};
 
 use crate::support::{LONG_TIMEOUT, TestServer, start, until_resting, until_well};
 
@@ -39,8 +39,9 @@ fn an_overrun_is_charged_after_a_restart_of_redis() {
     let (over, under) = (reserve(&server, "ann"), reserve(&server, "bob"));
     redis.kill();
     until_resting(&server);
-    for (id, tokens) in [(over, 350), (under, 50)] {
-        settle(&server, &id, &json!({ "outcome": { "response": { "tokens": tokens } } }));
+    let spent = |tokens| json!({ "outcome": { "response": { "tokens": tokens } } });
+    for (id, tokens) in [(&over, 350), (&under, 50)] {
+        assert_eq!(settle(&server, id, &spent(tokens)).0, 503);
     }
     let settled = |outcome: &str| {
         let labels = format!("domain=\"default\",rule=\"tokens\",outcome=\"{outcome}\"");
@@ -56,9 +57,78 @@ fn an_overrun_is_charged_after_a_restart_of_redis() {
     assert!((648..=650).contains(&left), "the overrun is charged once: {left}");
     let left = left_after_one(&server, "bob");
     assert!((899..=901).contains(&left), "the unused part stays charged: {left}");
+
+    // The client repeats both calls, which change what was not changed before.
+    for (id, tokens) in [(&over, 350), (&under, 50)] {
+        let (status, settled) = settle(&server, id, &spent(tokens));
+        assert_eq!(status, 200, "{settled}");
+        assert_eq!(settle(&server, id, &spent(tokens)), (200, settled), "the response was lost");
+        assert_eq!(settle(&server, id, &spent(1)).0, 404, "only once");
+    }
+    let left = left_after_one(&server, "ann");
+    assert!((647..=650).contains(&left), "the overrun is charged once: {left}");
+    let left = left_after_one(&server, "bob");
+    assert!((948..=951).contains(&left), "50 and 2 of 1,000 are charged: {left}");
+    assert_eq!((settled("owed"), settled("refunded")), (1.0, 1.0));
 }
 
-/// The server stores no failed settlement of an inline limit; the client repeats it.
+#[test]
+fn a_failed_cancellation_can_be_repeated() {
+    let redis = Redis::start_with(&["--appendonly", "yes", "--appendfsync", "always"]);
+    let server = start(RULES, &redis.url(), LONG_TIMEOUT);
+    let inline_limit = json!({ "key": "mail", "limit": "1000/day", "amount": 100 });
+    let (_, reservation) = server.http().post("/v1/reserve", &inline_limit);
+    let inline_id = reservation["id"].as_str().unwrap().to_owned();
+    let paths = [reserve(&server, "ann"), inline_id].map(|id| format!("/v1/reservations/{id}"));
+    let cancel = |path: &str| server.http().send("DELETE", path, "");
+    redis.kill();
+    until_resting(&server);
+    for path in &paths {
+        assert_eq!(cancel(path).0, 503);
+    }
+    redis.restart();
+    until_well(&server);
+    for path in &paths {
+        let cancelled = cancel(path);
+        assert_eq!(cancelled.0, 200, "{}", cancelled.1);
+        let decision: Value = serde_json::from_str(&cancelled.1).unwrap();
+        assert_eq!(decision["limits"][0]["remaining"], 1_000, "{decision}");
+        assert_eq!(cancel(path), cancelled, "its response was lost");
+    }
+}
+
+/// A refund whose reply is lost may have been made, so it is not made again; the client can ask.
+#[test]
+fn a_settlement_without_a_reply_is_made_at_most_once() {
+    let redis = Redis::start();
+    let proxy = Proxy::start(redis.port());
+    let server = start(RULES, &proxy.url(), std::time::Duration::from_millis(300));
+    let reserve = |body: Value| {
+        let (_, reservation) = server.http().post("/v1/reserve", &body);
+        reservation["id"].as_str().unwrap_or_else(|| panic!("{reservation}")).to_owned()
+    };
+    let ruled = json!({ "attributes": { "user": "ann", "body.max_tokens": 400 } });
+    let inline_limit = json!({ "key": "mail", "limit": "1000/day", "amount": 400 });
+    for (id, spent) in [
+        (reserve(ruled), json!({ "outcome": { "response": { "tokens": 100 } } })),
+        (reserve(inline_limit), json!({ "amount": 100 })),
+    ] {
+        proxy.swallow_replies(true);
+        assert_eq!(settle(&server, &id, &spent).0, 503);
+        proxy.swallow_replies(false);
+        until_well(&server);
+        let mut settled = (503, Value::Null);
+        until("a reply", || {
+            settled = settle(&server, &id, &spent);
+            settled.0 != 503
+        });
+        assert_eq!(settled.0, 200, "{settled:?}");
+        let left = settled.1["limits"][0]["remaining"].as_u64().unwrap();
+        assert!(left <= 901, "refunded at most once: {left}");
+    }
+}
+
+/// The server remembers no outcome of an inline limit; the client repeats the call.
 #[test]
 fn a_failed_settlement_of_an_inline_limit_can_be_repeated() {
     let redis = Redis::start_with(&["--appendonly", "yes", "--appendfsync", "always"]);
@@ -77,5 +147,5 @@ fn a_failed_settlement_of_an_inline_limit_can_be_repeated() {
     assert_eq!(status, 200, "{settled}");
     let left = settled["limits"][0]["remaining"].as_u64().unwrap_or_else(|| panic!("{settled}"));
     assert!((650..=652).contains(&left), "{left}");
-    assert_eq!(settle(&server, id, &spent).0, 404, "only once");
+    assert_eq!(settle(&server, id, &spent), (200, settled), "a repeated call changes nothing");
 }

@@ -3,22 +3,18 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::super::item::{ItemId, ItemState, NewItem, QueuedItem};
-use super::super::queue::{Completion, Requeue, ReviveSelection, StartedAttempt};
+use super::super::queue::{Completion, Requeue, ReviveSelection, StartedAttempt, report_expired};
+use super::super::queue_key::DeferredQueueKey;
 use super::read;
+use crate::capacity_share::{CapacityExceeded, CapacityShare, CapacityUsage};
 
 /// The bounds of the queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct QueueBounds {
-    pub(super) count: u64,
-    pub(super) bytes: u64,
+    /// The maximum of queued requests, requests in flight and dead letters, and the share of a key.
+    pub(super) capacity: CapacityShare,
     pub(super) keep_ms: i64,
-}
-
-/// The number and total size of queued requests, requests in flight and dead letters.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct QueueUsage {
-    pub(super) count: u64,
-    pub(super) bytes: u64,
+    pub(super) keep_dead_ms: i64,
 }
 
 /// A change of the queue.
@@ -58,12 +54,26 @@ impl From<rusqlite::Error> for ChangeError {
 }
 
 /// Counts the requests that the bounds apply to.
-pub(super) fn usage(connection: &Connection) -> rusqlite::Result<QueueUsage> {
+pub(super) fn usage(connection: &Connection) -> rusqlite::Result<CapacityUsage> {
     let sql = "SELECT count(*), ifnull(sum(bytes), 0) FROM items \
                WHERE state IN ('queued', 'sending', 'failed')";
-    connection.query_row(sql, [], |row| {
-        Ok(QueueUsage { count: row.get::<_, i64>(0)? as u64, bytes: row.get::<_, i64>(1)? as u64 })
-    })
+    connection.query_row(sql, [], usage_row)
+}
+
+/// Counts the requests of one queue that the bounds apply to.
+fn key_usage(
+    connection: &Connection,
+    queue_key: &DeferredQueueKey,
+) -> rusqlite::Result<CapacityUsage> {
+    let sql = "SELECT count(*), ifnull(sum(bytes), 0) FROM items \
+               WHERE domain = ?1 AND rule = ?2 AND key = ?3 \
+               AND state IN ('queued', 'sending', 'failed')";
+    let DeferredQueueKey { domain, rule, key } = queue_key;
+    connection.prepare_cached(sql)?.query_row([domain, rule, key], usage_row)
+}
+
+fn usage_row(row: &Row<'_>) -> rusqlite::Result<CapacityUsage> {
+    Ok(CapacityUsage { count: row.get::<_, i64>(0)? as u64, bytes: row.get::<_, i64>(1)? as u64 })
 }
 
 /// Makes a change within a transaction.
@@ -71,7 +81,7 @@ pub(super) fn apply(
     connection: &Connection,
     change: &QueueChange,
     bounds: &QueueBounds,
-    usage: &mut QueueUsage,
+    usage: &mut CapacityUsage,
 ) -> Result<ChangeOutcome, ChangeError> {
     Ok(match change {
         QueueChange::Add(item) => ChangeOutcome::Added(add(connection, item, bounds, usage)?),
@@ -104,7 +114,7 @@ pub(super) fn apply(
             ChangeOutcome::Revived(revive(connection, selection, *at_ms)?)
         }
         QueueChange::Sweep(now_ms) => {
-            sweep(connection, *now_ms, bounds)?;
+            sweep(connection, *now_ms, bounds, usage)?;
             ChangeOutcome::Done
         }
     })
@@ -124,18 +134,23 @@ fn add(
     connection: &Connection,
     item: &NewItem,
     bounds: &QueueBounds,
-    usage: &mut QueueUsage,
+    usage: &mut CapacityUsage,
 ) -> Result<u64, ChangeError> {
     let head = item.head.text();
     let bytes = (head.len() + item.body.len()) as u64;
-    if usage.count >= bounds.count {
-        return Err(ChangeError::Full(format!("{} requests are deferred already", usage.count)));
-    }
-    if usage.bytes + bytes > bounds.bytes {
-        return Err(ChangeError::Full(
-            "the deferred requests take up all the space allowed".into(),
-        ));
-    }
+    let own = key_usage(connection, &item.queue_key)?;
+    bounds.capacity.check(*usage, own, bytes).map_err(|exceeded| match exceeded {
+        CapacityExceeded::Total if usage.count >= bounds.capacity.capacity.count => {
+            ChangeError::Full(format!("{} requests are deferred already", usage.count))
+        }
+        CapacityExceeded::Total => {
+            ChangeError::Full("the deferred requests take up all the space allowed".into())
+        }
+        CapacityExceeded::Share(CapacityUsage { count, bytes }) => ChangeError::Full(format!(
+            "the requests of its key take up their share of the queue, {count} requests and {bytes} \
+             bytes"
+        )),
+    })?;
     let sql = "INSERT INTO items (id, domain, rule, key, head, bytes, state, added_ms, changed_ms) \
                VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'queued', ?7, ?7)";
     let queue_key = &item.queue_key;
@@ -151,8 +166,7 @@ fn add(
     let seq = connection.last_insert_rowid();
     let mut bodies = connection.prepare_cached("INSERT INTO bodies (seq, body) VALUES (?1, ?2)")?;
     bodies.execute(params![seq, &item.body[..]])?;
-    usage.count += 1;
-    usage.bytes += bytes;
+    usage.add(bytes);
     Ok(seq as u64)
 }
 
@@ -182,7 +196,7 @@ fn finish(
     id: ItemId,
     completion: &Completion,
     at_ms: i64,
-    usage: &mut QueueUsage,
+    usage: &mut CapacityUsage,
 ) -> rusqlite::Result<ChangeOutcome> {
     let sql = "UPDATE items SET state = ?2, why = ifnull(?3, why), status = ?4, kind = ?5, \
                answer = ?6, changed_ms = ?7 WHERE id = ?1 RETURNING seq, bytes";
@@ -203,8 +217,7 @@ fn finish(
     };
     if completion.state != ItemState::Failed {
         connection.prepare_cached("DELETE FROM bodies WHERE seq = ?1")?.execute([seq])?;
-        usage.count = usage.count.saturating_sub(1);
-        usage.bytes = usage.bytes.saturating_sub(bytes as u64);
+        usage.remove(bytes as u64);
     }
     Ok(ChangeOutcome::Done)
 }
@@ -230,11 +243,29 @@ fn revive(
     statement.query_map(params![id, rule, at_ms], read::queued_item)?.collect()
 }
 
-fn sweep(connection: &Connection, now_ms: i64, bounds: &QueueBounds) -> rusqlite::Result<()> {
-    let old_ms = now_ms - bounds.keep_ms;
+/// Removes finished requests and dead letters that are too old.
+pub(super) fn sweep(
+    connection: &Connection,
+    now_ms: i64,
+    bounds: &QueueBounds,
+    usage: &mut CapacityUsage,
+) -> rusqlite::Result<()> {
+    let old_ms = now_ms.saturating_sub(bounds.keep_ms);
     connection.execute("DELETE FROM attempts WHERE at_ms < ?1", [old_ms])?;
     let sql = "DELETE FROM items WHERE state IN ('done', 'cancelled') AND (changed_ms < ?1 \
                OR seq IN (SELECT seq FROM items WHERE state IN ('done', 'cancelled') \
                ORDER BY changed_ms DESC LIMIT -1 OFFSET ?2))";
-    connection.execute(sql, params![old_ms, bounds.count as i64]).map(drop)
+    let most = bounds.capacity.capacity.count as i64;
+    connection.execute(sql, params![old_ms, most])?;
+    let sql = "DELETE FROM items WHERE state = 'failed' AND changed_ms <= ?1 RETURNING bytes";
+    let mut statement = connection.prepare_cached(sql)?;
+    let expired = statement
+        .query_map([now_ms.saturating_sub(bounds.keep_dead_ms)], |row| row.get::<_, i64>(0))?;
+    let mut count = 0_u64;
+    for bytes in expired {
+        usage.remove(bytes? as u64);
+        count += 1;
+    }
+    report_expired(count);
+    Ok(())
 }

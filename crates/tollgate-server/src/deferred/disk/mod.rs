@@ -15,11 +15,12 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::item::{ItemDetails, ItemFilter, ItemId, NewItem, QueueSummary, QueuedItem, StoredHead};
-use super::options::DeferOptions;
+use super::options::{DeferOptions, millis};
 use super::queue::{Completion, QueueError, Requeue, Result, ReviveSelection, StartedAttempt};
+use crate::capacity_share::CapacityUsage;
 use crate::clock;
 use crate::worker::{Worker, WorkerError};
-use change::{ChangeError, ChangeOutcome, QueueBounds, QueueChange, QueueUsage};
+use change::{ChangeError, ChangeOutcome, QueueBounds, QueueChange};
 
 /// The maximum number of queued jobs; further ones are refused.
 const MAX_JOBS: usize = 1024;
@@ -50,7 +51,7 @@ pub(crate) struct RecoveredItems {
 struct DiskWorker {
     connection: Connection,
     bounds: QueueBounds,
-    usage: QueueUsage,
+    usage: CapacityUsage,
 }
 
 impl DiskQueue {
@@ -72,8 +73,8 @@ impl DiskQueue {
         };
         let connection =
             connection.map_err(|error| format!("{}: {}", path.display(), error.reason))?;
-        let keep_ms = i64::try_from(options.keep.as_millis()).unwrap_or(i64::MAX);
-        let bounds = QueueBounds { count: options.count as u64, bytes: options.bytes, keep_ms };
+        let (keep_ms, keep_dead_ms) = (millis(options.keep), millis(options.keep_dead));
+        let bounds = QueueBounds { capacity: options.capacity(), keep_ms, keep_dead_ms };
         DiskQueue::start(connection, bounds).map_err(|error| format!("{}: {error}", path.display()))
     }
 
@@ -81,8 +82,8 @@ impl DiskQueue {
         connection: Connection,
         bounds: QueueBounds,
     ) -> Result<(DiskQueue, RecoveredItems), String> {
-        let recovered = recover(&connection, &bounds).map_err(|error| error.to_string())?;
-        let usage = change::usage(&connection).map_err(|error| error.to_string())?;
+        let (recovered, usage) =
+            recover(&connection, &bounds).map_err(|error| error.to_string())?;
         let mut worker = DiskWorker { connection, bounds, usage };
         let work = move |jobs: Receiver<DiskJob>| worker.work(&jobs);
         let thread = Worker::start("tollgate-deferred", MAX_JOBS, work);
@@ -192,14 +193,18 @@ impl DiskQueue {
     }
 }
 
-/// Queues requests again that were in flight when the last process ended.
-fn recover(connection: &Connection, bounds: &QueueBounds) -> rusqlite::Result<RecoveredItems> {
+/// Queues requests again that were in flight when the last process ended, and removes those that
+/// expired meanwhile.
+fn recover(
+    connection: &Connection,
+    bounds: &QueueBounds,
+) -> rusqlite::Result<(RecoveredItems, CapacityUsage)> {
     connection.execute("UPDATE items SET state = 'queued' WHERE state = 'sending'", [])?;
-    let since_ms = clock::unix_ms() - bounds.keep_ms;
-    Ok(RecoveredItems {
-        queued: read::all_queued(connection)?,
-        attempts: read::attempts(connection, since_ms, MAX_ATTEMPTS)?,
-    })
+    let now_ms = clock::unix_ms();
+    let attempts = read::attempts(connection, now_ms.saturating_sub(bounds.keep_ms), MAX_ATTEMPTS)?;
+    let mut usage = change::usage(connection)?;
+    change::sweep(connection, now_ms, bounds, &mut usage)?;
+    Ok((RecoveredItems { queued: read::all_queued(connection)?, attempts }, usage))
 }
 
 /// Moves a damaged database and its journal files away.

@@ -9,7 +9,8 @@ pub(super) const DEFERRED: DatabaseSchema = DatabaseSchema {
     migrations: MIGRATIONS,
 };
 
-const MIGRATIONS: &[&str] = &["
+const MIGRATIONS: &[&str] = &[
+    "
 CREATE TABLE items (
     seq INTEGER PRIMARY KEY AUTOINCREMENT,
     id TEXT NOT NULL UNIQUE,
@@ -44,4 +45,9 @@ CREATE TABLE attempts (
 ) STRICT;
 CREATE INDEX attempts_by_time ON attempts (at_ms);
 CREATE INDEX attempts_by_item ON attempts (seq);
-"];
+",
+    "
+-- Counts the requests of one key, of which each may store a share.
+CREATE INDEX items_by_key ON items (domain, rule, key, state, bytes);
+",
+];

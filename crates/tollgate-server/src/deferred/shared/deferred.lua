@@ -5,6 +5,8 @@
 local DEFERRED_GROUP = 'tollgate'
 -- The idle time set on requests that any node may take over.
 local DEFERRED_LEFT = 86400000
+-- The time after which the requests of each line are counted anew, if a line has used its share.
+local DEFERRED_RECOUNT = 600000
 
 local function deferred_item(base, id)
   return base .. ':item:' .. id
@@ -14,6 +16,52 @@ local function deferred_fresh(base, line, by)
   if redis.call('HINCRBY', base .. ':lines', line, by) <= 0 then
     redis.call('HDEL', base .. ':lines', line)
   end
+end
+
+-- Counts a request in (1) or out (-1): in total and for its line, which may have only a share.
+local function deferred_count(base, line, by, bytes)
+  redis.call('HINCRBY', base .. ':kept', 'count', by)
+  redis.call('HINCRBY', base .. ':kept', 'bytes', by * bytes)
+  if redis.call('HINCRBY', base .. ':line_counts', line, by) > 0 then
+    redis.call('HINCRBY', base .. ':line_bytes', line, by * bytes)
+  else
+    redis.call('HDEL', base .. ':line_counts', line)
+    redis.call('HDEL', base .. ':line_bytes', line)
+  end
+end
+
+-- Counts the requests of every line anew, because nodes of older versions do not count them.
+local function deferred_recount(base, now)
+  local counts, sizes = {}, {}
+  local function note(id)
+    local known = redis.call('HMGET', deferred_item(base, id), 'line', 'bytes')
+    if known[1] and known[2] then
+      counts[known[1]] = (counts[known[1]] or 0) + 1
+      sizes[known[1]] = (sizes[known[1]] or 0) + tonumber(known[2])
+    end
+  end
+  for _, entry in ipairs(redis.call('XRANGE', base .. ':stream', '-', '+')) do note(entry[2][2]) end
+  for _, id in ipairs(redis.call('ZRANGE', base .. ':failed', 0, -1)) do note(id) end
+  redis.call('DEL', base .. ':line_counts', base .. ':line_bytes')
+  for line, count in pairs(counts) do
+    redis.call('HSET', base .. ':line_counts', line, count)
+    redis.call('HSET', base .. ':line_bytes', line, sizes[line])
+  end
+  redis.call('HSET', base .. ':kept', 'recounted', now)
+end
+
+-- Says why a line may not have another request; false if it may.
+local function deferred_over_share(base, line, bytes, total, total_bytes, most, most_bytes, percent)
+  local own = tonumber(redis.call('HGET', base .. ':line_counts', line) or 0)
+  if own == 0 then return false end
+  local own_bytes = tonumber(redis.call('HGET', base .. ':line_bytes', line) or 0)
+  local function share(capacity, used, owned)
+    return math.floor(math.max(capacity - math.max(used - owned, 0), 0) * percent / 100)
+  end
+  local count = math.max(share(most, total, own), 1)
+  local size = share(most_bytes, total_bytes, own_bytes)
+  if own + 1 <= count and own_bytes + bytes <= size then return false end
+  return string.format('the requests of its key take up their share of the queue, %.0f requests and %.0f bytes', count, size)
 end
 
 local function deferred_enter(base, id, line)
@@ -98,31 +146,38 @@ local function deferred_end(base, id, state, why, status, kind, answer, now, kee
   if state ~= 'failed' then
     redis.call('HDEL', item, 'body')
     redis.call('PEXPIRE', item, keep)
-    redis.call('HINCRBY', base .. ':kept', 'count', -1)
-    redis.call('HINCRBY', base .. ':kept', 'bytes', '-' .. known[5])
+    deferred_count(base, known[3], -1, tonumber(known[5]))
   end
   return 1
 end
 
 local deferred_calls = {}
 
--- id, line, head, body, now, maximum number of requests, maximum number of bytes
-function deferred_calls.add(base, id, line, head, body, now, most, most_bytes)
+-- id, line, head, body, now, maximum number of requests, maximum number of bytes, share of a line in
+-- percent of what other lines leave
+function deferred_calls.add(base, id, line, head, body, now, most, most_bytes, percent)
   -- The call is repeated because its reply was lost, or it arrives after a withdrawal.
   local known = redis.call('HMGET', deferred_item(base, id), 'state', 'entry')
   if known[1] then return known[2] and { 'kept', known[2] } or { 'full', 'it was withdrawn' } end
-  local stored = redis.call('HMGET', base .. ':kept', 'count', 'bytes')
-  local bytes = #head + #body
-  if tonumber(stored[1] or 0) >= tonumber(most) then
-    return { 'full', stored[1] .. ' requests are deferred already' }
+  local stored = redis.call('HMGET', base .. ':kept', 'count', 'bytes', 'recounted')
+  local total, total_bytes, bytes = tonumber(stored[1] or 0), tonumber(stored[2] or 0), #head + #body
+  most, most_bytes, percent = tonumber(most), tonumber(most_bytes), tonumber(percent)
+  if total >= most then
+    return { 'full', string.format('%.0f requests are deferred already', total) }
   end
-  if tonumber(stored[2] or 0) + bytes > tonumber(most_bytes) then
+  if total_bytes + bytes > most_bytes then
     return { 'full', 'the deferred requests take up all the space allowed' }
   end
+  if not stored[3] then deferred_recount(base, now) end
+  local full = deferred_over_share(base, line, bytes, total, total_bytes, most, most_bytes, percent)
+  if full and stored[3] and tonumber(now) - tonumber(stored[3]) >= DEFERRED_RECOUNT then
+    deferred_recount(base, now)
+    full = deferred_over_share(base, line, bytes, total, total_bytes, most, most_bytes, percent)
+  end
+  if full then return { 'full', full } end
   redis.call('HSET', deferred_item(base, id), 'line', line, 'head', head, 'body', body, 'bytes', bytes,
     'state', 'queued', 'attempts', 0, 'failures', 0, 'due', 0, 'added', now, 'changed', now)
-  redis.call('HINCRBY', base .. ':kept', 'count', 1)
-  redis.call('HINCRBY', base .. ':kept', 'bytes', bytes)
+  deferred_count(base, line, 1, bytes)
   return { 'kept', deferred_enter(base, id, line) }
 end
 
@@ -265,12 +320,23 @@ function deferred_calls.lines(base)
   return redis.call('HGETALL', base .. ':lines')
 end
 
--- Forgets requests that ended before that time.
-function deferred_calls.sweep(base, before)
+-- Forgets requests that ended before a time, and removes dead letters that failed before another one,
+-- at most so many at a time. Returns the number of dead letters.
+function deferred_calls.sweep(base, before, dead_before, most)
   for _, over in ipairs({ ':done', ':cancelled' }) do
     redis.call('ZREMRANGEBYSCORE', base .. over, '-inf', before)
   end
-  return 0
+  local dead = redis.call('ZRANGE', base .. ':failed', '-inf', dead_before, 'BYSCORE', 'LIMIT', 0, most)
+  for _, id in ipairs(dead) do
+    local item = deferred_item(base, id)
+    local known = redis.call('HMGET', item, 'line', 'bytes')
+    redis.call('ZREM', base .. ':failed', id)
+    if known[1] then
+      redis.call('DEL', item)
+      deferred_count(base, known[1], -1, tonumber(known[2]))
+    end
+  end
+  return #dead
 end
 
 local function deferred(keys, args)

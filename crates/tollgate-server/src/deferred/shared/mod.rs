@@ -22,10 +22,13 @@ use tollgate_redis::{RedisClient, ServerReply};
 use super::item::{
     ItemDetails, ItemFilter, ItemId, ItemState, NewItem, QueueSummary, QueuedItem, StoredHead,
 };
-use super::options::DeferOptions;
-use super::queue::{Completion, QueueError, Requeue, Result, ReviveSelection, StartedAttempt};
+use super::options::{DeferOptions, millis};
+use super::queue::{
+    Completion, QueueError, Requeue, Result, ReviveSelection, StartedAttempt, report_expired,
+};
 use super::queue_index::QueueIndex;
 use super::queue_key::DeferredQueueKey;
+use crate::capacity_share::CapacityShare;
 use crate::clock;
 use crate::net::Drain;
 use crate::random_id::RandomId;
@@ -88,16 +91,17 @@ impl RedisQueue {
 
     pub(super) async fn add(&self, item: NewItem) -> Result<u64> {
         let NewItem { id, queue_key, head, body, added_ms } = item;
-        let DeferOptions { count, bytes, .. } = &self.0.options;
-        let args: [&[u8]; 8] = [
+        let CapacityShare { capacity, percent } = self.0.options.capacity();
+        let args: [&[u8]; 9] = [
             b"add",
             &id.to_string().into_bytes(),
             &decode::queue_key_text(&queue_key).into_bytes(),
             &head.text().into_bytes(),
             &body,
             &added_ms.to_string().into_bytes(),
-            &count.to_string().into_bytes(),
-            &bytes.to_string().into_bytes(),
+            &capacity.count.to_string().into_bytes(),
+            &capacity.bytes.to_string().into_bytes(),
+            &percent.to_string().into_bytes(),
         ];
         let reply = self.call_until_answered(id, &args).await?;
         let [status, detail] = decode::texts(reply)?;
@@ -226,9 +230,19 @@ impl RedisQueue {
     }
 
     pub(super) async fn sweep(&self, now_ms: i64) -> Result<()> {
-        let keep_ms = i64::try_from(self.0.options.keep.as_millis()).unwrap_or(i64::MAX);
-        let before = now_ms.saturating_sub(keep_ms).to_string();
-        self.call(&[b"sweep", before.as_bytes()]).await.map(drop)
+        let before = |age| now_ms.saturating_sub(millis(age)).to_string();
+        let DeferOptions { keep, keep_dead, .. } = self.0.options;
+        let (before, dead_before) = (before(keep), before(keep_dead));
+        loop {
+            let args = [b"sweep", before.as_bytes(), dead_before.as_bytes(), BATCH.as_bytes()];
+            let ServerReply::Int(expired) = self.call(&args).await? else {
+                return Err(decode::unexpected_reply());
+            };
+            if expired == 0 {
+                return Ok(());
+            }
+            report_expired(u64::try_from(expired).unwrap_or(0));
+        }
     }
 
     /// Takes requests from the store until the server closes; seldom while no rule `defers`.

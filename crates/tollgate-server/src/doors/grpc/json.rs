@@ -288,7 +288,7 @@ mod tests {
     use tollgate_rules::RuleLimiter;
 
     use super::*;
-    use crate::config::TelemetryOptions;
+    use crate::config::{Bounds, TelemetryOptions};
     use crate::store::AnyStore;
     use crate::telemetry::Telemetry;
 
@@ -305,7 +305,8 @@ descriptors:
         let store = AnyStore::Memory(MemoryStore::new().clock(clock.clone()));
         let builder = RuleLimiter::builder().store(store).clock(clock.clone());
         let limiter = builder.build(RULES.parse().unwrap());
-        DecisionService::new(limiter, clock, Telemetry::new(&TelemetryOptions::default()).unwrap())
+        let telemetry = Telemetry::new(&TelemetryOptions::default()).unwrap();
+        DecisionService::new(limiter, clock, telemetry, &Bounds::default())
     }
 
     async fn post(decisions: &DecisionService, body: &str) -> (u16, Json) {

@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use http_body_util::{Either, Full};
 use hyper::StatusCode;
 use tollgate::{Action, StoreError, Verdict};
@@ -17,7 +16,8 @@ use super::{HttpResponse, batch, json_response, render};
 use crate::clock;
 use crate::decisions::{
     DEFAULT_RESERVATION_TIME, DecisionService, InlineLimit, RequestAttributes, ReservationId,
-    ReservationOutcome, SettlementResult,
+    ReservationOutcome, ReservationOwner, ReservationsFull, ReserveError, SettledState,
+    SettlementResult,
 };
 use crate::headers::{self, DecisionSummary};
 use crate::problem::Problem;
@@ -54,7 +54,6 @@ pub(super) async fn respond(
             Ok(decision_response(context, form, &answer))
         }
         HttpCall::Batch => batch::respond(decisions, body).await,
-        HttpCall::Reserve => reserve(context, query, body).await,
         HttpCall::Settle(id) => {
             let fields = body_fields::read(body, FieldNames::SETTLE)?;
             let outcome = match (fields.amount, fields.outcome) {
@@ -79,7 +78,9 @@ pub(super) async fn respond(
         HttpCall::Refund => {
             adjust(decisions, body, FieldNames::REFUND, CounterChange::Refund).await
         }
-        HttpCall::Auth | HttpCall::Json | HttpCall::OpenApi => Err(Problem::not_found("such call")),
+        HttpCall::Reserve | HttpCall::Auth | HttpCall::Json | HttpCall::OpenApi => {
+            Err(Problem::not_found("such call"))
+        }
     }
 }
 
@@ -247,8 +248,10 @@ fn limit_json(limit: &InlineLimit, verdict: &Verdict) -> Vec<u8> {
     render::decision(&DecisionSummary::from_verdict(limit.limit.summary(), verdict))
 }
 
-async fn reserve(
+/// Makes a reservation for a client and returns the response.
+pub(super) async fn reserve(
     context: &Context,
+    owner: ReservationOwner,
     query: Option<&str>,
     body: &[u8],
 ) -> Result<HttpResponse, Problem> {
@@ -270,8 +273,8 @@ async fn reserve(
     match CallTarget::new(decisions, fields)? {
         CallTarget::Rules(request) => {
             let described = request.clone();
-            let reserved = decisions.reserve(DOOR, request, amount, open).await;
-            let (decision, reservation) = reserved.map_err(|error| store_unavailable(&error))?;
+            let reserved = decisions.reserve(DOOR, owner, request, amount, open).await;
+            let (decision, reservation) = reserved.map_err(|error| reserve_problem(&error))?;
             require_domain(decisions, &described, &decision)?;
             Ok(respond(reservation, &DecisionSummary::new(&decision)))
         }
@@ -282,9 +285,30 @@ async fn reserve(
             })?;
             let summary = limit.limit.summary();
             let open = open.unwrap_or(DEFAULT_RESERVATION_TIME);
-            let reserved = decisions.reserve_limit(DOOR, key.as_bytes(), limit, amount, open).await;
-            let (verdict, id) = reserved.map_err(|error| store_unavailable(&error))?;
+            let key = key.as_bytes();
+            let reserved = decisions.reserve_limit(DOOR, owner, key, limit, amount, open).await;
+            let (verdict, id) = reserved.map_err(|error| reserve_problem(&error))?;
             Ok(respond(id.map(|id| (id, open)), &DecisionSummary::from_verdict(summary, &verdict)))
+        }
+    }
+}
+
+/// Returns the problem of a reservation that was not made.
+fn reserve_problem(error: &ReserveError) -> Problem {
+    match error {
+        ReserveError::Store(error) => store_unavailable(error),
+        ReserveError::Full(ReservationsFull::Owner(share)) => {
+            let detail = format!(
+                "your open reservations take up your share: {} reservations, {} bytes; settle or \
+                 cancel some, or let them expire sooner with `expire_s`; nothing was charged",
+                share.count, share.bytes
+            );
+            Problem::new(StatusCode::TOO_MANY_REQUESTS, "too-many-reservations", detail)
+        }
+        ReserveError::Full(ReservationsFull::Total) => {
+            let detail = "the open reservations of all clients take up the memory for them; try again \
+                          later; nothing was charged";
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "reservations-full", detail)
         }
     }
 }
@@ -296,26 +320,32 @@ async fn settle(
 ) -> Result<HttpResponse, Problem> {
     let result = match id {
         Some(id) => {
-            decisions.settle(id, outcome).await.map_err(|error| store_unavailable(&error))?
+            let settled = decisions.settle(id, outcome, settled_json).await;
+            settled.map_err(|error| store_unavailable(&error))?
         }
         None => SettlementResult::Unknown,
     };
-    let json = match result {
-        SettlementResult::ByRules(decision) => render::decision(&DecisionSummary::new(&decision)),
-        SettlementResult::ByLimit(limit, verdict) => limit_json(&limit, &verdict),
+    match result {
+        SettlementResult::Settled(json) => Ok(json_response(StatusCode::OK, json)),
         SettlementResult::Expired => {
             let detail = "the reservation had expired: what it was charged stays charged";
-            return Err(Problem::new(StatusCode::CONFLICT, "expired", detail));
+            Err(Problem::new(StatusCode::CONFLICT, "expired", detail))
         }
         SettlementResult::WithoutRules => {
             let detail = "no rules made this reservation: say `amount`, what was spent";
-            return Err(Problem::bad_request(detail).about("outcome"));
+            Err(Problem::bad_request(detail).about("outcome"))
         }
         SettlementResult::Unknown => {
             let what =
                 "open reservation of that name: it was settled before, has expired, or never was";
-            return Err(Problem::not_found(what));
+            Err(Problem::not_found(what))
         }
-    };
-    Ok(json_response(StatusCode::OK, Bytes::from(json)))
+    }
+}
+
+fn settled_json(state: &SettledState) -> Vec<u8> {
+    match state {
+        SettledState::ByRules(decision) => render::decision(&DecisionSummary::new(decision)),
+        SettledState::ByLimit(limit, verdict) => limit_json(limit, verdict),
+    }
 }

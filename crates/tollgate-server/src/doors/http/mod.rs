@@ -33,6 +33,7 @@ use tower::ServiceExt;
 
 use super::{auth, grpc};
 use crate::access::bearer;
+use crate::decisions::ReservationOwner;
 use crate::net::http::HttpServer;
 use crate::net::{Connection, Door};
 use crate::openapi;
@@ -149,8 +150,21 @@ impl HttpConnection {
                     }
                     return Ok(response);
                 }
+                if call == HttpCall::Reserve {
+                    let owner = self.owner(&head.headers);
+                    return decide::reserve(context, owner, head.uri.query(), &body).await;
+                }
                 decide::respond(context, call, head.uri.query(), &body).await
             }
+        }
+    }
+
+    /// Returns the client that a reservation counts for.
+    fn owner(&self, headers: &HeaderMap) -> ReservationOwner {
+        let tokens = self.services.context.config.data_tokens.as_ref();
+        match tokens.and_then(|tokens| tokens.authenticate_headers(headers)) {
+            Some((name, _)) => ReservationOwner::Token(name.into()),
+            None => ReservationOwner::anonymous(self.peer.map(|peer| peer.ip())),
         }
     }
 

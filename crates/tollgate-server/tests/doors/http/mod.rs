@@ -9,4 +9,5 @@ mod idle_connections;
 mod json;
 mod listeners;
 mod openapi;
+mod reservation_bounds;
 mod reservations;

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::Duration;
 
 use serde_json::Value;
 use tollgate_rig::{AfterResponse, Upstream};
@@ -73,7 +74,11 @@ fn a_request_that_is_never_taken_is_a_dead_letter_until_it_is_replayed() {
 
     let (code, listed) = gateway.admin("GET", "/v1/deferred?state=failed&rule=report");
     assert_eq!((code, listed["deferred"].as_array().unwrap().len()), (200, 1), "{listed}");
-    assert_eq!(listed["deferred"][0]["why"], "the upstream answered 503");
+    let dead = &listed["deferred"][0];
+    assert_eq!(dead["why"], "the upstream answered 503");
+    let week_ms = 7 * 24 * 3_600_000;
+    assert_eq!(dead["expires_ms"], dead["changed_ms"].as_i64().unwrap() + week_ms);
+    assert_eq!(dead["expires_ms"], failed["expires_ms"], "clients are told as well");
     assert_eq!(gateway.metric("tollgate_deferred{state=\"failed\"}"), 1);
 
     status.store(200, Ordering::SeqCst);
@@ -109,4 +114,26 @@ fn what_waits_can_be_cancelled() {
     assert_eq!(gateway.admin("GET", "/v1/deferred?state=lost").0, 400);
     let (_, all) = gateway.admin("GET", "/v1/deferred?limit=1");
     assert_eq!(all["deferred"][0]["id"], id(&second), "the newest first");
+}
+
+#[test]
+fn a_dead_letter_expires_also_if_the_server_restarts() {
+    let status = Arc::new(AtomicU16::new(503));
+    let upstream = answering(&status);
+    let data = tempfile::tempdir().unwrap();
+    let set_up = |config: &mut tollgate_server::Config| {
+        let defer = &mut config.gateway.as_mut().unwrap().defer;
+        (defer.attempts, defer.keep_dead) = (1, Duration::from_millis(1));
+    };
+    let gateway = start_as(QUICK, &upstream.url(), data.path(), |config| {
+        config.gateway.as_mut().unwrap().defer.attempts = 1;
+    });
+    let mut client = gateway.connect();
+    let place = until_kept(|| report(&mut client, "acme", ""));
+    until_state(&gateway, &place, "failed");
+    drop(client);
+    gateway.stop().join().unwrap();
+    let gateway = start_as(QUICK, &upstream.url(), data.path(), set_up);
+    assert_eq!(gateway.connect().get(&place).status(), 404);
+    assert_eq!(gateway.metric("tollgate_deferred{state=\"failed\"}"), 0);
 }

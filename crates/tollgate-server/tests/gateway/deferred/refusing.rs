@@ -57,7 +57,7 @@ fn a_full_queue_says_so_loses_nothing_and_takes_more_when_there_is_room() {
     let data = tempfile::tempdir().unwrap();
     let gateway = start_as(ONE_AN_HOUR, &upstream.url(), data.path(), |config| {
         let defer = &mut config.gateway.as_mut().unwrap().defer;
-        (defer.count, defer.bytes) = (3, 100_000);
+        (defer.count, defer.bytes, defer.share) = (3, 100_000, 1.0);
     });
     let mut client = gateway.connect();
     report(&mut client, "acme", "");
@@ -80,4 +80,35 @@ fn a_full_queue_says_so_loses_nothing_and_takes_more_when_there_is_room() {
     deferred(&mut client, "acme", &heavy);
     until("three", || gateway.metric("tollgate_deferred{state=\"queued\"}") == 3);
     assert_eq!(upstream.count(), 1);
+}
+
+#[test]
+fn one_key_cannot_fill_the_queue_for_others() {
+    let upstream = Upstream::start();
+    let data = tempfile::tempdir().unwrap();
+    let set_up = |config: &mut tollgate_server::Config| {
+        let defer = &mut config.gateway.as_mut().unwrap().defer;
+        (defer.count, defer.bytes) = (8, 1 << 20);
+    };
+    let gateway = start_as(ONE_AN_HOUR, &upstream.url(), data.path(), set_up);
+    let mut client = gateway.connect();
+    for org in ["acme", "globex"] {
+        assert_eq!(report(&mut client, org, "").status(), 200);
+    }
+    for _ in 0..2 {
+        deferred(&mut client, "acme", "");
+    }
+    let full = report(&mut client, "acme", "");
+    assert_eq!((full.status(), full.header("retry-after")), (503, Some("5")));
+    let text = full.text();
+    assert!(
+        text.contains("deferred-full") && text.contains("share of the queue, 2 requests"),
+        "{text}"
+    );
+    deferred(&mut client, "globex", "");
+    drop(client);
+    gateway.stop().join().unwrap();
+    let gateway = start_as(ONE_AN_HOUR, &upstream.url(), data.path(), set_up);
+    let mut client = gateway.connect();
+    assert_eq!(report(&mut client, "acme", "").status(), 503, "shares survive a restart");
 }

@@ -1,0 +1,46 @@
+//! The client that a reservation counts for.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+/// The client that made a reservation, whose share of the memory it uses.
+///
+/// A client that authenticates is its token. Any other client is its address; an IPv6 client is its
+/// network of 64 bits, because it can choose the rest. All clients of Unix sockets are one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum ReservationOwner {
+    /// The name of the client's token.
+    Token(Box<str>),
+    /// The address of the client.
+    Address(IpAddr),
+    /// A client of a Unix socket.
+    UnixSocket,
+}
+
+impl ReservationOwner {
+    /// Returns the owner without a token; `peer` is the address of its connection.
+    pub(crate) fn anonymous(peer: Option<IpAddr>) -> ReservationOwner {
+        match peer.map(|peer| peer.to_canonical()) {
+            None => ReservationOwner::UnixSocket,
+            Some(IpAddr::V4(address)) => ReservationOwner::Address(address.into()),
+            Some(IpAddr::V6(address)) => {
+                let network = u128::from(address) >> 64 << 64;
+                ReservationOwner::Address(Ipv6Addr::from(network).into())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_one_client_are_one_owner() {
+        let owner = |text: &str| ReservationOwner::anonymous(Some(text.parse().unwrap()));
+        assert_eq!(owner("2001:db8::1"), owner("2001:db8::ffff:2"));
+        assert_ne!(owner("2001:db8::1"), owner("2001:db8:0:1::1"));
+        assert_eq!(owner("::ffff:192.0.2.1"), owner("192.0.2.1"));
+        assert_ne!(owner("192.0.2.1"), owner("192.0.2.2"));
+        assert_ne!(owner("192.0.2.1"), ReservationOwner::anonymous(None));
+    }
+}
