@@ -21,6 +21,7 @@ use crate::secret::Secret;
 use crate::sources::SourceError;
 use crate::store::{self, AnyStore};
 use crate::telemetry::{CountingDoor, Telemetry};
+use crate::worker_thread::STOP_PATIENCE;
 
 /// The rules of a server that starts without rules and without a data folder.
 pub const SAMPLE_RULES: &str = include_str!("sample.yaml");
@@ -247,16 +248,28 @@ impl Server {
         }
         let Context { rules, decisions, .. } = self.context;
         decisions.store().flush().await;
-        let close = move || {
-            if let Some(deferred) = deferred {
-                deferred.close();
-            }
-            rules.close();
-            decisions.telemetry().close();
-        };
-        if tokio::task::spawn_blocking(close).await.is_err() {
-            tracing::error!("a panic interrupted closing the databases");
-        }
+        let close_deferred = move || deferred.is_none_or(|deferred| deferred.close(STOP_PATIENCE));
+        let close_rules = move || rules.close(STOP_PATIENCE);
+        tokio::join!(
+            close_database("deferred", close_deferred),
+            close_database("rules", close_rules),
+        );
+        let close_telemetry = move || decisions.telemetry().close();
+        let _ = tokio::task::spawn_blocking(close_telemetry).await;
+    }
+}
+
+/// Closes a database on a thread that may block, and logs what did not close in time.
+async fn close_database(database: &'static str, close: impl FnOnce() -> bool + Send + 'static) {
+    match tokio::task::spawn_blocking(close).await {
+        Ok(true) => {}
+        Ok(false) => tracing::error!(
+            database,
+            patience = ?STOP_PATIENCE,
+            "stopping without the database, because its disk stalls; changes that were not \
+             confirmed may be lost"
+        ),
+        Err(_) => tracing::error!(database, "a panic interrupted closing the database"),
     }
 }
 
