@@ -27,7 +27,7 @@ use crate::worker_thread::STOP_PATIENCE;
 pub const SAMPLE_RULES: &str = include_str!("sample.yaml");
 
 /// File descriptors that the process needs besides its connections.
-const RESERVED_FILES: usize = 128;
+const RESERVED_FILES: usize = 64 + net::SLACK;
 
 /// The reason why a server cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -178,7 +178,8 @@ impl Server {
         let listener = Listener::bind(bind, protocols)?;
         let address = listener.address().unwrap_or_else(|_| bind.address.clone());
         self.certificates.extend(listener.tls().cloned());
-        let Context { connections, drain, .. } = self.context.clone();
+        let Context { connections, drain, .. } = &self.context;
+        let (connections, drain) = (connections.add_door(name), drain.clone());
         let door = CountingDoor::new(door, self.context.decisions.telemetry().register_door(name));
         tokio::spawn(net::serve(listener, connections, drain, door));
         Ok(Some(address))
