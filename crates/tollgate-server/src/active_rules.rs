@@ -7,6 +7,7 @@
 //! the response to it is sent.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use parking_lot::Mutex;
@@ -15,6 +16,7 @@ use tollgate::Clock;
 use tollgate_rules::{RuleLimiter, Rules};
 
 use crate::access::Role;
+use crate::clock;
 use crate::config::Config;
 use crate::rules_service::routes::{ExternalOrigin, TokenGuard};
 use crate::rules_service::{RulesService, RulesServiceOptions};
@@ -164,8 +166,13 @@ impl ActiveRules {
     }
 
     /// Returns the overrides, lists and bans that do not match the rules of the external origin.
-    pub(crate) async fn left_out(&self) -> Vec<String> {
-        self.service.left_out().await
+    pub(crate) fn left_out(&self) -> Vec<String> {
+        self.service.left_out()
+    }
+
+    /// Returns how long the rules database has not answered, if that is too long.
+    pub(crate) fn stalled_for(&self) -> Option<Duration> {
+        self.service.stalled_for()
     }
 
     /// Ends the calls that wait for new rules.
@@ -174,10 +181,14 @@ impl ActiveRules {
     }
 
     /// Releases the origin and the database, so that another server can open them. Blocks the thread.
-    pub(crate) fn close(&self) {
+    ///
+    /// Returns `false` if the origin or the database did not close within `patience`.
+    pub(crate) fn close(&self, patience: Duration) -> bool {
+        let started_ms = clock::monotonic_ms();
         let follower = self.follower.lock().take();
-        drop(follower);
-        self.service.close();
+        let is_released = follower.is_none_or(|mut follower| follower.stop(patience));
+        let elapsed = Duration::from_millis(clock::monotonic_ms().saturating_sub(started_ms));
+        self.service.close(patience.saturating_sub(elapsed)) && is_released
     }
 }
 

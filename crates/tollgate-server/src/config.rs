@@ -118,9 +118,10 @@ pub enum StoreChoice {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Bounds {
-    /// The maximum number of open connections.
+    /// The maximum number of open connections of all doors.
     ///
-    /// When all are taken, the one that has been idle longest is closed. The default is the
+    /// When all are taken, the one that has been idle longest is closed; if every one has a request
+    /// in progress, the new one is refused. A part is reserved for each door. The default is the
     /// process's limit of open files, less a reserve.
     pub connections: Option<usize>,
     /// The maximum size of the body of a decision call, in bytes.

@@ -52,6 +52,7 @@ mod sqlite;
 mod store;
 mod telemetry;
 mod worker;
+mod worker_thread;
 
 pub use config::Config;
 pub use server::{Addresses, SAMPLE_RULES, Server, StartError};

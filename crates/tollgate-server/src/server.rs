@@ -21,12 +21,13 @@ use crate::secret::Secret;
 use crate::sources::SourceError;
 use crate::store::{self, AnyStore};
 use crate::telemetry::{CountingDoor, Telemetry};
+use crate::worker_thread::STOP_PATIENCE;
 
 /// The rules of a server that starts without rules and without a data folder.
 pub const SAMPLE_RULES: &str = include_str!("sample.yaml");
 
 /// File descriptors that the process needs besides its connections.
-const RESERVED_FILES: usize = 128;
+const RESERVED_FILES: usize = 64 + net::SLACK;
 
 /// The reason why a server cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -178,7 +179,8 @@ impl Server {
         let listener = Listener::bind(bind, protocols)?;
         let address = listener.address().unwrap_or_else(|_| bind.address.clone());
         self.certificates.extend(listener.tls().cloned());
-        let Context { connections, drain, .. } = self.context.clone();
+        let Context { connections, drain, .. } = &self.context;
+        let (connections, drain) = (connections.add_door(name), drain.clone());
         let door = CountingDoor::new(door, self.context.decisions.telemetry().register_door(name));
         tokio::spawn(net::serve(listener, connections, drain, door));
         Ok(Some(address))
@@ -248,16 +250,28 @@ impl Server {
         }
         let Context { rules, decisions, .. } = self.context;
         decisions.store().flush().await;
-        let close = move || {
-            if let Some(deferred) = deferred {
-                deferred.close();
-            }
-            rules.close();
-            decisions.telemetry().close();
-        };
-        if tokio::task::spawn_blocking(close).await.is_err() {
-            tracing::error!("a panic interrupted closing the databases");
-        }
+        let close_deferred = move || deferred.is_none_or(|deferred| deferred.close(STOP_PATIENCE));
+        let close_rules = move || rules.close(STOP_PATIENCE);
+        tokio::join!(
+            close_database("deferred", close_deferred),
+            close_database("rules", close_rules),
+        );
+        let close_telemetry = move || decisions.telemetry().close();
+        let _ = tokio::task::spawn_blocking(close_telemetry).await;
+    }
+}
+
+/// Closes a database on a thread that may block, and logs what did not close in time.
+async fn close_database(database: &'static str, close: impl FnOnce() -> bool + Send + 'static) {
+    match tokio::task::spawn_blocking(close).await {
+        Ok(true) => {}
+        Ok(false) => tracing::error!(
+            database,
+            patience = ?STOP_PATIENCE,
+            "stopping without the database, because its disk stalls; changes that were not \
+             confirmed may be lost"
+        ),
+        Err(_) => tracing::error!(database, "a panic interrupted closing the database"),
     }
 }
 

@@ -97,7 +97,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "TOLLGATE_ENVOY_HEADERS", value_parser = BoolishValueParser::new())]
     pub(super) envoy_headers: bool,
 
-    /// Maximum number of connections [default: the system's limit on open files]
+    /// Maximum number of connections of all doors [default: the system's limit on open files]
     #[arg(long, env = "TOLLGATE_BOUNDS_CONNECTIONS", value_name = "N", value_parser = number_usize)]
     pub(super) bounds_connections: Option<usize>,
     /// Maximum size of a request body [default: 1MiB]

@@ -1,5 +1,7 @@
 //! Readiness of the server.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -12,7 +14,8 @@ use crate::store::FailureModes;
 ///
 /// A failing origin of rules is reported but does not make the server unready, because the previous
 /// rules stay active. Nor does a failing store, because all servers share it and none would be left;
-/// the exception is a server whose rules all refuse without the store.
+/// the exception is a server whose rules all refuse without the store. A database whose disk stalls
+/// is reported too: decisions need no disk. Nothing here waits for a disk or a store.
 pub(super) async fn ready(State(context): State<Context>) -> (StatusCode, Json<Value>) {
     let (rules, store) = (context.decisions.limiter().rules(), context.decisions.store());
     let modes = FailureModes::from_rules(&rules);
@@ -28,7 +31,7 @@ pub(super) async fn ready(State(context): State<Context>) -> (StatusCode, Json<V
     let status = if why.is_some() { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
     let mut detail = json!(context.rules.status());
     detail["count"] = json!(rules.len());
-    let left_out = context.rules.left_out().await;
+    let left_out = context.rules.left_out();
     if !left_out.is_empty() {
         detail["left_out"] = json!(left_out);
     }
@@ -40,5 +43,21 @@ pub(super) async fn ready(State(context): State<Context>) -> (StatusCode, Json<V
     if let Some(why) = why {
         body["why"] = json!(why);
     }
+    let stalled: Vec<Value> = stalled_databases(&context)
+        .filter_map(|(database, stalled)| {
+            Some(json!({ "database": database, "seconds": stalled?.as_secs() }))
+        })
+        .collect();
+    if !stalled.is_empty() {
+        body["stalled"] = json!(stalled);
+    }
     (status, Json(body))
+}
+
+/// Returns the databases on the disk of this server, and how long each has not answered.
+pub(super) fn stalled_databases(
+    context: &Context,
+) -> impl Iterator<Item = (&'static str, Option<Duration>)> {
+    let deferred = context.deferred.as_ref().map(|deferred| ("deferred", deferred.stalled_for()));
+    std::iter::once(("rules", context.rules.stalled_for())).chain(deferred)
 }

@@ -22,6 +22,17 @@ pub(super) async fn metrics(
     if let Some(deferred) = &context.deferred {
         deferred.report(&mut text).await;
     }
+    let name = "tollgate_connections_refused_total";
+    text.metric(name, "counter", "Connections refused because all others were busy, by door.");
+    for (door, refused) in context.connections.refused() {
+        text.sample(name, &[("door", door)], refused);
+    }
+    let name = "tollgate_database_stalled_seconds";
+    text.metric(name, "gauge", "Time that a database on disk has not answered; 0 if it answers.");
+    for (database, stalled) in super::health::stalled_databases(&context) {
+        let stalled = stalled.unwrap_or_default().as_secs_f64();
+        text.sample(name, &[("database", database)], stalled);
+    }
     let (store, health) = (context.decisions.store(), context.decisions.store().health());
     let memory = store.memory();
     text.metric("tollgate_keys", "gauge", "Keys in the memory store; absent for a shared store.");

@@ -1,11 +1,17 @@
 //! Metrics of deferred requests.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::time::timeout;
 
 use super::Deferred;
 use super::item::ItemState;
 use crate::clock;
 use crate::telemetry::Exposition;
+
+/// The maximum time for counting the requests in the queue.
+const SUMMARY_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The outcome of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +57,8 @@ impl AttemptCounts {
 impl Deferred {
     /// Writes the metrics of deferred requests.
     ///
-    /// If the queue cannot be read, the gauges are left out, because an unknown number is not 0.
+    /// If the queue cannot be read in time, the gauges are left out, because an unknown number is
+    /// not 0.
     pub(crate) async fn report(&self, into: &mut Exposition) {
         let name = "tollgate_deferred_attempts_total";
         into.metric(name, "counter", "Attempts to send deferred requests, by outcome.");
@@ -59,7 +66,11 @@ impl Deferred {
             let count = self.attempts.0[attempt as usize].load(Ordering::Relaxed);
             into.sample(name, &[("outcome", attempt.as_str())], count);
         }
-        let Ok(summary) = self.queue.summary().await else { return };
+        // A stalled disk is not asked, because each question would wait in its queue.
+        if self.stalled_for().is_some() {
+            return;
+        }
+        let Ok(Ok(summary)) = timeout(SUMMARY_TIMEOUT, self.queue.summary()).await else { return };
         into.metric("tollgate_deferred", "gauge", "Stored deferred requests, by state.");
         for state in ItemState::ALL {
             let count = summary.counts[state as usize];

@@ -15,6 +15,7 @@ mod replay;
 mod shared;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, mpsc};
@@ -191,10 +192,20 @@ impl Deferred {
     }
 
     /// Closes the queue, so that another server can open it. Blocks the thread.
-    pub(crate) fn close(&self) {
+    ///
+    /// Returns `false` if the queued operations are not done within `patience`.
+    pub(crate) fn close(&self, patience: Duration) -> bool {
         match &self.queue {
-            DeferredQueue::Disk(disk) => disk.close(),
-            DeferredQueue::Shared(_) => {}
+            DeferredQueue::Disk(disk) => disk.close(patience),
+            DeferredQueue::Shared(_) => true,
+        }
+    }
+
+    /// Returns how long the disk of the queue has not answered, if that is too long.
+    pub(crate) fn stalled_for(&self) -> Option<Duration> {
+        match &self.queue {
+            DeferredQueue::Disk(disk) => disk.stalled_for(),
+            DeferredQueue::Shared(_) => None,
         }
     }
 }

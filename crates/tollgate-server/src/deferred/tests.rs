@@ -164,7 +164,7 @@ fn a_queue_on_disk_passes_the_suite() {
     let under_test =
         QueueUnderTest { queue: DeferredQueue::Disk(disk.clone()), index: QueueIndex::new().0 };
     run(suite(&under_test));
-    disk.close();
+    assert!(disk.close(Duration::from_secs(30)));
     let (_, recovered) = DiskQueue::open(folder.path(), &options()).unwrap();
     assert_eq!(recovered.queued.len(), 4, "queued requests survive a restart");
 }

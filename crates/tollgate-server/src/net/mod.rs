@@ -1,11 +1,12 @@
 //! Listeners and connections: accepting, the cap on connections, TLS and draining.
 //!
 //! Every door is served in the same way. `serve` accepts a connection, takes a slot for it (at the
-//! cap the connection that has been idle longest is evicted), performs the TLS handshake where it is
-//! configured, and hands the connection to the `Door`. Until a client has sent a valid request, it
+//! cap the connection that has been idle longest is evicted, and none with a request in progress),
+//! performs the TLS handshake where it is configured, and hands the connection to the `Door`. Until a client has sent a valid request, it
 //! costs no more than its slot.
 
 mod address;
+mod connection_slot;
 mod connections;
 mod drain;
 pub(crate) mod http;
@@ -15,11 +16,11 @@ mod tls;
 
 use std::future::Future;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 pub use address::{Address, AddressError};
-pub(crate) use connections::{ConnectionSlot, Connections};
+pub(crate) use connection_slot::ConnectionSlot;
+pub(crate) use connections::{Connections, DoorConnections, SLACK};
 pub(crate) use drain::{Drain, Drainer};
 pub(crate) use listener::Listener;
 pub use listener::{Bind, BindError};
@@ -54,7 +55,7 @@ pub(crate) struct Connection {
 /// Serves a door until the server drains.
 pub(crate) async fn serve(
     listener: Listener,
-    connections: Arc<Connections>,
+    connections: DoorConnections,
     drain: Drain,
     door: impl Door,
 ) {
@@ -72,8 +73,8 @@ pub(crate) async fn serve(
                 continue;
             }
         };
-        // Evicted connections have not closed yet, so the new connection is dropped.
-        let Some(slot) = connections.admit() else { continue };
+        // All connections are busy or still closing, so the new connection is dropped.
+        let Some(slot) = connections.admit().await else { continue };
         let (tls, door, drain) = (listener.tls().cloned(), door.clone(), drain.clone());
         tokio::spawn(async move {
             let stream = match tls {

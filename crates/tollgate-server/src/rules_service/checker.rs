@@ -1,9 +1,15 @@
 //! Validation of bundles before a change is committed.
 
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 use tollgate_rules::{DataError, Rules};
 
 use crate::bundle::{Bundle, BundleError};
 use crate::problem::Result;
+
+/// The reasons why data is left out, which others read without waiting for the database.
+pub(super) type SharedLeftOut = Arc<Mutex<Vec<String>>>;
 
 /// A validator that compiles bundles as a limiter would.
 #[derive(Default)]
@@ -11,6 +17,7 @@ pub(super) struct BundleChecker {
     /// The files compiled last, with their digest. Data changes more often than files.
     files: Option<(String, Rules)>,
     external: Option<ExternalFiles>,
+    left_out: SharedLeftOut,
 }
 
 /// Rules files of an external origin, which may change so that the data no longer matches.
@@ -28,9 +35,14 @@ impl BundleChecker {
         self.external.as_ref().map(|external| &external.rules)
     }
 
-    /// Returns the reasons why data is left out.
-    pub(super) fn left_out(&self) -> impl Iterator<Item = String> {
-        self.external.iter().flat_map(|external| &external.left_out).map(ToString::to_string)
+    /// Returns the reasons why data is left out, which each committed change updates.
+    pub(super) fn shared_left_out(&self) -> SharedLeftOut {
+        self.left_out.clone()
+    }
+
+    fn share_left_out(&self) {
+        let left_out = self.external.iter().flat_map(|external| &external.left_out);
+        *self.left_out.lock() = left_out.map(ToString::to_string).collect();
     }
 
     /// Uses external files from now on. Data that does not match them is left out and logged.
@@ -40,6 +52,7 @@ impl BundleChecker {
             tracing::error!(%error, "ignoring data that does not match the rules; fix or remove it");
         }
         self.external = Some(ExternalFiles { rules, left_out, next: Vec::new() });
+        self.share_left_out();
         fitting
     }
 
@@ -48,6 +61,7 @@ impl BundleChecker {
         if let Some(external) = &mut self.external {
             external.left_out = std::mem::take(&mut external.next);
         }
+        self.share_left_out();
     }
 
     /// Compiles a bundle; files that have not changed are not parsed again.

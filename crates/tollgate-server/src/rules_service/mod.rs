@@ -221,14 +221,20 @@ impl RulesService {
     }
 
     /// Returns the data that does not match the rules of the external origin.
-    pub(crate) async fn left_out(&self) -> Vec<String> {
-        let left_out = self.db.call(|state| Ok(state.checker.left_out().collect()));
-        left_out.await.unwrap_or_default()
+    pub(crate) fn left_out(&self) -> Vec<String> {
+        self.db.left_out()
+    }
+
+    /// Returns how long the database has not answered, if that is too long.
+    pub(crate) fn stalled_for(&self) -> Option<Duration> {
+        self.db.stalled_for()
     }
 
     /// Finishes the queued requests and closes the database. Later requests are refused.
-    pub(crate) fn close(&self) {
-        self.db.close();
+    ///
+    /// Returns `false` if the database did not close within `patience`.
+    pub(crate) fn close(&self, patience: Duration) -> bool {
+        self.db.close(patience)
     }
 
     /// Returns the path of the token file, if this start created it.

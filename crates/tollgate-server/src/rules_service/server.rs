@@ -49,7 +49,8 @@ impl RulesService {
         let connections = Connections::new(self.options.connections);
         let (drainer, drain) = Drainer::new();
         let door = RouterDoor::new(bounds, routes);
-        let serving = net::serve(Listener::plain(listener), connections.clone(), drain, door);
+        let admitted = connections.add_door("rules");
+        let serving = net::serve(Listener::plain(listener), admitted, drain, door);
         tokio::select! {
             () = serving => {}
             () = stop => {}

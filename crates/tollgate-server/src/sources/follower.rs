@@ -1,16 +1,16 @@
 //! The handle of the thread that follows a source of rules.
 
 use std::fmt;
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use super::status::{SharedStatus, SourceStatus};
+use crate::worker_thread::{STOP_PATIENCE, WorkerThread};
 
 /// A handle that follows a source of rules until it is dropped.
 pub struct Follower {
     status: SharedStatus,
     wake: Box<dyn Fn(WakeReason) + Send + Sync>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<WorkerThread>,
 }
 
 /// The reason why the thread is woken.
@@ -27,7 +27,7 @@ impl Follower {
         wake: impl Fn(WakeReason) + Send + Sync + 'static,
         body: impl FnOnce() + Send + 'static,
     ) -> Follower {
-        let thread = match thread::Builder::new().name("tollgate-rules".into()).spawn(body) {
+        let thread = match WorkerThread::start("tollgate-rules", body) {
             Ok(thread) => Some(thread),
             Err(error) => {
                 let origin = status.get().origin;
@@ -48,6 +48,13 @@ impl Follower {
         (self.wake)(WakeReason::Refresh);
     }
 
+    /// Stops the thread; returns `false` if it has not ended within `patience`.
+    pub(crate) fn stop(&mut self, patience: Duration) -> bool {
+        (self.wake)(WakeReason::Stop);
+        // A target that owns its follower drops it on this thread, which does not wait for itself.
+        self.thread.take().is_none_or(|mut thread| thread.join_within(patience))
+    }
+
     /// Waits until a condition holds for the status; returns `false` at the timeout.
     pub fn wait_until(&self, timeout: Duration, holds: impl Fn(&SourceStatus) -> bool) -> bool {
         self.status.wait_until(timeout, holds)
@@ -61,13 +68,7 @@ impl Follower {
 
 impl Drop for Follower {
     fn drop(&mut self) {
-        (self.wake)(WakeReason::Stop);
-        // A target that owns its follower drops it on this thread, which cannot join itself.
-        if let Some(thread) = self.thread.take()
-            && thread.thread().id() != thread::current().id()
-        {
-            let _ = thread.join();
-        }
+        self.stop(STOP_PATIENCE);
     }
 }
 

@@ -23,6 +23,7 @@ mod sound;
 mod strict;
 mod support;
 mod tunnels;
+mod waiting;
 
 /// How long anything in a test may take before it is called a failure.
 const DEADLINE: std::time::Duration = std::time::Duration::from_secs(30);

@@ -9,7 +9,7 @@ mod schema;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
+use std::time::Duration;
 
 use rusqlite::Connection;
 use tokio::sync::oneshot;
@@ -19,7 +19,7 @@ use super::options::{DeferOptions, millis};
 use super::queue::{Completion, QueueError, Requeue, Result, ReviveSelection, StartedAttempt};
 use crate::capacity_share::CapacityUsage;
 use crate::clock;
-use crate::worker::{Worker, WorkerError};
+use crate::worker::{JobReceiver, Worker, WorkerError};
 use change::{ChangeError, ChangeOutcome, QueueBounds, QueueChange};
 
 /// The maximum number of queued jobs; further ones are refused.
@@ -85,14 +85,21 @@ impl DiskQueue {
         let (recovered, usage) =
             recover(&connection, &bounds).map_err(|error| error.to_string())?;
         let mut worker = DiskWorker { connection, bounds, usage };
-        let work = move |jobs: Receiver<DiskJob>| worker.work(&jobs);
+        let work = move |jobs: JobReceiver<DiskJob>| worker.work(&jobs);
         let thread = Worker::start("tollgate-deferred", MAX_JOBS, work);
         Ok((DiskQueue(Arc::new(thread.map_err(|error| error.to_string())?)), recovered))
     }
 
     /// Closes the database, even if other handles exist. Blocks the thread.
-    pub(crate) fn close(&self) {
-        self.0.stop();
+    ///
+    /// Returns `false` if the queued operations are not done within `patience`.
+    pub(crate) fn close(&self, patience: Duration) -> bool {
+        self.0.stop(patience)
+    }
+
+    /// Returns how long the disk has not answered, if that is too long.
+    pub(super) fn stalled_for(&self) -> Option<Duration> {
+        self.0.stalled_for()
     }
 
     async fn send<T>(&self, job: DiskJob, outcome: oneshot::Receiver<Result<T>>) -> Result<T> {
@@ -229,7 +236,7 @@ fn quarantine(path: &Path) -> Result<(), String> {
 }
 
 impl DiskWorker {
-    fn work(&mut self, jobs: &Receiver<DiskJob>) {
+    fn work(&mut self, jobs: &JobReceiver<DiskJob>) {
         let mut next = jobs.recv().ok();
         while let Some(job) = next.take() {
             match job {

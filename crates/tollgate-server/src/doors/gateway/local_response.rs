@@ -67,6 +67,13 @@ pub(super) fn failed(version: Version, error: &UpstreamError) -> Response<Gatewa
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
             response
         }
+        UpstreamError::Local(missing) => {
+            let detail = format!("{missing}; try again later");
+            let mut response =
+                problem(StatusCode::SERVICE_UNAVAILABLE, "gateway-overloaded", &detail);
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+            response
+        }
         UpstreamError::Broken(_) => {
             let detail = "the service behind this gateway gave no valid answer";
             problem(StatusCode::BAD_GATEWAY, "bad-gateway", detail)

@@ -162,7 +162,11 @@ impl GatewayConnection {
             Ok(answer) => answer,
             Err(error) => {
                 tracing::debug!(%error, "an upstream gave no answer");
-                if let UpstreamError::Connect(_) = error {
+                if matches!(error, UpstreamError::Local(_)) {
+                    // A client that is only connected gives its descriptor to requests.
+                    self.gateway.context.connections.evict_one();
+                }
+                if error.is_unsent() {
                     lifecycle.not_sent();
                 }
                 lifecycle.end(error.end());

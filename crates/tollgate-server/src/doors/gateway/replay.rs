@@ -13,7 +13,7 @@ use tollgate_tower::request_head::RequestHead;
 
 use super::forwarded::{ConnectionPeer, ResolvedClient};
 use super::upload::Upload;
-use super::upstreams::{UpstreamBody, UpstreamError, UpstreamResponse};
+use super::upstreams::{UpstreamBody, UpstreamResponse};
 use super::{Gateway, RequestBodyFields, hop_headers};
 use crate::deferred::{
     Delivery, RequestSender, StartedAttempt, StoredHead, StoredResponse, any_defers,
@@ -115,9 +115,9 @@ impl RequestSender for Gateway {
             Ok(sent) => self.receive(sent, lifecycle).await,
             Err(error) => {
                 lifecycle.end(RequestEnd::Failed);
-                match error {
-                    UpstreamError::Connect(_) => Delivery::Unsent(error.to_string()),
-                    _ => Delivery::Unanswered(error.to_string()),
+                match error.is_unsent() {
+                    true => Delivery::Unsent(error.to_string()),
+                    false => Delivery::Unanswered(error.to_string()),
                 }
             }
         }

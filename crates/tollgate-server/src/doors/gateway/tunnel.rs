@@ -81,8 +81,7 @@ impl std::fmt::Debug for Tunnel {
 }
 
 impl Tunnel {
-    /// Forwards bytes until one side ends, the tunnel is idle for too long, its connection slot is
-    /// needed, or the drain time is over.
+    /// Forwards bytes until one side ends, the tunnel is idle for too long, or the drain time is over.
     pub(super) async fn run(
         self,
         activity: &Arc<ConnectionActivity>,
@@ -90,6 +89,8 @@ impl Tunnel {
         bounds: TunnelTimeouts,
     ) {
         let Tunnel { client, upstream, connection, lifecycle, load: _load } = self;
+        // A tunnel is a request in progress, so that its connection does not give way to a new one.
+        let _request = activity.slot.start_request();
         let changed = async {
             let finished = async {
                 if let Some(connection) = connection {
@@ -112,7 +113,6 @@ impl Tunnel {
         tokio::select! {
             _ = passed => {}
             () = silence(activity, bounds.silence) => {}
-            () = activity.slot.evicted() => {}
             () = drained => {}
         }
         lifecycle.end(RequestEnd::Complete);

@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::{GrpcServices, call};
+use crate::clock;
 use crate::config::Bounds;
 use crate::net::{Connection, Stream};
 
@@ -52,7 +53,12 @@ pub(super) async fn serve(services: &Arc<GrpcServices>, connection: Connection) 
     let mut running = JoinSet::new();
     let mut calls = Vec::new();
     let mut is_closing = false;
+    let mut request = None;
     loop {
+        // A connection whose calls have not ended does not give way to a new one.
+        if running.is_empty() == request.is_some() {
+            request = (!running.is_empty()).then(|| slot.start_request());
+        }
         tokio::select! {
             biased;
             more = accept_calls(&mut h2, &mut calls) => {
@@ -70,9 +76,14 @@ pub(super) async fn serve(services: &Arc<GrpcServices>, connection: Connection) 
                 h2.graceful_shutdown();
             }
             () = &mut evicted => return,
+            _ = running.join_next(), if !running.is_empty() => {}
             _ = ticks.tick() => {
                 let idle = Duration::from_millis(slot.idle_ms());
-                if !keep_alive.is_alive(idle >= interval_length) {
+                // A client that is only slow to answer keeps its connection like one of the other
+                // doors. At the end it has one more interval to read the reason.
+                let silent = keep_alive.check(clock::monotonic_ms(), idle >= interval_length);
+                let patience = if is_closing { interval_length } else { bounds.idle_timeout };
+                if silent >= patience {
                     return;
                 }
                 if idle >= bounds.idle_timeout && running.is_empty() && !is_closing {
@@ -142,28 +153,29 @@ fn start_call(
 /// The pings that detect whether an idle client is still connected.
 struct KeepAlive {
     pings: Option<PingPong>,
-    awaits_pong: bool,
+    /// When a ping was sent that is not answered yet, in monotonic milliseconds.
+    unanswered_ms: Option<u64>,
 }
 
 impl KeepAlive {
     fn new(pings: Option<PingPong>) -> KeepAlive {
-        KeepAlive { pings, awaits_pong: false }
+        KeepAlive { pings, unanswered_ms: None }
     }
 
-    /// Returns whether the client answered the previous ping, and pings it again if it is idle.
-    fn is_alive(&mut self, is_idle: bool) -> bool {
-        let Some(pings) = &mut self.pings else { return true };
-        if self.awaits_pong {
+    /// Returns how long the client has not answered a ping, and pings an idle one that has.
+    fn check(&mut self, now_ms: u64, is_idle: bool) -> Duration {
+        let Some(pings) = &mut self.pings else { return Duration::ZERO };
+        if let Some(sent_ms) = self.unanswered_ms {
             // No waker is needed: the next tick polls again.
             let answered = pings.poll_pong(&mut Context::from_waker(Waker::noop()));
             if answered.is_pending() {
-                return false;
+                return Duration::from_millis(now_ms.saturating_sub(sent_ms));
             }
-            self.awaits_pong = false;
+            self.unanswered_ms = None;
         }
-        if is_idle {
-            self.awaits_pong = pings.send_ping(Ping::opaque()).is_ok();
+        if is_idle && pings.send_ping(Ping::opaque()).is_ok() {
+            self.unanswered_ms = Some(now_ms);
         }
-        true
+        Duration::ZERO
     }
 }

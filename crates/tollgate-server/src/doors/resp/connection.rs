@@ -87,17 +87,12 @@ impl RespConnection {
                 },
             };
             slot.touch();
-            let run = async {
-                match read {
-                    Ok(1..) => self.run_commands().await,
-                    Ok(0) | Err(_) => Err(RespEnd::Drop),
+            let result = match read {
+                Ok(1..) => {
+                    let _request = slot.start_request();
+                    self.run_commands().await
                 }
-            };
-            // A client that does not read its replies can be evicted too.
-            let result = tokio::select! {
-                biased;
-                result = run => result,
-                () = evicted.as_mut() => return None,
+                Ok(0) | Err(_) => Err(RespEnd::Drop),
             };
             match result {
                 Ok(()) => {}

@@ -19,8 +19,6 @@ use crate::net::{ConnectionSlot, Drain, Stream};
 pub(crate) struct ConnectionActivity {
     pub(crate) slot: ConnectionSlot,
     drain: Drain,
-    /// The number of requests that are being answered.
-    active_requests: AtomicU32,
     /// The number of requests that came so far.
     requests: AtomicU32,
     /// The number of the request whose head is ambiguous, and why.
@@ -52,7 +50,6 @@ impl ConnectionActivity {
         Arc::new(ConnectionActivity {
             slot,
             drain,
-            active_requests: AtomicU32::new(0),
             requests: AtomicU32::new(0),
             ambiguity: OnceLock::new(),
             head_started: AtomicBool::new(false),
@@ -66,7 +63,7 @@ impl ConnectionActivity {
     /// Records that a request came; it is active until the returned guard is dropped.
     pub(crate) fn start_request(self: &Arc<ConnectionActivity>) -> ActiveRequest {
         self.head_started.store(false, Ordering::Relaxed);
-        self.active_requests.fetch_add(1, Ordering::Relaxed);
+        self.slot.add_request();
         self.requests.fetch_add(1, Ordering::Relaxed);
         self.slot.touch();
         ActiveRequest(self.clone())
@@ -85,7 +82,7 @@ impl ConnectionActivity {
 
     /// Returns whether a request is being answered.
     pub(crate) fn is_busy(&self) -> bool {
-        self.active_requests.load(Ordering::Relaxed) > 0
+        self.slot.is_busy()
     }
 
     /// Returns the event that the connection is waiting for.
@@ -127,7 +124,7 @@ impl ActiveRequest {
 
 impl Drop for ActiveRequest {
     fn drop(&mut self) {
-        self.0.active_requests.fetch_sub(1, Ordering::Relaxed);
+        self.0.slot.remove_request();
     }
 }
 

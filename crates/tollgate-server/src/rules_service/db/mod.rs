@@ -11,8 +11,8 @@ pub(super) use schema::{revision, set_revision};
 use std::fs::{File, TryLockError};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
 use std::thread;
+use std::time::Duration;
 
 use bytes::Bytes;
 use rusqlite::Connection;
@@ -20,10 +20,10 @@ use tokio::sync::{oneshot, watch};
 use tollgate_rules::{BanData, Data, ModeData, OverrideData, Rules, Source};
 
 use super::ServiceError;
-use super::checker::BundleChecker;
+use super::checker::{BundleChecker, SharedLeftOut};
 use crate::bundle::{Bundle, RulesFile};
 use crate::problem::{Problem, Result};
-use crate::worker::{Worker, WorkerError};
+use crate::worker::{JobReceiver, Worker, WorkerError};
 
 /// The maximum number of queued requests; further requests get 503.
 const QUEUE: usize = 256;
@@ -35,6 +35,7 @@ type DbJob = Box<dyn FnOnce(&mut DbState) + Send>;
 pub(super) struct RulesDb {
     thread: Arc<Worker<DbJob>>,
     published: watch::Receiver<Arc<PublishedBundle>>,
+    left_out: SharedLeftOut,
 }
 
 /// The newest bundle, encoded for limiters.
@@ -88,15 +89,32 @@ impl RulesDb {
             publisher: BundlePublisher { sender, activate: None },
             _lock: lock,
         };
-        let work = move |waiting: Receiver<DbJob>| waiting.iter().for_each(|job| job(&mut state));
+        let left_out = state.checker.shared_left_out();
+        let work = move |jobs: JobReceiver<DbJob>| {
+            while let Ok(job) = jobs.recv() {
+                job(&mut state);
+            }
+        };
         let thread = Worker::start("tollgate-rules-db", QUEUE, work);
         let thread = thread.map_err(|error| failed(error.to_string()))?;
-        Ok(RulesDb { thread: Arc::new(thread), published })
+        Ok(RulesDb { thread: Arc::new(thread), published, left_out })
     }
 
     /// Closes the database after the queued requests, even if other handles exist.
-    pub(super) fn close(&self) {
-        self.thread.stop();
+    ///
+    /// Returns `false` if they are not done within `patience`.
+    pub(super) fn close(&self, patience: Duration) -> bool {
+        self.thread.stop(patience)
+    }
+
+    /// Returns how long the database has not answered, if that is too long.
+    pub(super) fn stalled_for(&self) -> Option<Duration> {
+        self.thread.stalled_for()
+    }
+
+    /// Returns the reasons why data is left out, without waiting for the database.
+    pub(super) fn left_out(&self) -> Vec<String> {
+        self.left_out.lock().clone()
     }
 
     pub(super) fn published(&self) -> watch::Receiver<Arc<PublishedBundle>> {

@@ -24,7 +24,7 @@ fn resident() -> usize {
     pages * 4096
 }
 
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = (payload.len() as u32).to_be_bytes();
     let mut frame = vec![length[1], length[2], length[3], kind, flags];
     frame.extend(stream.to_be_bytes());
@@ -32,13 +32,13 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-const HEADERS: u8 = 1;
+pub(super) const HEADERS: u8 = 1;
 const RESET: u8 = 3;
 const CONTINUATION: u8 = 9;
-const END_HEADERS: u8 = 4;
+pub(super) const END_HEADERS: u8 = 4;
 
 /// Returns the head of a call in HPACK without indexing.
-fn head() -> Vec<u8> {
+pub(super) fn head() -> Vec<u8> {
     let mut head = vec![0x83, 0x86, 0x04, PATH.len() as u8];
     head.extend(PATH.as_bytes());
     head.extend(b"\x01\x01x\x0f\x10\x10application/grpc");

@@ -5,6 +5,7 @@ mod client;
 mod envoy;
 mod grpcio;
 mod hostile;
+mod idle_connections;
 mod shutdown;
 mod sockets;
 #[rustfmt::skip]

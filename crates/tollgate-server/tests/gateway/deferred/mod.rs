@@ -6,4 +6,5 @@ mod lines;
 mod passing;
 mod refusing;
 mod shared;
+mod stalled_disk;
 mod support;

@@ -12,6 +12,7 @@ use tokio_rustls::TlsConnector;
 
 use super::super::options::GatewayOptions;
 use super::super::url::{UpstreamAddress, UpstreamProtocol, UpstreamUrl};
+use super::local_resource::ShortageLog;
 use crate::net::{Stream, certificates};
 
 /// Opens connections to upstreams.
@@ -20,6 +21,7 @@ pub(super) struct Connector {
     /// The TLS connector, if an upstream needs it.
     tls: Option<TlsConnector>,
     deadline: Duration,
+    shortages: Arc<ShortageLog>,
 }
 
 /// The HTTP version of a connection.
@@ -34,14 +36,17 @@ impl Connector {
     pub(super) fn new(options: &GatewayOptions) -> Result<Connector, String> {
         let needs_tls = options.upstreams.iter().any(UpstreamUrl::is_tls);
         let tls = needs_tls.then(|| tls(options)).transpose()?;
-        Ok(Connector { tls, deadline: options.connect_timeout })
+        Ok(Connector { tls, deadline: options.connect_timeout, shortages: Arc::default() })
     }
 
     pub(super) async fn connect(
         &self,
         url: &UpstreamUrl,
     ) -> io::Result<(Stream, ConnectionProtocol)> {
-        timeout(self.deadline, self.reach(url)).await.map_err(io::Error::from).flatten()
+        let reached = timeout(self.deadline, self.reach(url)).await;
+        let reached = reached.map_err(io::Error::from).flatten();
+        self.shortages.record(&reached);
+        reached
     }
 
     async fn reach(&self, url: &UpstreamUrl) -> io::Result<(Stream, ConnectionProtocol)> {

@@ -16,6 +16,17 @@ const WARM_UP_MS: u64 = 10_000;
 /// The number of consecutive late responses that eject an upstream.
 const LATE_IN_A_ROW: u32 = 3;
 
+/// The health of an upstream when an attempt to use it began.
+///
+/// Attempts that were under way together fail together, so that only the first of their failures
+/// counts. Otherwise a short outage would look like a long row of failures.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AttemptStart {
+    failures: u64,
+    /// Whether the upstream was ejected, so that a failure is no news.
+    is_ejected: bool,
+}
+
 /// The health of an upstream.
 #[derive(Debug)]
 pub(super) struct UpstreamHealth {
@@ -24,6 +35,10 @@ pub(super) struct UpstreamHealth {
     rests: AtomicU32,
     /// The end of the ejection, in monotonic milliseconds.
     until_ms: AtomicU64,
+    /// The time from which the next probe may be sent, in monotonic milliseconds.
+    probe_ms: AtomicU64,
+    /// The number of failures that ever counted.
+    failures: AtomicU64,
     late: AtomicU32,
     /// The time of the recovery, in monotonic milliseconds; zero if there was none.
     back_ms: AtomicU64,
@@ -41,6 +56,8 @@ impl UpstreamHealth {
             name,
             rests: AtomicU32::new(0),
             until_ms: AtomicU64::new(0),
+            probe_ms: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
             late: AtomicU32::new(0),
             back_ms: AtomicU64::new(0),
             is_back: AtomicBool::new(false),
@@ -52,17 +69,31 @@ impl UpstreamHealth {
     /// Returns whether the upstream may be sent a request. After an ejection, one request at a time
     /// probes the upstream.
     pub(super) fn takes_requests(&self) -> bool {
-        if self.shown.load(Ordering::Relaxed) {
-            return true;
+        self.is_well() || self.starts_probe(clock::monotonic_ms())
+    }
+
+    /// Returns whether a request of now probes the upstream.
+    fn starts_probe(&self, now_ms: u64) -> bool {
+        if !self.says_well.load(Ordering::Relaxed) || self.is_ejected(now_ms) {
+            return false;
         }
-        let (now, until) = (clock::monotonic_ms(), self.until_ms.load(Ordering::Relaxed));
         // A probe may be cancelled, so another request probes a moment later.
-        let finds_out = |until| {
-            let next = now + FINDING_OUT_MS;
-            let order = Ordering::Relaxed;
-            self.until_ms.compare_exchange(until, next, order, order).is_ok()
-        };
-        self.says_well.load(Ordering::Relaxed) && now >= until && finds_out(until)
+        let (probe_ms, order) = (self.probe_ms.load(Ordering::Relaxed), Ordering::Relaxed);
+        let next_ms = now_ms + FINDING_OUT_MS;
+        now_ms >= probe_ms
+            && self.probe_ms.compare_exchange(probe_ms, next_ms, order, order).is_ok()
+    }
+
+    fn is_ejected(&self, now_ms: u64) -> bool {
+        now_ms < self.until_ms.load(Ordering::Relaxed)
+    }
+
+    /// Records the start of an attempt to use the upstream.
+    pub(super) fn start_attempt(&self) -> AttemptStart {
+        let failures = self.failures.load(Ordering::Relaxed);
+        // The clock is not read for a healthy upstream.
+        let is_ejected = !self.is_well() && self.is_ejected(clock::monotonic_ms());
+        AttemptStart { failures, is_ejected }
     }
 
     /// Returns whether the upstream is healthy.
@@ -106,18 +137,27 @@ impl UpstreamHealth {
         }
     }
 
-    /// Records that the upstream is unreachable.
-    pub(super) fn unreachable(&self, why: &dyn std::fmt::Display) {
+    /// Records that an attempt could not reach the upstream.
+    ///
+    /// Only a failure that says something new counts: not that of an attempt during an ejection, and
+    /// not that of an attempt that began before the last failure.
+    pub(super) fn unreachable(&self, start: AttemptStart, why: &dyn std::fmt::Display) {
+        let (known, order) = (start.failures, Ordering::Relaxed);
+        if start.is_ejected
+            || self.failures.compare_exchange(known, known + 1, order, order).is_err()
+        {
+            return;
+        }
         let rests = self.rests.fetch_add(1, Ordering::Relaxed).min(MOST_DOUBLINGS);
         let until = clock::monotonic_ms() + (FIRST_REST_MS << rests);
         self.until_ms.store(until, Ordering::Relaxed);
         self.show(why);
     }
 
-    /// Records a late response.
-    pub(super) fn late(&self) {
+    /// Records that the response to an attempt was late.
+    pub(super) fn late(&self, start: AttemptStart) {
         if self.late.fetch_add(1, Ordering::Relaxed) + 1 >= LATE_IN_A_ROW {
-            self.unreachable(&"it does not answer in time");
+            self.unreachable(start, &"it does not answer in time");
         }
     }
 
@@ -157,16 +197,39 @@ mod tests {
         let shown = Arc::new(AtomicBool::new(true));
         let health = UpstreamHealth::new("a".into(), shown.clone());
         assert!(health.takes_requests());
-        health.unreachable(&"gone");
+        health.unreachable(health.start_attempt(), &"gone");
         assert!(!health.takes_requests() && !shown.load(Ordering::Relaxed));
         health.until_ms.store(0, Ordering::Relaxed);
         assert!(health.takes_requests(), "one finds out");
         assert!(!health.takes_requests(), "and no second one meanwhile");
-        health.unreachable(&"still");
+        health.unreachable(health.start_attempt(), &"still");
         let rest = health.until_ms.load(Ordering::Relaxed) - clock::monotonic_ms();
         assert!((1_001..=2_000).contains(&rest), "{rest}");
         health.answered();
         assert!(health.takes_requests() && shown.load(Ordering::Relaxed));
+    }
+
+    /// Returns the rest of an ejection, in milliseconds.
+    fn rest_ms(health: &UpstreamHealth) -> u64 {
+        health.until_ms.load(Ordering::Relaxed).saturating_sub(clock::monotonic_ms())
+    }
+
+    #[test]
+    fn attempts_that_fail_together_are_one_failure() {
+        let health = UpstreamHealth::new("a".into(), Arc::new(AtomicBool::new(true)));
+        let starts: Vec<_> = (0..24).map(|_| health.start_attempt()).collect();
+        starts.iter().for_each(|start| health.unreachable(*start, &"gone"));
+        assert!(rest_ms(&health) <= FIRST_REST_MS, "{}", rest_ms(&health));
+        // While the upstream is ejected, requests without another choice still try it.
+        (0..24).for_each(|_| health.unreachable(health.start_attempt(), &"still"));
+        assert!(rest_ms(&health) <= FIRST_REST_MS, "{}", rest_ms(&health));
+        health.until_ms.store(0, Ordering::Relaxed);
+        let probe = health.start_attempt();
+        starts.iter().for_each(|start| health.late(*start));
+        assert_eq!(rest_ms(&health), 0, "these began before the last failure");
+        health.unreachable(probe, &"still");
+        let rest = rest_ms(&health);
+        assert!(FIRST_REST_MS < rest && rest <= 2 * FIRST_REST_MS, "{rest}");
     }
 
     #[test]
@@ -177,7 +240,7 @@ mod tests {
             (0..1_000).filter(|_| health.takes_its_share_at(now_ms)).count()
         };
         assert_eq!((share(0), health.notice_return()), (1_000, false));
-        health.unreachable(&"gone");
+        health.unreachable(health.start_attempt(), &"gone");
         health.answered();
         assert!(health.notice_return() && !health.notice_return());
         assert!((350..650).contains(&share(WARM_UP_MS / 2)), "half of it");
@@ -189,12 +252,12 @@ mod tests {
     fn one_late_response_does_not_eject() {
         let health = UpstreamHealth::new("a".into(), Arc::new(AtomicBool::new(true)));
         for _ in 0..5 {
-            health.late();
-            health.late();
+            health.late(health.start_attempt());
+            health.late(health.start_attempt());
             health.answered();
             assert!(health.takes_requests());
         }
-        (0..LATE_IN_A_ROW).for_each(|_| health.late());
+        (0..LATE_IN_A_ROW).for_each(|_| health.late(health.start_attempt()));
         assert!(!health.takes_requests());
     }
 

@@ -12,7 +12,7 @@ use super::super::upload::Upload;
 use super::body::UpstreamBody;
 use super::response_deadline::ResponseDeadline;
 use super::upstream::{Upstream, UpstreamLoad};
-use super::{SendError, UpstreamError};
+use super::{LocalResource, SendError, UpstreamError};
 use crate::net::Drain;
 
 /// The interval at which idle connections are checked.
@@ -63,7 +63,12 @@ async fn ask(upstream: &Arc<Upstream>, options: &GatewayOptions, path: &str) -> 
     let request = Request::get(path).body(Upload::empty()).map_err(|error| error.to_string())?;
     let deadline = ResponseDeadline::new(options, None);
     let channel = upstream.channel().await;
-    let channel = channel.map_err(|error| UpstreamError::Connect(error).to_string())?;
+    let channel = match channel {
+        Ok(channel) => channel,
+        // A shortage on this machine says nothing about the upstream; the next check will.
+        Err(error) if LocalResource::missing(&error).is_some() => return Ok(()),
+        Err(error) => return Err(UpstreamError::Connect(error).to_string()),
+    };
     let (answer, connection) = match upstream.send(channel, request, deadline).await {
         Ok(answered) => answered,
         // The connection was just closed, which says nothing; the next check will.

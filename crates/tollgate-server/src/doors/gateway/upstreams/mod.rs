@@ -5,8 +5,10 @@ mod connect;
 mod connection;
 mod health;
 mod lazy_timer;
+mod local_resource;
 mod maintenance;
 mod response_deadline;
+mod shared_connection;
 mod upstream;
 
 use std::io;
@@ -25,6 +27,7 @@ use crate::telemetry::Telemetry;
 pub(super) use body::UpstreamBody;
 use connect::Connector;
 pub(super) use connection::UpstreamConnection;
+pub(super) use local_resource::LocalResource;
 use response_deadline::ResponseDeadline;
 use upstream::Upstream;
 pub(super) use upstream::UpstreamLoad;
@@ -37,6 +40,9 @@ const MOST_CLOSED: u32 = 3;
 pub(super) enum UpstreamError {
     #[error("the upstream cannot be reached: {0}")]
     Connect(io::Error),
+    /// This machine lacks something that a connection needs, whatever the upstream does.
+    #[error("{0}")]
+    Local(LocalResource),
     #[error("the upstream did not answer: {0}")]
     Broken(hyper::Error),
     #[error("the upstream did not answer in time")]
@@ -48,13 +54,21 @@ pub(super) enum UpstreamError {
 }
 
 impl UpstreamError {
+    /// Returns whether nothing of the request was sent.
+    pub(super) fn is_unsent(&self) -> bool {
+        matches!(self, UpstreamError::Connect(_) | UpstreamError::Local(_))
+    }
+
     /// Returns how a request with this error ended: by the client or by the upstream.
     pub(super) fn end(&self) -> RequestEnd {
         match self {
             UpstreamError::Connect(_) | UpstreamError::Broken(_) | UpstreamError::Late => {
                 RequestEnd::Failed
             }
-            UpstreamError::SlowClient | UpstreamError::BadClient => RequestEnd::ClientLeft,
+            // Like a client that leaves, a shortage here says nothing about the upstream.
+            UpstreamError::Local(_) | UpstreamError::SlowClient | UpstreamError::BadClient => {
+                RequestEnd::ClientLeft
+            }
         }
     }
 }
@@ -131,13 +145,19 @@ impl Upstreams {
             let number = aimed.unwrap_or_else(|| self.choose(&tried));
             let upstream = &self.all[number];
             let load = UpstreamLoad::new(upstream);
+            let start = upstream.health.start_attempt();
             let channel = match upstream.channel().await {
                 Ok(channel) => channel,
                 Err(error) => {
-                    upstream.health.unreachable(&error);
+                    let missing = LocalResource::missing(&error);
+                    if missing.is_none() {
+                        upstream.health.unreachable(start, &error);
+                    }
                     tried.push(number);
                     if tried.len() >= self.all.len() {
-                        return Err(UpstreamError::Connect(error));
+                        return Err(
+                            missing.map_or(UpstreamError::Connect(error), UpstreamError::Local)
+                        );
                     }
                     continue;
                 }
@@ -155,12 +175,12 @@ impl Upstreams {
                 }
                 Err(SendError::Unsent(_)) => {
                     let error = io::Error::from(io::ErrorKind::ConnectionReset);
-                    upstream.health.unreachable(&error);
+                    upstream.health.unreachable(start, &error);
                     return Err(UpstreamError::Connect(error));
                 }
                 Err(SendError::Failed(error)) => {
                     if matches!(error, UpstreamError::Late) {
-                        upstream.health.late();
+                        upstream.health.late(start);
                     }
                     return Err(error);
                 }

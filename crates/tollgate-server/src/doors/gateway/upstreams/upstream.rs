@@ -16,24 +16,23 @@ use parking_lot::Mutex;
 
 use super::super::options::GatewayOptions;
 use super::super::upload::Upload;
-use super::super::url::UpstreamUrl;
+use super::super::url::{UpstreamProtocol, UpstreamUrl};
 use super::SendError;
 use super::connect::{ConnectionProtocol, Connector};
 use super::connection::UpstreamConnection;
 use super::health::UpstreamHealth;
 use super::lazy_timer::LazyTimer;
 use super::response_deadline::ResponseDeadline;
+use super::shared_connection::{Http2Sender, SharedConnection};
 use crate::clock;
+use crate::net::Stream;
 use crate::net::http::MAX_HEAD_BYTES;
 use crate::telemetry::Telemetry;
-
-/// An HTTP/2 connection, which requests share.
-type SharedConnection = http2::SendRequest<Upload>;
 
 /// A connection that a request can be sent on.
 pub(super) enum SendChannel {
     Exclusive(UpstreamConnection),
-    Shared(SharedConnection),
+    Shared(Http2Sender),
 }
 
 /// One upstream.
@@ -47,9 +46,7 @@ pub(super) struct Upstream {
     host: Option<HeaderValue>,
     /// The idle connections, the one used last at the end.
     idle: Mutex<Vec<UpstreamConnection>>,
-    shared: Mutex<Option<SharedConnection>>,
-    /// A lock for opening the shared connection, so that there is only one.
-    opening: tokio::sync::Mutex<()>,
+    shared: SharedConnection,
     busy: AtomicUsize,
 }
 
@@ -70,8 +67,7 @@ impl Upstream {
             options,
             host: HeaderValue::from_str(url.authority()).ok(),
             idle: Mutex::default(),
-            shared: Mutex::default(),
-            opening: tokio::sync::Mutex::default(),
+            shared: SharedConnection::default(),
             busy: AtomicUsize::new(0),
         }
     }
@@ -81,15 +77,14 @@ impl Upstream {
         self.busy.load(Ordering::Relaxed)
     }
 
-    /// Something to send a request on.
-    pub(super) async fn channel(&self) -> io::Result<SendChannel> {
+    /// Returns something to send a request on, within one connect timeout.
+    pub(super) async fn channel(self: &Arc<Upstream>) -> io::Result<SendChannel> {
         if let Some(channel) = self.reusable_channel() {
             return Ok(channel);
         }
-        let is_shared = self.url.protocol == super::super::url::UpstreamProtocol::Http2;
-        let _one = if is_shared { Some(self.opening.lock().await) } else { None };
-        if is_shared && let Some(channel) = self.reusable_channel() {
-            return Ok(channel);
+        if self.url.protocol == UpstreamProtocol::Http2 {
+            let opened = self.shared.open(|| self.clone().open_shared()).await;
+            return opened.map(SendChannel::Shared);
         }
         let (stream, protocol) = self.connector.connect(&self.url).await?;
         match protocol {
@@ -98,31 +93,36 @@ impl Upstream {
                 .map(SendChannel::Exclusive)
                 .map_err(io::Error::other),
             ConnectionProtocol::Http2 => {
-                let mut builder = http2::Builder::new(TokioExecutor::new());
-                builder
-                    .timer(TokioTimer::new())
-                    .max_header_list_size(MAX_HEAD_BYTES as u32)
-                    .keep_alive_interval(self.options.idle_timeout)
-                    .keep_alive_timeout(self.options.connect_timeout);
-                let handshake = builder.handshake(TokioIo::new(stream));
-                let (sender, connection) = handshake.await.map_err(io::Error::other)?;
-                tokio::spawn(connection);
-                *self.shared.lock() = Some(sender.clone());
+                let sender = self.handshake(stream).await?;
+                self.shared.set(sender.clone());
                 Ok(SendChannel::Shared(sender))
             }
         }
     }
 
+    /// Opens a connection that speaks HTTP/2 from its first byte.
+    async fn open_shared(self: Arc<Upstream>) -> io::Result<Http2Sender> {
+        let (stream, _) = self.connector.connect(&self.url).await?;
+        self.handshake(stream).await
+    }
+
+    /// Begins HTTP/2 on a connection.
+    async fn handshake(&self, stream: Stream) -> io::Result<Http2Sender> {
+        let mut builder = http2::Builder::new(TokioExecutor::new());
+        builder
+            .timer(TokioTimer::new())
+            .max_header_list_size(MAX_HEAD_BYTES as u32)
+            .keep_alive_interval(self.options.idle_timeout)
+            .keep_alive_timeout(self.options.connect_timeout);
+        let handshake = builder.handshake(TokioIo::new(stream));
+        let (sender, connection) = handshake.await.map_err(io::Error::other)?;
+        tokio::spawn(connection);
+        Ok(sender)
+    }
+
     fn reusable_channel(&self) -> Option<SendChannel> {
-        {
-            let mut shared = self.shared.lock();
-            match &*shared {
-                Some(sender) if !sender.is_closed() => {
-                    return Some(SendChannel::Shared(sender.clone()));
-                }
-                Some(_) => *shared = None,
-                None => {}
-            }
+        if let Some(sender) = self.shared.sender() {
+            return Some(SendChannel::Shared(sender));
         }
         loop {
             let mut connection = self.idle.lock().pop()?;
@@ -192,7 +192,7 @@ impl Upstream {
     /// Sends a request over HTTP/2 and returns the response head.
     async fn send_http2(
         &self,
-        shared: &mut SharedConnection,
+        shared: &mut Http2Sender,
         request: Request<Upload>,
         mut deadline: ResponseDeadline<'_>,
     ) -> Result<Response<Incoming>, SendError> {
