@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tollgate::MemoryStore;
+
 const UNITS: [(&str, u64); 6] = [
     ("KiB", 1 << 10),
     ("MiB", 1 << 20),
@@ -26,6 +28,12 @@ pub(crate) fn number(text: &str) -> Result<u64, String> {
 /// Parses a whole number above 0 that fits this machine's word size.
 pub(crate) fn number_usize(text: &str) -> Result<usize, String> {
     usize::try_from(number(text)?).map_err(|_| "this number is too large for this machine".into())
+}
+
+/// Parses the size of the counters' memory in bytes: `512MiB`.
+pub(crate) fn memory_size(text: &str) -> Result<u64, String> {
+    let wrong = "write a size of at least 16MiB, such as 512MiB or 2GiB";
+    number(text).ok().filter(|bytes| *bytes >= MemoryStore::MIN_MEMORY).ok_or_else(|| wrong.into())
 }
 
 /// Parses a whole number from 1 to 65535.
@@ -71,6 +79,8 @@ mod tests {
             assert!(number(wrong).is_err(), "{wrong}");
         }
         assert!(number_u16("65536").is_err());
+        assert_eq!(memory_size("512MiB"), Ok(512 << 20));
+        assert!(memory_size("15MiB").is_err() && memory_size("much").is_err());
     }
 
     #[test]

@@ -70,6 +70,8 @@ pub struct Config {
     pub store: StoreChoice,
     /// The maximum number of keys in the memory store. The default is 16 M.
     pub max_keys: Option<u64>,
+    /// The maximum memory of the counters in the memory store, in bytes. The default is 2 GiB.
+    pub max_memory: Option<u64>,
     /// The clock used for decisions. The default is the system clock.
     pub clock: Option<Clock>,
 }
@@ -98,6 +100,7 @@ impl Default for Config {
             telemetry: TelemetryOptions::default(),
             store: StoreChoice::default(),
             max_keys: None,
+            max_memory: None,
             clock: None,
         }
     }

@@ -8,6 +8,7 @@ mod all_or_none;
 mod carry;
 mod permits;
 mod slots;
+mod state_size;
 mod with_reserve;
 
 use smallvec::SmallVec;
@@ -23,6 +24,7 @@ use crate::store::{Action, Check};
 
 use all_or_none::run;
 pub(crate) use slots::{INLINE_CHECKS, Slots, run_on, run_on_single};
+pub(crate) use state_size::ALLOCATION_OVERHEAD;
 
 /// The verdicts of a call, one for each of its checks, in their order.
 ///

@@ -35,6 +35,7 @@ pub struct Builder<S = DefaultStore> {
 pub struct DefaultStore {
     clock: Option<Clock>,
     max_keys: Option<u64>,
+    max_memory: Option<u64>,
 }
 
 impl Default for Builder {
@@ -96,7 +97,23 @@ impl Builder {
         self
     }
 
-    /// Sets the store, which has its own clock and maximum number of keys.
+    /// Sets the maximum memory of the counters in bytes (2 GiB unless set; at least 16 MiB).
+    ///
+    /// At the maximum, as for [`max_keys`](Builder::max_keys), the keys that owe least are evicted.
+    ///
+    /// ```
+    /// use tollgate::Limiter;
+    /// let limiter = Limiter::builder().limit("1k/h log".parse()?).max_memory(64 << 20).build_keyed();
+    /// limiter.check("ann")?;
+    /// assert!(limiter.store().memory() < 64 << 20);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn max_memory(mut self, bytes: u64) -> Builder {
+        self.store.max_memory = Some(bytes);
+        self
+    }
+
+    /// Sets the store, which has its own clock, maximum number of keys and maximum memory.
     ///
     /// To share a store between limiters, pass an `Arc`.
     ///
@@ -137,6 +154,9 @@ impl DefaultStore {
         }
         if let Some(max_keys) = self.max_keys {
             store = store.max_keys(max_keys);
+        }
+        if let Some(max_memory) = self.max_memory {
+            store = store.max_memory(max_memory);
         }
         store
     }

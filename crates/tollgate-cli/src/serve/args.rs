@@ -14,7 +14,9 @@ use super::logging::LogLevel;
 use super::store::StoreArgs;
 use super::tls::TlsArgs;
 use super::values::{DoorAddress, HeaderStyleName, LogFormat, network};
-use crate::quantity::{duration, number, number_u16, number_usize, positive_duration, share};
+use crate::quantity::{
+    duration, memory_size, number, number_u16, number_usize, positive_duration, share,
+};
 
 const SERVE_HELP: &str = "\
 Settings come from flags, then from environment variables, then from the file `tollgate.toml`: each
@@ -55,6 +57,9 @@ pub(crate) struct ServeArgs {
     /// Maximum number of keys in the memory store [default: 16M]
     #[arg(long, env = "TOLLGATE_MAX_KEYS", value_name = "N", value_parser = number)]
     pub(super) max_keys: Option<u64>,
+    /// Maximum memory of the counters in the memory store, at least 16MiB [default: 2GiB]
+    #[arg(long, env = "TOLLGATE_MAX_MEMORY", value_name = "SIZE", value_parser = memory_size)]
+    pub(super) max_memory: Option<u64>,
 
     /// Address of the HTTP listener, `unix:PATH` or `off` [default: 127.0.0.1:8080]
     #[arg(long, env = "TOLLGATE_HTTP", value_name = "ADDR")]

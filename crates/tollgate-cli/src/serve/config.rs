@@ -19,6 +19,7 @@ pub(super) fn config(args: &ServeArgs) -> anyhow::Result<Config> {
     let data = data(args);
     config.store = args.store.choice()?;
     config.max_keys = args.max_keys;
+    config.max_memory = args.max_memory;
     config.rules = args.rules.as_deref().map(|rules| origin(args, rules, &data)).transpose()?;
     for (name, given, bind) in [
         ("http", &args.http, &mut config.http),

@@ -34,6 +34,10 @@ fn every_kind_of_error_in_the_file_has_its_line() {
             "tollgate.toml:3: bounds_body: write a whole number from 1, such as 5000, 100k, 16M or 64KiB",
         ),
         (
+            "max_memory = \"1MiB\"",
+            "tollgate.toml:1: max_memory: write a size of at least 16MiB, such as 512MiB or 2GiB",
+        ),
+        (
             "[bounds]\nidle_timeout = 5",
             "tollgate.toml:2: bounds_idle_timeout: write a length of time with its unit, such as 10s, 500ms or 2min",
         ),

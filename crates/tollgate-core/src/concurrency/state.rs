@@ -15,6 +15,8 @@ const MAX_LIST: usize = 256;
 ///
 /// The number is far below [`MAX_LIST`], so that a state does not alternate between the two.
 const SHRINK_TO_LIST: usize = 64;
+/// The most bytes that a lease takes in trees: nodes of 280 and 192 bytes hold five or more entries.
+const TREE_BYTES: usize = 104;
 
 /// The leases of one key.
 ///
@@ -61,6 +63,23 @@ impl ConcurrencyState {
         match &self.storage {
             LeaseStorage::List(list) => LeasesByExpiry::List(list.iter()),
             LeaseStorage::Trees(trees) => LeasesByExpiry::Trees(trees.costs.iter()),
+        }
+    }
+
+    /// Returns the bytes that the leases take on the heap, unused capacity included.
+    ///
+    /// For many leases, which are in trees, this is the most that they can take.
+    ///
+    /// ```
+    /// use tollgate_core::{ConcurrencyState, Lease, Time};
+    /// let leases = (0..1_000).map(|id| Lease { id, cost: 1, expires: Time::from_nanos(id) });
+    /// let state: ConcurrencyState = leases.collect();
+    /// assert_eq!(state.heap_bytes(), 104_000);
+    /// ```
+    pub fn heap_bytes(&self) -> usize {
+        match &self.storage {
+            LeaseStorage::List(list) => list.capacity() * size_of::<Lease>(),
+            LeaseStorage::Trees(trees) => trees.costs.len() * TREE_BYTES,
         }
     }
 

@@ -36,6 +36,17 @@ impl SlidingLogState {
         self.entries.iter().map(|entry| (entry.at, entry.cost))
     }
 
+    /// Returns the bytes that the entries take on the heap, unused capacity included.
+    ///
+    /// ```
+    /// use tollgate_core::{SlidingLogState, Time};
+    /// let state: SlidingLogState = [(Time::EPOCH, 1)].into_iter().collect();
+    /// assert!((16..=64).contains(&state.heap_bytes()));
+    /// ```
+    pub fn heap_bytes(&self) -> usize {
+        self.entries.capacity() * size_of::<LogEntry>()
+    }
+
     /// Adds an entry at the newest end.
     ///
     /// If the clock went back, the entry gets the time of the newest one.

@@ -29,6 +29,7 @@ pub struct RuleLimiterBuilder<S = MemoryCounters> {
 #[derive(Clone, Debug, Default)]
 pub struct MemoryCounters {
     max_keys: Option<u64>,
+    max_memory: Option<u64>,
 }
 
 impl<S> RuleLimiterBuilder<S> {
@@ -95,6 +96,12 @@ impl RuleLimiterBuilder {
         self
     }
 
+    /// Sets the maximum memory of the counters in bytes; the default is 2 GiB, the least 16 MiB.
+    pub fn max_memory(mut self, bytes: u64) -> RuleLimiterBuilder {
+        self.store.max_memory = Some(bytes);
+        self
+    }
+
     /// Counts in `store` instead.
     pub fn store<S: Store>(self, store: S) -> RuleLimiterBuilder<S> {
         RuleLimiterBuilder { store, clock: self.clock, settled: self.settled }
@@ -106,6 +113,9 @@ impl RuleLimiterBuilder {
         let mut store = MemoryStore::new().clock(clock.clone());
         if let Some(max_keys) = self.store.max_keys {
             store = store.max_keys(max_keys);
+        }
+        if let Some(max_memory) = self.store.max_memory {
+            store = store.max_memory(max_memory);
         }
         RuleLimiter::from_parts(rules, store, clock, self.settled)
     }

@@ -37,6 +37,9 @@ pub(super) async fn metrics(
     let memory = store.memory();
     text.metric("tollgate_keys", "gauge", "Keys in the memory store; absent for a shared store.");
     memory.iter().for_each(|memory| text.sample("tollgate_keys", &[], memory.len()));
+    let help = "Memory of the counters in the memory store; absent for a shared store.";
+    text.metric("tollgate_memory_bytes", "gauge", help);
+    memory.iter().for_each(|memory| text.sample("tollgate_memory_bytes", &[], memory.memory()));
     let help = "Keys evicted because the memory store was full.";
     text.metric("tollgate_evictions_total", "counter", help);
     memory.iter().for_each(|it| text.sample("tollgate_evictions_total", &[], it.evictions()));

@@ -29,6 +29,8 @@ const MAX_DURATION: Duration = Duration::from_secs(2);
 const CHECK_INTERVAL: u64 = 256;
 /// The maximum number of keys in the simulation's store.
 const MAX_KEYS: u64 = 100_000;
+/// The maximum memory of the simulation's store, in bytes.
+const MAX_MEMORY: u64 = 64 << 20;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -81,7 +83,8 @@ impl Simulation {
             return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", detail));
         }
         let clock = ManualClock::new();
-        let builder = RuleLimiter::builder().clock(&clock).max_keys(MAX_KEYS);
+        let builder = RuleLimiter::builder().clock(&clock);
+        let builder = builder.max_keys(MAX_KEYS).max_memory(MAX_MEMORY);
         let limiter = builder.build(rules);
         let mut budget = TimeBudget::new();
         let start = clock.now();

@@ -58,6 +58,9 @@ impl AnyStore {
                 if let Some(max_keys) = config.max_keys {
                     store = store.max_keys(max_keys);
                 }
+                if let Some(max_memory) = config.max_memory {
+                    store = store.max_memory(max_memory);
+                }
                 Ok(AnyStore::Memory(store))
             }
             StoreChoice::Redis(options) => {

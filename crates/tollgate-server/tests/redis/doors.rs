@@ -140,6 +140,7 @@ fn metrics_report_the_state_of_the_store() {
     }
     let (_, text) = server.http().send("GET", "/metrics", "");
     assert!(!text.contains("\ntollgate_keys "), "the number of keys in Redis is unknown");
+    assert!(!text.contains("\ntollgate_memory_bytes "), "the memory of Redis is its own");
     let (status, ready) = server.ready();
     assert_eq!((status, &ready["store"]["state"]), (200, &json!("well")), "{ready}");
     assert_eq!(ready["store"]["kind"], "redis");

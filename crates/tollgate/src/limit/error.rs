@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::keyword::Keyword;
+use super::size::MAX_ENTRIES;
 use super::unit::Period;
 
 /// An error in the parameters of a limit. The message describes it and how to fix it.
@@ -54,6 +55,13 @@ pub enum InvalidLimit {
     PeriodTooFine(Duration),
     /// A label that is not valid in the text of a limit.
     Label(String),
+    /// A limit whose counters could have more than [`MAX_ENTRIES`] entries.
+    TooManyEntries {
+        /// The keyword of the algorithm, which stores an entry for each request or permit.
+        algorithm: &'static str,
+        /// The amount of the limit.
+        amount: u64,
+    },
 }
 
 impl fmt::Display for InvalidLimit {
@@ -92,6 +100,16 @@ impl fmt::Display for InvalidLimit {
                 f,
                 "{label:?} is no label: use up to {MAX_LABEL} letters, digits, \"_\" or \"-\", \
                  a letter first, and no word of the grammar"
+            ),
+            InvalidLimit::TooManyEntries { algorithm: "log", amount } => write!(
+                f,
+                "a log stores every request of its window, at most {MAX_ENTRIES} and not {amount}: \
+                 use a sliding window"
+            ),
+            InvalidLimit::TooManyEntries { algorithm, amount } => write!(
+                f,
+                "\"{algorithm}\" stores a lease for every permit, at most {MAX_ENTRIES} and not \
+                 {amount}: count in larger units, or limit each key by itself"
             ),
         }
     }

@@ -215,6 +215,7 @@ pub(super) fn locate(error: &InvalidLimit, parser: &Parser<'_>, options: &Option
         | InvalidLimit::OutOfRange { option, .. } => named(option),
         InvalidLimit::CalendarPeriod(_) => Some(parser.period.clone()),
         InvalidLimit::UnknownTimeZone(_) => options.find(Keyword::Zone),
+        InvalidLimit::TooManyEntries { .. } => Some(parser.amount.clone()),
         InvalidLimit::Algorithm(error) => match error {
             CoreInvalidLimit::ZeroPeriod | CoreInvalidLimit::PeriodTooLong => {
                 options.find(Keyword::Lease).or(Some(parser.period.clone()))
@@ -247,6 +248,15 @@ pub(super) fn locate(error: &InvalidLimit, parser: &Parser<'_>, options: &Option
             Some(zone) => located.with_fix(format!("zone {zone}")),
             None => located,
         },
+        InvalidLimit::TooManyEntries { algorithm, .. } if *algorithm == Keyword::Log.as_str() => {
+            // A sliding window has no minimum gap, so all options of the log are replaced.
+            let counts = options.find(Keyword::CountDenied).is_some();
+            let fix = if counts { "sliding count_denied" } else { "sliding" };
+            match options.range() {
+                Some(range) => located.with_fix_at(range, fix),
+                None => located,
+            }
+        }
         _ => located,
     }
 }

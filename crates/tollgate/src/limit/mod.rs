@@ -24,6 +24,9 @@
 //! Further options: `initial 5` (tokens of a new key), `pay_later` (any cost passes while there
 //! is no debt; later requests wait), `count_denied` (windows and logs count refusals too).
 //!
+//! A log stores every request of its window, and a concurrency limit every permit in use, so both are
+//! limited to [`MAX_ENTRIES`]. A sliding window has no such bound.
+//!
 //! `burst` is the most that passes at once. In redis-cell `max_burst` is one less; in nginx
 //! `burst` does not include the one request that always passes. Case does not matter, except
 //! that `M` is a million and `m` is an error: a minute is `min`.
@@ -52,6 +55,7 @@ mod number;
 mod options;
 mod parse;
 mod share;
+mod size;
 mod spec;
 mod summary;
 mod unit;
@@ -62,6 +66,7 @@ use tollgate_core::Span;
 
 pub use algorithm::{AdaptiveRange, ControllerKind, LimitAlgorithm};
 pub use error::{InvalidLimit, ParseLimitError};
+pub use size::MAX_ENTRIES;
 pub use summary::{AlgorithmName, LimitSummary};
 pub use unit::{Period, Unit};
 
@@ -89,6 +94,7 @@ impl Limit {
         let spec = spec.canonical()?;
         let name = spec.algorithm()?;
         let algorithm = algorithm::compile(&spec, name)?;
+        size::check(&algorithm)?;
         let summary = spec.summary(name);
         let fill_time = algorithm::fill_time(&spec, &algorithm);
         Ok(Limit { spec, algorithm, summary, fill_time })

@@ -37,6 +37,12 @@ impl Options {
     pub(super) fn find(&self, keyword: Keyword) -> Option<Range<usize>> {
         self.0.iter().find(|(read, _)| *read == keyword).map(|(_, range)| range.clone())
     }
+
+    /// Returns the byte range from the first option to the last.
+    pub(super) fn range(&self) -> Option<Range<usize>> {
+        let (first, last) = (self.0.first()?, self.0.last()?);
+        Some(first.1.start..last.1.end)
+    }
 }
 
 /// Reads the argument of `keyword`, which ends at `end`; returns it and the end of both.

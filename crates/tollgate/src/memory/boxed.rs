@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 use tollgate_core::Time;
 
-use crate::account::State;
+use crate::account::{ALLOCATION_OVERHEAD, State};
 use crate::key::Fingerprint;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
 
@@ -27,6 +27,8 @@ pub(super) struct BoxedStates {
     shards: OnceLock<Box<[Mutex<Shard>]>>,
     /// Keys in the map and keys reserved.
     keys: AtomicU64,
+    /// The bytes of all states, and of the maps that hold them.
+    bytes: AtomicU64,
     /// The shard at which the next eviction starts.
     cursor: AtomicU64,
     /// How often an eviction has removed a key.
@@ -39,6 +41,8 @@ pub(super) struct Shard {
     states: HashMap<Fingerprint, BoxedEntry, BuildHasherDefault<FingerprintHasher>>,
     /// The size at which the next sweep is due.
     sweep_at: usize,
+    /// The entries for which the map has allocated memory.
+    capacity: usize,
 }
 
 /// The state of one key.
@@ -48,12 +52,19 @@ pub(super) struct BoxedEntry {
     pub(super) full_at: Time,
     /// The spent level, 15 being everything.
     pub(super) level: u8,
+    /// The bytes of the state on the heap.
+    heap_bytes: u64,
 }
 
 /// How much a key owes: its spent level, then the time at which it is full again.
 type BoxedRank = (u8, Time);
 
 impl BoxedEntry {
+    /// Creates the entry of a state.
+    pub(super) fn new(state: State, full_at: Time, level: u8) -> BoxedEntry {
+        BoxedEntry { heap_bytes: state.heap_bytes(), state, full_at, level }
+    }
+
     /// Returns how much the key owes, for comparisons.
     fn rank(&self) -> BoxedRank {
         (self.level, self.full_at)
@@ -97,6 +108,7 @@ impl BoxedStates {
         BoxedStates {
             shards: OnceLock::new(),
             keys: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
             cursor: AtomicU64::new(0),
             removals: AtomicU64::new(0),
         }
@@ -105,6 +117,11 @@ impl BoxedStates {
     /// Returns the number of keys, including reserved ones.
     pub(super) fn len(&self) -> u64 {
         self.keys.load(Ordering::SeqCst)
+    }
+
+    /// Returns the bytes of all states.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
     }
 
     /// Counts one key more, ahead of its insertion; returns the number of keys with it.
@@ -146,12 +163,19 @@ impl BoxedStates {
         }
         match shard.states.entry(fingerprint) {
             Entry::Occupied(mut occupied) => {
-                occupied.insert(entry);
+                let after = entry.heap_bytes;
+                let before = occupied.insert(entry).heap_bytes;
+                self.count_bytes(before, after);
                 return false;
             }
             Entry::Vacant(_) if !reserved => return false,
-            Entry::Vacant(vacant) => vacant.insert(entry),
-        };
+            Entry::Vacant(vacant) => self.count_bytes(0, vacant.insert(entry).heap_bytes),
+        }
+        let capacity = shard.states.capacity();
+        if capacity > shard.capacity {
+            self.count_bytes(map_bytes(shard.capacity), map_bytes(capacity));
+            shard.capacity = capacity;
+        }
         if shard.states.len() > shard.sweep_at.max(SWEEP_FROM) {
             self.sweep_shard(shard, now);
             shard.sweep_at = shard.states.len() * 2;
@@ -161,17 +185,46 @@ impl BoxedStates {
 
     /// Removes the state of a key, if there is one.
     pub(super) fn remove(&self, shard: &mut Shard, fingerprint: Fingerprint) {
-        if shard.states.remove(&fingerprint).is_some() {
+        if let Some(entry) = shard.states.remove(&fingerprint) {
             self.uncount(1);
+            self.count_bytes(entry.heap_bytes, 0);
+            self.shrink_map(shard);
         }
+    }
+
+    /// Counts bytes that have become more or fewer.
+    fn count_bytes(&self, before: u64, after: u64) {
+        match after.checked_sub(before) {
+            Some(0) => {}
+            Some(more) => _ = self.bytes.fetch_add(more, Ordering::Relaxed),
+            None => _ = self.bytes.fetch_sub(before - after, Ordering::Relaxed),
+        }
+    }
+
+    /// Frees memory of a map that has become mostly empty.
+    fn shrink_map(&self, shard: &mut Shard) {
+        if shard.capacity == 0 || shard.states.len() * 4 > shard.capacity {
+            return;
+        }
+        shard.states.shrink_to(shard.states.len() * 2);
+        let capacity = shard.states.capacity();
+        self.count_bytes(map_bytes(shard.capacity), map_bytes(capacity));
+        shard.capacity = capacity;
     }
 
     /// Drops the expired states of a shard; returns how many there were.
     fn sweep_shard(&self, shard: &mut Shard, now: Time) -> u64 {
         let before = shard.states.len();
-        shard.states.retain(|_, entry| entry.full_at > now);
+        let mut freed = 0;
+        shard.states.retain(|_, entry| {
+            let stays = entry.full_at > now;
+            freed += if stays { 0 } else { entry.heap_bytes };
+            stays
+        });
         let removed = (before - shard.states.len()) as u64;
         self.uncount(removed);
+        self.count_bytes(freed, 0);
+        self.shrink_map(shard);
         removed
     }
 
@@ -226,6 +279,17 @@ impl BoxedStates {
         }
         (least, seen)
     }
+}
+
+/// Returns the bytes of a map with room for `capacity` entries.
+fn map_bytes(capacity: usize) -> u64 {
+    if capacity == 0 {
+        return 0;
+    }
+    // The map is at most 7/8 full, and has a byte for every entry and for 16 more.
+    let slots = (capacity * 8).div_ceil(7).next_power_of_two();
+    let entry = size_of::<(Fingerprint, BoxedEntry)>() + 1;
+    (slots * entry + 16) as u64 + ALLOCATION_OVERHEAD
 }
 
 /// A hasher that returns half of a fingerprint, which is a hash already.

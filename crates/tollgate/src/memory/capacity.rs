@@ -1,5 +1,7 @@
 //! The maximum number of keys: reservation before an insert, and eviction.
 //!
+//! The maximum memory is in `budget.rs`; a reservation needs both.
+//!
 //! A key is counted before it is inserted, and inserted only if the count is within the maximum.
 //! So the store never holds more keys than that, whatever its threads do at the same time. A
 //! request that finds the store full releases its locks, evicts the keys that owe least, and
@@ -19,10 +21,11 @@ impl MemoryStore {
             SlotClass::Boxed => self.boxed.reserve() + self.narrow.len() + self.wide.len(),
             SlotClass::Absent => return true,
         };
-        if keys > self.max_keys {
+        let fits = keys <= self.max_keys && self.has_memory(class, 0);
+        if !fits {
             self.cancel_reservation(class);
         }
-        keys <= self.max_keys
+        fits
     }
 
     /// Returns a reservation that is not used.
@@ -57,11 +60,21 @@ impl MemoryStore {
     /// Evicts one key of the slot class with most keys, which offers the largest sample.
     fn evict(&self, owes: u64) -> bool {
         let (narrow, wide, boxed) = (self.narrow.len(), self.wide.len(), self.boxed.len());
-        let evicted = match narrow.max(wide).max(boxed) {
+        match narrow.max(wide).max(boxed) {
             0 => false,
-            most if most == narrow => self.narrow.evict(owes),
-            most if most == wide => self.wide.evict(owes),
-            _ => self.boxed.evict(),
+            most if most == narrow => self.evict_from(SlotClass::Narrow, owes),
+            most if most == wide => self.evict_from(SlotClass::Wide, owes),
+            _ => self.evict_from(SlotClass::Boxed, owes),
+        }
+    }
+
+    /// Evicts the key of a class that owes least of a sample; returns whether it did.
+    pub(super) fn evict_from(&self, class: SlotClass, owes: u64) -> bool {
+        let evicted = match class {
+            SlotClass::Narrow => self.narrow.evict(owes),
+            SlotClass::Wide => self.wide.evict(owes),
+            SlotClass::Boxed => self.boxed.evict(),
+            SlotClass::Absent => false,
         };
         self.evictions.fetch_add(evicted.into(), Ordering::Relaxed);
         evicted

@@ -160,6 +160,17 @@ impl<'a, const W: usize, const N: usize> Chain<'a, W, N> {
         }
     }
 
+    /// Frees the overflow lines that the entries do not need, as after evictions.
+    pub(super) fn compact(&self) {
+        let lines = self.lines().count();
+        if lines == 1 || self.slots().count() > (lines - 1) * SLOTS {
+            return;
+        }
+        let (entries, mut links) = self.take(0);
+        self.put(&entries, &mut links);
+        self.table.free_overflow_lines(links);
+    }
+
     /// Returns the rank of the entry that owes least.
     pub(super) fn least(&self) -> Option<DebtRank> {
         self.slots().map(|slot| slot.entry::<N>().rank()).min()

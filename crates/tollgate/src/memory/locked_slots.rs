@@ -111,6 +111,11 @@ impl<'a, 's, 'c> LockedSlots<'a, 's, 'c> {
         Some(())
     }
 
+    /// Returns whether some of the slots are boxed.
+    pub(super) fn has_boxed(&self) -> bool {
+        !self.shards.is_empty()
+    }
+
     /// Returns whether a slot has a state that has not expired.
     pub(super) fn contains(&self, i: usize, now: Time) -> bool {
         let SlotHandle { location, fingerprint, .. } = &self.handles[i];
@@ -247,7 +252,7 @@ impl<'c> Slots<'c> for LockedSlots<'_, '_, 'c> {
             SlotLocation::Boxed(shard) => {
                 let (full_at, level) = (account.full_at(), spent_level(verdict));
                 let state = std::mem::replace(&mut account.state, State::Nothing);
-                let entry = BoxedEntry { state, full_at, level };
+                let entry = BoxedEntry::new(state, full_at, level);
                 let shard = &mut self.shards[*shard];
                 self.store.boxed.put(shard, *fingerprint, entry, *reserved, now)
             }

@@ -5,8 +5,8 @@
 //! can never both take the last token and no request is charged in part.
 //!
 //! Nothing runs in the background. Keys that are full again are dropped as the table needs their
-//! slots, and a maximum number of keys bounds the rest: at the maximum, the key that owes least is
-//! evicted, so a flood of new keys does not erase debts.
+//! slots, and a maximum number of keys and of bytes bounds the rest ([`capacity`], [`budget`]): at the
+//! maximum, the key that owes least is evicted, so a flood of new keys does not erase debts.
 //!
 //! States are stored in slots of three classes ([`slot_class`]): narrow and wide slots in hash
 //! tables ([`table`], [`chain`], [`line`]), boxed ones in a sharded map ([`boxed`]). A request locks
@@ -15,6 +15,7 @@
 //! ([`plain_meter`](self::plain_meter)).
 
 mod boxed;
+mod budget;
 mod capacity;
 mod chain;
 mod line;
@@ -64,6 +65,7 @@ pub struct MemoryStore {
     clock: Clock,
     fingerprinter: Fingerprinter,
     max_keys: u64,
+    max_memory: u64,
     narrow: Table<8, 1>,
     wide: Table<16, 3>,
     boxed: BoxedStates,
@@ -77,6 +79,7 @@ impl MemoryStore {
             clock: Clock::system(),
             fingerprinter: Fingerprinter::default(),
             max_keys: DEFAULT_MAX_KEYS,
+            max_memory: budget::DEFAULT_MAX_MEMORY,
             narrow: Table::new(),
             wide: Table::new(),
             boxed: BoxedStates::new(),

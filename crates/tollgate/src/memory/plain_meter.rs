@@ -79,6 +79,7 @@ impl MemoryStore {
         let (nibble, words) = slot_class::to_narrow(state);
         while !self.reserve(SlotClass::Narrow) {
             self.evict_for(1, words[0]);
+            self.free_memory(SlotClass::Narrow, words[0]);
         }
         let (line, slot) = self.narrow.prefetch(hash).lock_and_find();
         if outdated() {
@@ -93,7 +94,7 @@ impl MemoryStore {
         }
         line.insert(&SlotEntry { tag: hash.tag, nibble, words }, now.as_nanos());
         drop(line);
-        self.narrow.maintain(now.as_nanos());
+        self.narrow.maintain(now.as_nanos(), || self.may_grow(SlotClass::Narrow));
         Some((state, Ok(())))
     }
 

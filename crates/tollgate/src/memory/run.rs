@@ -96,7 +96,10 @@ impl MemoryStore {
                     }
                     return Some(verdict);
                 }
-                Err(full) => self.evict_for(full.keys, 0),
+                Err(full) => {
+                    self.evict_for(full.keys, 0);
+                    self.free_memory(<TableSlot<'a, W, N>>::CLASS, 0);
+                }
             }
         }
     }
@@ -149,24 +152,31 @@ impl MemoryStore {
                 return false;
             }
             let result = account::run_on(&mut slots, action, now, verdicts);
-            let added = slots.added;
+            let (added, wrote_boxed) = (slots.added, slots.has_boxed());
             drop(slots);
             match result {
                 Ok(()) => {
                     if added {
                         self.maintain(now);
                     }
+                    if wrote_boxed {
+                        self.trim_boxed();
+                    }
                     return true;
                 }
-                Err(full) => self.evict_for(full.keys.min(self.max_keys), 0),
+                Err(full) => {
+                    self.evict_for(full.keys.min(self.max_keys), 0);
+                    let vacant = handles[..checks.len()].iter().filter(|handle| handle.vacant);
+                    vacant.for_each(|handle| self.free_memory(handle.class, 0));
+                }
             }
         }
     }
 
     /// Sweeps or grows the tables if that is due after keys were added.
     fn maintain(&self, now: Time) {
-        self.narrow.maintain(now.as_nanos());
-        self.wide.maintain(now.as_nanos());
+        self.narrow.maintain(now.as_nanos(), || self.may_grow(SlotClass::Narrow));
+        self.wide.maintain(now.as_nanos(), || self.may_grow(SlotClass::Wide));
     }
 }
 

@@ -33,6 +33,11 @@ impl<const W: usize, const BITS: u32> SegmentedLines<W, BITS> {
         SegmentedLines { segments: [const { OnceLock::new() }; SEGMENTS] }
     }
 
+    /// Returns whether no line was used yet.
+    pub(super) fn is_unused(&self) -> bool {
+        self.segments[0].get().is_none()
+    }
+
     /// Returns the line of that number; its segment is allocated on first use.
     #[inline(always)]
     pub(super) fn line(&self, number: u64) -> &[AtomicU64; W] {

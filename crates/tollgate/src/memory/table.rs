@@ -28,6 +28,10 @@ const SEGMENT_BITS: u32 = if cfg!(shuttle) { FIRST_BITS } else { 20 };
 const OVERFLOW_SEGMENT_BITS: u32 = if cfg!(shuttle) { 1 } else { 16 };
 /// The number of keys for every 2 lines above which the table grows.
 const KEYS_PER_2_LINES: u64 = 5;
+/// Keys above that number, beyond which a table that may not grow accepts no new key.
+///
+/// Growth may lag behind inserts by a few keys, which is no reason to look at the memory.
+const CROWDED_BY: u64 = if cfg!(shuttle) { 0 } else { 64 };
 /// Entries that an eviction compares.
 const EVICTION_SAMPLE: usize = 16;
 
@@ -50,6 +54,8 @@ pub(crate) struct Table<const W: usize, const N: usize> {
     home: SegmentedLines<W, SEGMENT_BITS>,
     overflow: SegmentedLines<W, OVERFLOW_SEGMENT_BITS>,
     free: Mutex<FreeLines>,
+    /// Overflow lines that were ever in use, whose memory is not returned.
+    overflow_lines: AtomicU64,
 }
 
 /// Overflow lines that are not in use.
@@ -89,6 +95,7 @@ impl<const W: usize, const N: usize> Table<W, N> {
             home: SegmentedLines::new(),
             overflow: SegmentedLines::new(),
             free: Mutex::new(FreeLines::default()),
+            overflow_lines: AtomicU64::new(0),
         }
     }
 
@@ -144,14 +151,44 @@ impl<const W: usize, const N: usize> Table<W, N> {
         (LineLock::acquire(words), Chain { table: self, words })
     }
 
-    /// Sweeps a little or grows by a line, if that is due after an insert.
+    /// Sweeps a little, or grows by a line if it `may_grow`, if that is due after an insert.
     ///
     /// The caller has no line locked.
     #[inline]
-    pub(super) fn maintain(&self, now: u64) {
+    pub(super) fn maintain(&self, now: u64, may_grow: impl FnOnce() -> bool) {
         if self.is_overloaded() {
-            self.sweep_or_grow(now);
+            self.sweep_or_grow(now, may_grow);
         }
+    }
+
+    /// Returns the bytes of a line.
+    pub(super) fn line_bytes(&self) -> u64 {
+        (W * size_of::<u64>()) as u64
+    }
+
+    /// Returns the bytes of all lines that were used.
+    pub(super) fn bytes(&self) -> u64 {
+        if self.home.is_unused() {
+            return 0;
+        }
+        let lines = self.lines.0.load(Ordering::Relaxed);
+        (lines + self.overflow_lines.load(Ordering::Relaxed)) * self.line_bytes()
+    }
+
+    /// Returns the bytes that the table needs at its number of lines, once it is as full as they allow.
+    ///
+    /// An eighth to a fifth of the lines have an overflow line then, depending on which were split.
+    pub(super) fn claim(&self) -> u64 {
+        let lines = self.lines.0.load(Ordering::Relaxed);
+        let overflow = self.overflow_lines.load(Ordering::Relaxed).max(lines / 4);
+        (lines + overflow) * self.line_bytes()
+    }
+
+    /// Returns whether a number of keys is more than a table that may not grow accepts.
+    #[inline]
+    pub(super) fn is_crowded_by(&self, keys: u64) -> bool {
+        let keys = keys.saturating_sub(CROWDED_BY);
+        keys * 2 > self.lines.0.load(Ordering::Relaxed) * KEYS_PER_2_LINES
     }
 
     #[inline]
@@ -160,8 +197,8 @@ impl<const W: usize, const N: usize> Table<W, N> {
     }
 
     #[cold]
-    fn sweep_or_grow(&self, now: u64) {
-        if self.sweep_lines(2, now) == 0 && self.is_overloaded() {
+    fn sweep_or_grow(&self, now: u64, may_grow: impl FnOnce() -> bool) {
+        if self.sweep_lines(2, now) == 0 && self.is_overloaded() && may_grow() {
             self.split(now);
         }
     }
@@ -177,7 +214,10 @@ impl<const W: usize, const N: usize> Table<W, N> {
 
     /// Drops all expired entries; returns how many there were.
     pub(super) fn sweep(&self, now: u64) -> u64 {
-        self.sweep_lines(self.lines.0.load(Ordering::Acquire), now)
+        match self.home.is_unused() {
+            true => 0,
+            false => self.sweep_lines(self.lines.0.load(Ordering::Acquire), now),
+        }
     }
 
     /// Splits the next line in turn. One thread does so at a time, and the others do not wait.
@@ -231,6 +271,7 @@ impl<const W: usize, const N: usize> Table<W, N> {
             let number = start.wrapping_add(step) % lines;
             self.cursor.0.fetch_add(1, Ordering::Relaxed);
             let line = self.lock_line(number);
+            line.compact();
             let Some(rank) = line.least() else { continue };
             if rank <= owes {
                 return EvictionSample { least: Some((number, rank)), seen: EVICTION_SAMPLE };
@@ -282,6 +323,7 @@ impl<const W: usize, const N: usize> Table<W, N> {
         free.returned.pop().or_else(|| {
             (free.never_used < MAX_OVERFLOW).then(|| {
                 free.never_used += 1;
+                self.overflow_lines.store(free.never_used, Ordering::Relaxed);
                 free.never_used - 1
             })
         })

@@ -3,12 +3,12 @@
 use shuttle::sync::Arc;
 use tollgate::testing::ManualClock;
 use tollgate::{
-    Action, Carry, Check, CounterId, KeyedLimiter, Limiter, MemoryStore, SettleOutcome, Store,
-    StoreCall,
+    Action, Carry, Check, CounterId, KeyedLimiter, Limit, Limiter, MemoryStore, SettleOutcome,
+    Store, StoreCall, Time,
 };
 
 use crate::support::{block_on, limit};
-use crate::{explore, on_threads};
+use crate::{explore, explore_some, on_threads};
 
 const COUNTER: CounterId = CounterId::new(1);
 
@@ -255,4 +255,62 @@ fn a_cancelled_hold_is_refunded_once() {
         });
         assert_eq!(limiter.peek("a").remaining, 2 - settled);
     });
+}
+
+/// Takes `cost` from a key; returns whether that was allowed.
+fn take(store: &MemoryStore, limit: &Limit, key: u64, cost: u64) -> bool {
+    store.decide_one_now(&Check::new(COUNTER, key, limit, cost)).allowed
+}
+
+/// Logs that grow on several threads evict each other at the maximum memory, and never an exhausted
+/// key, not even one that becomes exhausted during the eviction.
+#[test]
+fn growing_logs_never_evict_an_exhausted_key() {
+    const MAX: u64 = 4 << 10;
+    explore_some(200, || {
+        let clock = ManualClock::new();
+        let store = Arc::new(MemoryStore::new().clock(&clock).max_memory(MAX));
+        let (small, large) = (limit("9/h log"), limit("900/h log"));
+        assert!(take(&store, &small, 99, 2));
+        for key in 0..3 {
+            for at in 1..=32 {
+                clock.set(Time::from_nanos(at));
+                assert!(take(&store, &large, key, 1));
+            }
+        }
+        clock.set(Time::from_nanos(33));
+        let (other, exhausted) = (store.clone(), small.clone());
+        on_threads(3, move |thread| {
+            match thread {
+                0 => assert!(take(&other, &exhausted, 99, 7)),
+                // The buffer of the log doubles.
+                _ => assert!(take(&other, &large, thread, 1)),
+            }
+            0
+        });
+        assert!(!take(&store, &small, 99, 1));
+        assert!(store.memory() <= MAX && store.evictions() > 0, "{}", store.memory());
+    });
+}
+
+/// Threads add keys to a table that may not grow any further.
+#[test]
+fn a_table_at_its_maximum_memory_accepts_new_keys() {
+    const MAX: u64 = 4 << 10;
+    for text in ["9/h", "9/h fixed"] {
+        explore_some(100, move || {
+            let clock = ManualClock::new();
+            let store = Arc::new(MemoryStore::new().clock(&clock).max_memory(MAX));
+            let limit = limit(text);
+            assert!(take(&store, &limit, 999, 9));
+            (0..120).for_each(|key| assert!(take(&store, &limit, key, 1)));
+            let (other, same) = (store.clone(), limit.clone());
+            on_threads(3, move |thread| {
+                (0..2).for_each(|key| assert!(take(&other, &same, thread << 10 | key, 1)));
+                0
+            });
+            assert!(!take(&store, &limit, 999, 1), "{text}");
+            assert!(store.memory() <= MAX && store.evictions() > 0, "{text}: {}", store.memory());
+        });
+    }
 }

@@ -9,6 +9,7 @@ mod server;
 mod tree;
 mod zone;
 
+use tollgate::limit::MAX_ENTRIES;
 use tollgate_rules::Source;
 
 use self::blocks::{BlockSettings, ConfigBlocks};
@@ -318,6 +319,9 @@ impl NginxImport<'_> {
         rule: &mut DraftRule,
     ) -> Result<(), &'static str> {
         let most: u64 = directive.arg(1).parse().map_err(|_| "a number is expected")?;
+        if most > MAX_ENTRIES {
+            return Err("a limit has at most 10000 requests in flight");
+        }
         let status = settings.connection_status.unwrap_or(503);
         rule.shadow = settings.connection_dry_run;
         rule.limits.push(format!("{most} concurrent lease 1h"));

@@ -30,6 +30,13 @@ pub(super) fn info(context: &Context, command: &RespCommand<'_>, replies: &mut R
         let count = context.connections.count();
         text += &format!("# Clients\r\nconnected_clients:{count}\r\n\r\n");
     }
+    if includes("memory") {
+        text += "# Memory\r\n";
+        if let Some(bytes) = context.decisions.store().memory().map(MemoryStore::memory) {
+            text += &format!("used_memory:{bytes}\r\n");
+        }
+        text += "\r\n";
+    }
     if includes("persistence") {
         text += "# Persistence\r\nloading:0\r\n\r\n";
     }

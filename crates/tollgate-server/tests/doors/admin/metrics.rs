@@ -41,6 +41,8 @@ fn metrics_count_decisions_keys_and_connections() {
     assert_eq!(value(&text, "tollgate_decision_seconds_count{door=\"http\"}"), Some(7.0));
     assert_eq!(value(&text, "tollgate_keys"), Some(3.0));
     assert_eq!(value(&text, "tollgate_evictions_total"), Some(2.0));
+    // The smallest table of token buckets.
+    assert_eq!(value(&text, "tollgate_memory_bytes"), Some(1048576.0));
     assert_eq!(value(&text, "tollgate_overshoot_bound"), Some(0.0));
     assert_eq!(value(&text, "tollgate_rules_reload_errors_total"), Some(0.0));
     assert!(value(&text, "tollgate_rules_version").unwrap() >= 1.0);

@@ -195,6 +195,22 @@ fn errors_name_the_field() {
             "did you mean \"10/min\"?",
         ),
         (
+            "/v1/limit",
+            r#"{"key":"a","limit":"1000000000000/d log min_gap 1us count_denied"}"#,
+            400,
+            "invalid-limit",
+            Some("limit"),
+            "at most 10000 and not 1000000000000: use a sliding window",
+        ),
+        (
+            "/v1/limit",
+            r#"{"key":"a","limit":"1M concurrent lease 1year"}"#,
+            400,
+            "invalid-limit",
+            Some("limit"),
+            "at most 10000 and not 1000000: count in larger units",
+        ),
+        (
             "/v1/peek",
             r#"{"key":"a","limit":"1/s","domain":"shop"}"#,
             400,

@@ -3,6 +3,7 @@
 mod client;
 mod clients;
 mod commands;
+mod counter_size;
 mod hostile;
 mod idle_timeout;
 mod pipeline;
