@@ -39,6 +39,8 @@ mod deferred;
 mod digest;
 mod disk;
 mod doors;
+mod key_secret;
+mod live_tokens;
 pub mod net;
 mod openapi;
 mod problem;

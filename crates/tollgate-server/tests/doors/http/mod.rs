@@ -1,6 +1,7 @@
 //! Tests of the HTTP door through real sockets.
 
 mod bounds;
+mod browsers;
 mod calls;
 pub(crate) mod client;
 mod hostile;
@@ -10,3 +11,4 @@ mod json;
 mod listeners;
 mod openapi;
 mod reservations;
+mod roles;
