@@ -12,6 +12,7 @@ use ipnet::IpNet;
 use crate::compile::compiler::{self, AppliedData, DEFAULT_DOMAIN};
 use crate::compile::domain::Domain;
 use crate::decide::cases::DomainCase;
+use crate::matching::key_hasher::KeyHasher;
 use crate::read::diagnostic::Diagnostic;
 use crate::read::document;
 use crate::read::source::SourceSpan;
@@ -110,6 +111,20 @@ impl Rules {
             compiler::apply_data(&self.0.domains, &self.0.trees.domain_names(), data);
         let trees = self.0.trees.with_disabled(disabled_trees);
         (Rules(Arc::new(RuleSet { domains, trees, ..(*self.0).clone() })), errors)
+    }
+
+    /// Returns these rules with other hashes of the secrets in keys.
+    pub(crate) fn with_hasher(&self, hasher: &Arc<KeyHasher>) -> Rules {
+        let is_done =
+            |domain: &Domain| !domain.compiled.has_secrets || Arc::ptr_eq(&domain.hasher, hasher);
+        if self.0.domains.iter().all(is_done) {
+            return self.clone();
+        }
+        let hashed =
+            self.0.domains.iter().map(|domain| {
+                Domain { hasher: hasher.clone(), ..domain.clone() }.with_hashed_bans()
+            });
+        Rules(Arc::new(RuleSet { domains: hashed.collect(), ..(*self.0).clone() }))
     }
 
     /// Returns the sources the rules were read from.

@@ -18,18 +18,66 @@ const FILE: &str = "tokens";
 pub enum Role {
     /// Permission to read and to change.
     Write,
-    /// Permission to read.
+    /// Permission to read: rules, counters, the busiest keys, the live tail.
     Read,
+    /// Permission to ask for decisions, and to read the counters they are about.
+    Decide,
     /// Permission to read and to change on behalf of the user in the header `x-tollgate-user`.
     ///
     /// Meant for a proxy that authenticates users itself.
     Proxy,
 }
 
+/// The right that a call needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Permission {
+    /// To ask for a decision, which charges counters.
+    Decide,
+    /// To read counters.
+    Peek,
+    /// To read through the admin API.
+    Read,
+    /// To change counters, rules and data.
+    Change,
+}
+
+impl Permission {
+    /// Returns the name of the role with the fewest rights that has this one.
+    pub(crate) fn role(self) -> &'static str {
+        match self {
+            Permission::Decide | Permission::Peek => Role::Decide.name(),
+            Permission::Read => Role::Read.name(),
+            Permission::Change => Role::Write.name(),
+        }
+    }
+}
+
+impl Role {
+    /// Returns the name of the role in token files.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Role::Write => "write",
+            Role::Read => "read",
+            Role::Decide => "decide",
+            Role::Proxy => "proxy",
+        }
+    }
+
+    /// Whether a token of this role has a right.
+    pub(crate) fn allows(self, permission: Permission) -> bool {
+        match self {
+            Role::Write | Role::Proxy => true,
+            Role::Decide => matches!(permission, Permission::Decide | Permission::Peek),
+            Role::Read => matches!(permission, Permission::Read | Permission::Peek),
+        }
+    }
+}
+
 /// A list of named tokens.
 ///
 /// The text form has one token per line, or commas between tokens. A token is written as
-/// `name:token` or `name:token:role`. Roles are `write` (the default), `read` and `proxy`.
+/// `name:token` or `name:token:role`. Roles are `write`, `read`, `decide` and `proxy`. Without a
+/// role, a token of the admin API has `write`, and one for decisions has `decide`.
 ///
 /// ```
 /// use tollgate_server::access::Tokens;
@@ -40,13 +88,17 @@ pub enum Role {
 #[derive(Clone, Debug)]
 pub struct Tokens {
     tokens: Vec<Token>,
+    /// The role of tokens without one.
+    default_role: Role,
+    /// The file that they were read from.
+    path: Option<PathBuf>,
 }
 
 #[derive(Clone, Debug)]
 struct Token {
     name: String,
     secret: Secret,
-    role: Role,
+    role: Option<Role>,
 }
 
 /// The reason why tokens cannot be used.
@@ -82,7 +134,28 @@ impl Tokens {
     pub fn read(path: &Path) -> Result<Tokens, TokensError> {
         let file = |error| TokensError::File { path: path.to_owned(), error };
         warn_if_others_can_read(path);
-        fs::read_to_string(path).map_err(file)?.parse()
+        let tokens: Tokens = fs::read_to_string(path).map_err(file)?.parse()?;
+        Ok(Tokens { path: Some(path.to_owned()), ..tokens })
+    }
+
+    /// Reads the file of the tokens again; `None` if they are from no file.
+    pub(crate) fn read_again(&self) -> Option<Result<Tokens, TokensError>> {
+        let again = Tokens::read(self.path.as_deref()?);
+        Some(again.map(|tokens| Tokens { default_role: self.default_role, ..tokens }))
+    }
+
+    /// Returns the path of the file, for messages.
+    pub(crate) fn shown_path(&self) -> String {
+        self.path.as_ref().map(|path| path.display().to_string()).unwrap_or_default()
+    }
+
+    /// Returns tokens for decisions: those without a role may only decide.
+    pub(crate) fn for_decisions(self) -> Tokens {
+        Tokens { default_role: Role::Decide, ..self }
+    }
+
+    fn of_admin(tokens: Vec<Token>) -> Tokens {
+        Tokens { tokens, default_role: Role::Write, path: None }
     }
 
     /// Reads the token file of a data folder, or creates it with one `write` and one `read` token.
@@ -95,16 +168,20 @@ impl Tokens {
         }
         let made = || -> io::Result<Tokens> {
             let make = |name: &str, role| {
-                Ok::<_, io::Error>(Token { name: name.into(), secret: Secret::random()?, role })
+                Ok::<_, io::Error>(Token {
+                    name: name.into(),
+                    secret: Secret::random()?,
+                    role: Some(role),
+                })
             };
             let tokens = vec![make("admin", Role::Write)?, make("limiter", Role::Read)?];
             let [write, read] = [&tokens[0], &tokens[1]].map(|token| token.secret.reveal());
             let text = format!(
-                "# name:token[:role], one per line; roles: write (default), read, proxy\n\
+                "# name:token[:role], one per line; roles: write (default), read, decide, proxy\n\
                  admin:{write}\nlimiter:{read}:read\n"
             );
             disk::write_private(&path, text.as_bytes())?;
-            Ok(Tokens { tokens })
+            Ok(Tokens { path: Some(path.clone()), ..Tokens::of_admin(tokens) })
         };
         match made() {
             Ok(tokens) => Ok((tokens, Some(path))),
@@ -115,12 +192,14 @@ impl Tokens {
     /// Creates one `write` token that is valid until the process ends.
     pub(crate) fn random() -> Result<Tokens, TokensError> {
         let secret = Secret::random().map_err(TokensError::Random)?;
-        Ok(Tokens { tokens: vec![Token { name: "admin".into(), secret, role: Role::Write }] })
+        let role = Some(Role::Write);
+        Ok(Tokens::of_admin(vec![Token { name: "admin".into(), secret, role }]))
     }
 
     /// Returns the first token with this role, for a caller in the same process.
     pub fn secret_for(&self, role: Role) -> Option<&Secret> {
-        self.tokens.iter().find(|token| token.role == role).map(|token| &token.secret)
+        let has_role = |token: &&Token| token.role.unwrap_or(self.default_role) == role;
+        self.tokens.iter().find(has_role).map(|token| &token.secret)
     }
 
     /// Returns the name and role of the token in the header `Authorization: Bearer …`.
@@ -133,7 +212,7 @@ impl Tokens {
         let mut owner = None;
         for token in &self.tokens {
             if token.secret.matches(presented) {
-                owner = Some((token.name.as_str(), token.role));
+                owner = Some((token.name.as_str(), token.role.unwrap_or(self.default_role)));
             }
         }
         owner
@@ -155,7 +234,7 @@ impl std::str::FromStr for Tokens {
             }
             tokens.push(token);
         }
-        if tokens.is_empty() { Err(TokensError::None) } else { Ok(Tokens { tokens }) }
+        if tokens.is_empty() { Err(TokensError::None) } else { Ok(Tokens::of_admin(tokens)) }
     }
 }
 
@@ -166,10 +245,12 @@ fn token(text: &str) -> Result<Token, String> {
         _ => return Err("write it as name:token".into()),
     };
     let role = match parts.next() {
-        None | Some("write") => Role::Write,
-        Some("read") => Role::Read,
-        Some("proxy") => Role::Proxy,
-        Some(_) => return Err("unknown role; use write, read or proxy".into()),
+        None => None,
+        Some("write") => Some(Role::Write),
+        Some("read") => Some(Role::Read),
+        Some("decide") => Some(Role::Decide),
+        Some("proxy") => Some(Role::Proxy),
+        Some(_) => return Err("unknown role; use write, read, decide or proxy".into()),
     };
     let secret = Secret::new(secret).map_err(|error: WeakSecret| error.to_string())?;
     Ok(Token { name, secret, role })

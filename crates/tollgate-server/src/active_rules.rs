@@ -13,11 +13,12 @@ use axum::Router;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tollgate::Clock;
-use tollgate_rules::{RuleLimiter, Rules};
+use tollgate_rules::{KeySecret, RuleLimiter, Rules};
 
 use crate::access::Role;
 use crate::clock;
 use crate::config::Config;
+use crate::live_tokens::LiveTokens;
 use crate::rules_service::routes::{ExternalOrigin, TokenGuard};
 use crate::rules_service::{RulesService, RulesServiceOptions};
 use crate::secret::Secret;
@@ -71,11 +72,13 @@ impl ActiveRules {
         clock: &Clock,
         store: AnyStore,
         telemetry: Arc<Telemetry>,
+        key_secret: KeySecret,
     ) -> Result<ActiveRules, StartError> {
         let service = Arc::new(service(config, clock)?);
         let builder = RuleLimiter::builder().store(store).clock(clock.clone()).on_settled(
             move |domain, rule, settled| telemetry.record_settlement(domain, rule, settled),
         );
+        let builder = builder.key_secret(key_secret);
         let activate_in = |limiter: &AnyLimiter| {
             let limiter = limiter.clone();
             service.on_change(move |rules| limiter.replace(rules));
@@ -127,8 +130,13 @@ impl ActiveRules {
     }
 
     /// Returns a token with the role `write`.
-    pub(crate) fn admin_token(&self) -> Option<&Secret> {
-        self.service.tokens().secret_for(Role::Write)
+    pub(crate) fn admin_token(&self) -> Option<Secret> {
+        self.service.tokens().secret_for(Role::Write).cloned()
+    }
+
+    /// Returns the tokens of the admin API.
+    pub(crate) fn live_tokens(&self) -> Arc<LiveTokens> {
+        self.service.live_tokens()
     }
 
     /// Returns the path of the token file, if this start created it.

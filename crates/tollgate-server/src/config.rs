@@ -14,7 +14,9 @@ use crate::sources::Origin;
 
 pub use crate::deferred::DeferOptions;
 pub use crate::doors::gateway::{GatewayOptions, UpstreamUrl, UpstreamUrlError};
+pub use crate::key_secret::{KeySecretError, read_key_secret};
 pub use tollgate_redis::{ConnectError, Options as RedisOptions};
+pub use tollgate_rules::KeySecret;
 pub use tollgate_tower::headers::HeaderStyle;
 
 /// The configuration of a server.
@@ -48,6 +50,15 @@ pub struct Config {
     pub admin_tokens: Option<Tokens>,
     /// The tokens of callers that ask for decisions. Without them, no token is required.
     pub data_tokens: Option<Tokens>,
+    /// Names, besides those of this machine, that requests from this machine may have in `Host`.
+    ///
+    /// A page on another name that resolves to a loopback address cannot use the HTTP door.
+    pub hosts: Vec<String>,
+    /// The secret of the hashes that stand for API keys and other secrets in keys.
+    ///
+    /// Servers that share a store need the same one. Without it, the secret is in the shared store,
+    /// or in the data folder.
+    pub key_secret: Option<KeySecret>,
     /// The proxies whose forwarding headers are trusted.
     ///
     /// Forward-auth trusts their `X-Forwarded-*` and `X-Original-*`. The gateway trusts their
@@ -92,6 +103,8 @@ impl Default for Config {
             admin: None,
             admin_tokens: None,
             data_tokens: None,
+            hosts: Vec::new(),
+            key_secret: None,
             trusted_proxies: Vec::new(),
             headers: HeaderStyle::default(),
             envoy_headers: false,

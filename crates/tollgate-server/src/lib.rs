@@ -40,6 +40,8 @@ mod deferred;
 mod digest;
 mod disk;
 mod doors;
+mod key_secret;
+mod live_tokens;
 pub mod net;
 mod openapi;
 mod problem;

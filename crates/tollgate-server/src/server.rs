@@ -12,7 +12,9 @@ use crate::config::Config;
 use crate::decisions::DecisionService;
 use crate::deferred::Deferred;
 use crate::doors::{gateway::GatewayDoor, grpc::GrpcDoor, http::HttpDoor, resp::RespDoor};
-use crate::net::http::RouterDoor;
+use crate::key_secret;
+use crate::live_tokens::AccessControl;
+use crate::net::http::{BrowserGuard, RouterDoor};
 use crate::net::{
     self, Address, Bind, BindError, Connections, Door, Drain, Drainer, Listener, Tls,
 };
@@ -56,6 +58,9 @@ pub enum StartError {
     /// The gateway cannot be set up.
     #[error("cannot set up the gateway: {0}")]
     Gateway(String),
+    /// The secret of the hashes in keys cannot be read or created.
+    #[error("cannot use the key secret: {0}")]
+    KeySecret(String),
     /// The deferred queue cannot be opened.
     #[error("cannot open the deferred queue: {0}")]
     Deferred(String),
@@ -68,6 +73,7 @@ pub enum StartError {
 #[derive(Clone, Debug)]
 pub(crate) struct Context {
     pub(crate) config: Arc<Config>,
+    pub(crate) access: Arc<AccessControl>,
     pub(crate) decisions: DecisionService,
     pub(crate) rules: Arc<ActiveRules>,
     pub(crate) drain: Drain,
@@ -129,8 +135,9 @@ impl Server {
         let clock = config.clock.clone().unwrap_or_else(Clock::system);
         let telemetry = Telemetry::new(&config.telemetry)?;
         let store = AnyStore::open(&config, &clock, &telemetry).await?;
-        let reading = (config.clone(), clock.clone(), telemetry.clone());
-        let open = move || ActiveRules::open(&reading.0, &reading.1, store, reading.2);
+        let key_secret = key_secret::open(&config, &store).await?;
+        let reading = (config.clone(), clock.clone(), telemetry.clone(), key_secret.secret());
+        let open = move || ActiveRules::open(&reading.0, &reading.1, store, reading.2, reading.3);
         let rules = tokio::task::spawn_blocking(open).await;
         let rules = Arc::new(rules.expect("reading rules does not panic")?);
         let (drainer, drain) = Drainer::new();
@@ -139,10 +146,12 @@ impl Server {
         let limiter = rules.limiter().clone();
         let decisions = DecisionService::new(limiter, clock, telemetry, &config.bounds);
         tokio::spawn(store::log_health_changes(decisions.clone(), drain.clone()));
+        tokio::spawn(key_secret.follow(rules.limiter().clone(), drain.clone()));
         let deferred = Deferred::open(&config, decisions.store()).await?;
         decisions.set_defers(deferred.is_some());
-        let config = Arc::new(config);
-        let context = Context { config, decisions, rules, drain, connections, deferred };
+        let access = AccessControl::new(rules.live_tokens(), config.data_tokens.clone());
+        let (config, access) = (Arc::new(config), Arc::new(access));
+        let context = Context { config, access, decisions, rules, drain, connections, deferred };
         let mut server = Server {
             context: context.clone(),
             addresses: Addresses::default(),
@@ -163,7 +172,8 @@ impl Server {
             server.addresses.gateway =
                 server.open("gateway", &listen, &["h2", "http/1.1"], gateway)?;
         }
-        let admin = RouterDoor::new(config.bounds, admin::own_router(context.clone()));
+        let guard = BrowserGuard::new(&config.hosts);
+        let admin = RouterDoor::new(config.bounds, admin::own_router(context.clone()), guard);
         server.addresses.admin = server.open("admin", &config.admin, &["h2", "http/1.1"], admin)?;
         Ok(server)
     }
@@ -195,7 +205,7 @@ impl Server {
     ///
     /// The token comes from the configuration or from the data folder. Without either, the server
     /// creates one that is valid until the process ends.
-    pub fn admin_token(&self) -> Option<&Secret> {
+    pub fn admin_token(&self) -> Option<Secret> {
         self.context.rules.admin_token()
     }
 
@@ -204,11 +214,12 @@ impl Server {
         self.context.rules.created_tokens()
     }
 
-    /// Reads the rules and the certificates again.
+    /// Reads the rules, the tokens and the certificates again.
     ///
-    /// Errors are logged; the previous rules and certificates stay in use.
+    /// Errors are logged; the previous rules, tokens and certificates stay in use.
     pub fn reload(&self) {
         self.context.rules.refresh();
+        self.context.access.reload();
         for tls in &self.certificates {
             match tls.reload() {
                 Ok(()) => tracing::info!("reloaded the certificate"),

@@ -11,7 +11,7 @@ use serde_json::json;
 use tollgate_server::rules_service::{RulesService, RulesServiceOptions, Tokens};
 
 use crate::Outcome;
-use crate::signals::Signals;
+use crate::signals::{SignalAction, Signals};
 
 const SERVE_HELP: &str = "\
 The first start creates two tokens in the file `tokens` of the folder: `admin` may change rules,
@@ -94,7 +94,13 @@ async fn serve(args: &RulesServeArgs, service: RulesService) -> anyhow::Result<(
     if !address.ip().is_loopback() {
         tracing::warn!(%address, "tokens are sent unencrypted on this address: put TLS in front of it");
     }
-    service.serve(listener, async move { signals.stop().await }).await?;
+    let tokens = service.live_tokens();
+    let stopped = async move {
+        while signals.next().await == SignalAction::Reload {
+            tokens.reload();
+        }
+    };
+    service.serve(listener, stopped).await?;
     tracing::info!("stopped");
     Ok(())
 }

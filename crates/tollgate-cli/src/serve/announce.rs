@@ -26,7 +26,8 @@ pub(super) struct Announcement<'a> {
     pub(super) store: StoreChoice,
     /// The data folder.
     pub(super) data: PathBuf,
-    /// The write token, if this start created it.
+    /// The write token, if this start created it and the output is a terminal: other outputs are
+    /// logs, which many can read.
     pub(super) created_token: Option<String>,
 }
 
@@ -72,9 +73,15 @@ impl Announcement<'_> {
             "rules": self.args.rules,
             "data": self.data.display().to_string(),
             "admin_token": self.created_token,
+            "tokens": self.tokens().display().to_string(),
             "version": env!("CARGO_PKG_VERSION"),
             "pid": std::process::id(),
         })
+    }
+
+    /// Returns the path of the file of tokens for the admin API.
+    fn tokens(&self) -> PathBuf {
+        self.args.admin_tokens.clone().unwrap_or_else(|| tokens_file(&self.data))
     }
 
     /// Returns the store of the counters, without passwords.
@@ -119,12 +126,7 @@ impl Announcement<'_> {
             Some(rules) => line("rules", rules.clone(), "reloaded when they change")?,
             None => line("rules", format!("in {data}"), "a sample at first; tollgate rules put")?,
         }
-        match &self.args.admin_tokens {
-            Some(path) => line("tokens", path.display().to_string(), "")?,
-            None => {
-                line("tokens", tokens_file(&self.data).display().to_string(), "for the admin API")?
-            }
-        }
+        line("tokens", self.tokens().display().to_string(), "for the admin API")?;
         if let Some(token) = &self.created_token {
             writeln!(out, "\nThe admin token was created by this start. It is printed only once:")?;
             writeln!(out, "  {token}")?;

@@ -86,6 +86,14 @@ pub(crate) struct ServeArgs {
     /// File of tokens for clients that request decisions [default: no token needed]
     #[arg(long, env = "TOLLGATE_DATA_TOKENS", value_name = "FILE")]
     pub(super) data_tokens: Option<PathBuf>,
+    /// File with the secret for the hashes of API keys, cookies and other secrets in keys [default: a
+    /// random one in the shared store or the data folder]
+    #[arg(long, env = "TOLLGATE_KEY_SECRET_FILE", value_name = "FILE")]
+    pub(super) key_secret_file: Option<PathBuf>,
+    /// Host names accepted from clients on this machine, besides names without a dot, *.localhost and
+    /// addresses
+    #[arg(long, env = "TOLLGATE_HOSTS", value_name = "NAME,…", value_delimiter = ',')]
+    pub(super) hosts: Vec<String>,
     /// Networks of proxies whose X-Forwarded-* headers forward-auth and the gateway trust
     #[arg(
         long,

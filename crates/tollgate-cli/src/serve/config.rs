@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use tollgate_server::Config;
 use tollgate_server::client::parse_url;
+use tollgate_server::config::read_key_secret;
 use tollgate_server::net::Bind;
 use tollgate_server::rules_service::Tokens;
 use tollgate_server::sources::Origin;
@@ -39,6 +40,11 @@ pub(super) fn config(args: &ServeArgs) -> anyhow::Result<Config> {
     }
     config.admin_tokens = args.admin_tokens.as_deref().map(tokens).transpose()?;
     config.data_tokens = args.data_tokens.as_deref().map(tokens).transpose()?;
+    config.key_secret = match &args.key_secret_file {
+        Some(path) => Some(read_key_secret(path).context("--key-secret-file")?),
+        None => None,
+    };
+    config.hosts = args.hosts.clone();
     config.data = Some(data);
     config.trusted_proxies = args.trusted_proxies.clone();
     if let Some(headers) = args.headers {

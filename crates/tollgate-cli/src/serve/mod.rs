@@ -14,7 +14,7 @@ mod tls;
 mod values;
 
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -110,7 +110,8 @@ async fn serve(args: &ServeArgs, config: Config, mut logs: Logging) -> anyhow::R
     for warning in warnings {
         tracing::warn!("{warning}");
     }
-    let created_token = if first { created_token(&data) } else { None };
+    let is_shown = first && io::stdout().is_terminal();
+    let created_token = if is_shown { created_token(&data) } else { None };
     let addresses = server.addresses();
     let announcement = Announcement { args, addresses, tls, store, data, created_token };
     if let Err(error) = announcement.write() {

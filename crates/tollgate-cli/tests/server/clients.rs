@@ -145,3 +145,34 @@ fn rules_are_changed_in_a_running_server() {
     assert_eq!(code, 0, "{message}");
     assert!(message.contains("shop"), "{message}");
 }
+
+/// Commands take the value of a secret; the server stores, logs and prints its hash.
+#[test]
+fn operators_give_the_value_of_a_secret() {
+    let folder = tempfile::tempdir().unwrap();
+    let rules = folder.path().join("rules.yaml");
+    let text = "domain: shop\nrules: [{ name: api, per: 'header[\"x-api-key\"]', limit: 1/h }]";
+    std::fs::write(&rules, text).unwrap();
+    let rules = rules.to_str().unwrap().to_owned();
+    let logged = ["--log-denied", "1", "--log-allowed", "1"];
+    let server = Server::start_in(folder, &[&["--rules", rules.as_str()][..], &logged].concat());
+    let secret = "s3cret-value-of-ann";
+    let request = ["shop", "header.x-api-key=s3cret-value-of-ann"];
+    assert_eq!(server.run(&with("check", &request)).0, 0);
+    assert_eq!(server.run(&with("check", &request)).0, 1);
+    let by_key = ["shop", "--rule", "api", "--key", secret];
+    let (code, shown) = server.run(&with("peek", &by_key));
+    assert_eq!(code, 1, "{shown}");
+    assert_eq!(server.run(&with("reset", &by_key)).0, 0);
+    assert_eq!(server.run(&with("check", &request)).0, 0);
+    let (code, added) = server.run(&["ban", "add", "--rule", "api", "--key", secret]);
+    assert_eq!(code, 0, "{added}");
+    until("the ban", || server.run(&["peek", "shop", request[1]]).1.contains("denied"));
+    until("the log of decisions", || server.log().contains("%#"));
+    let (_, bans) = server.run(&["ban", "list"]);
+    let (_, top) = server.run(&["top", "--json"]);
+    assert!(bans.contains("%#") && top.contains("%#"), "{bans}\n{top}");
+    for output in [bans, top, server.log()] {
+        assert!(!output.contains(secret), "{output}");
+    }
+}

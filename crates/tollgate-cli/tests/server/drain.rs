@@ -174,3 +174,25 @@ fn a_hang_up_reloads_rules_and_the_log_level() {
     server.wait_for_log("the settings stay as they are: tollgate.toml:1: unknown key `nonsense`");
     assert_eq!(limit(), 9, "wrong rules change nothing");
 }
+
+#[test]
+fn a_hang_up_reloads_tokens() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data-tokens");
+    std::fs::write(&path, "app:first-0123456789").unwrap();
+    let server = Server::start_in(folder, &["--data-tokens", path.to_str().unwrap()]);
+    let check = |token: &str| {
+        let check = ["check", "--key", "a", "--limit", "99/h", "--token", token];
+        server.run(&check).0
+    };
+    assert_eq!((check("first-0123456789"), check("second-0123456789")), (0, 2));
+    std::fs::write(&path, "app:second-0123456789").unwrap();
+    server.signal("-HUP");
+    server.wait_for_log("reloaded the tokens");
+    until("the new token", || check("second-0123456789") == 0);
+    assert_eq!(check("first-0123456789"), 2);
+    std::fs::write(&path, "app:wrong").unwrap();
+    server.signal("-HUP");
+    server.wait_for_log("cannot reload the tokens");
+    assert_eq!(check("second-0123456789"), 0, "the previous tokens stay valid");
+}

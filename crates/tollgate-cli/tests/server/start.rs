@@ -1,7 +1,7 @@
 //! The start of a server: its output, its warnings, and its notifications to systemd.
 #![allow(clippy::disallowed_methods, reason = "starting takes real time")]
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::process::Stdio;
@@ -48,12 +48,13 @@ fn the_announced_curl_is_denied_at_the_sixth_call() {
 }
 
 #[test]
-fn the_admin_token_is_shown_once_and_kept_private() {
+fn the_admin_token_is_not_shown_in_logs_and_kept_private() {
     let (server, text) = announced(&[]);
     let file = server.path("tollgate-data/tokens");
     let tokens = std::fs::read_to_string(&file).unwrap();
     let token = tokens.lines().find_map(|line| line.strip_prefix("admin:")).unwrap();
-    assert!(text.contains(token), "{text}");
+    assert!(!text.contains(token) && !server.log().contains(token), "{text}");
+    assert!(text.contains("tollgate-data/tokens"), "{text}");
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     let mut server = server;
     server.signal("-KILL");
@@ -62,6 +63,47 @@ fn the_admin_token_is_shown_once_and_kept_private() {
     let (_again, text) = announced(&[("TOLLGATE_DATA", &data)]);
     assert!(!text.contains(token), "{text}");
     assert!(text.contains("tollgate-data/tokens"), "{text}");
+}
+
+/// Starts a server in a terminal, stops it by Ctrl-C, and returns its output.
+fn announced_in_terminal(folder: &std::path::Path) -> String {
+    let program = command(folder, &[]).get_program().to_str().unwrap().to_owned();
+    let doors = "--http 127.0.0.1:0 --grpc off --resp 127.0.0.1:0 --drain-notice 0s";
+    // A server that outlives its terminal would ignore the hang-up.
+    let line = format!("timeout --foreground 120 {program} serve {doors}");
+    let mut script = std::process::Command::new("script");
+    script.current_dir(folder).args(["-qec", &line, "/dev/null"]);
+    let mut child = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    let mut text = String::new();
+    // The last line is the hint for Redis clients.
+    while !text.contains("redis-cli ") {
+        assert_ne!(output.read_line(&mut text).unwrap(), 0, "{text}");
+    }
+    let mut keyboard = child.stdin.take().unwrap();
+    keyboard.write_all(b"\x03").unwrap();
+    keyboard.flush().unwrap();
+    output.read_to_string(&mut text).unwrap();
+    child.wait().unwrap();
+    text
+}
+
+#[test]
+fn the_admin_token_is_shown_once_in_a_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = announced_in_terminal(folder.path());
+    let tokens = std::fs::read_to_string(folder.path().join("tollgate-data/tokens")).unwrap();
+    let token = tokens.lines().find_map(|line| line.strip_prefix("admin:")).unwrap();
+    assert!(first.contains(token), "{first}");
+    assert!(!announced_in_terminal(folder.path()).contains(token));
+}
+
+#[test]
+fn the_json_output_names_the_file_of_tokens_only() {
+    let server = Server::start(&["--grpc", "off", "--resp", "off"]);
+    assert!(server.start_output["admin_token"].is_null(), "{}", server.start_output);
+    let tokens = server.start_output["tokens"].as_str().unwrap();
+    assert!(tokens.ends_with("tollgate-data/tokens"), "{tokens}");
 }
 
 #[test]

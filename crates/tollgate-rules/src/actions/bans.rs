@@ -30,6 +30,17 @@ impl Bans {
             .or_insert(until);
     }
 
+    /// Returns the same bans by other keys.
+    pub(crate) fn with_keys(&self, key_of: impl Fn(u32, &str) -> String) -> Bans {
+        let mut bans = Bans::default();
+        for (rule, ends) in &self.by_rule {
+            for (key, until) in ends {
+                bans.add(*rule, &key_of(*rule, &String::from_utf8_lossy(key)), *until);
+            }
+        }
+        bans
+    }
+
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.by_rule.is_empty()

@@ -14,6 +14,7 @@ use crate::compile::expr::Expr;
 use crate::compile::value::Value;
 use crate::decide::decide_request::MatchedRequest;
 use crate::matching::key::{KeyBytes, KeyWriter};
+use crate::matching::key_hasher::KeyHasher;
 use crate::matching::rule_checks::{LimitCheck, LimitCheckKind};
 use tollgate::limit::InvalidLimit;
 use tollgate::{Action, Limit, Store, StoreError};
@@ -41,19 +42,25 @@ impl Dedupe {
     }
 }
 
-/// Writes the key of an id or value under another key.
+/// Writes the key of an id or value under another key; `hasher` is given if it is a secret.
 pub(crate) fn write_key_within(
     keys: &mut KeyBytes,
     of: std::ops::Range<usize>,
     value: Option<&Value<'_>>,
+    hasher: Option<&KeyHasher>,
 ) {
     let key: SmallVec<[u8; 64]> = keys[of].into();
     keys.extend_from_slice(&key);
     keys.push(b'|');
     let mut writer = KeyWriter::new(keys);
-    match value {
-        Some(value) => writer.value(value),
-        None => writer.missing(),
+    let start = writer.next_part();
+    match (value, hasher) {
+        (Some(value), None) => writer.value(value),
+        (Some(value), Some(hasher)) => {
+            writer.value(value);
+            writer.hash_part(start, hasher);
+        }
+        (None, _) => writer.missing(),
     }
 }
 

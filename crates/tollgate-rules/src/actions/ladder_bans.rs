@@ -96,6 +96,7 @@ impl<S: Store> LadderBans<'_, S> {
         let request = Request { domain, ..Request::empty() };
         let Some(domain) = active.rules.domain_of(&request) else { return Ok(None) };
         let found = domain.compiled.by_name.get(rule);
+        let key = &*found.map_or(key.into(), |number| domain.stored_key(*number, key));
         let rule = found.map(|number| &domain.compiled.rules[*number as usize]);
         let Some((rule, ladder)) = rule.and_then(|rule| Some((rule, rule.ladder.as_ref()?))) else {
             return Ok(None);

@@ -26,6 +26,32 @@ pub(crate) enum Attribute {
     Named(Box<str>),
 }
 
+/// The names of headers, parameters and attributes whose values are secrets.
+///
+/// They are compared in lower case, with `-` for `_`: `api_key` is an API key too.
+const SECRET_NAMES: [&str; 12] = [
+    "authorization",
+    "proxy-authorization",
+    "cookie",
+    "x-api-key",
+    "api-key",
+    "apikey",
+    "x-auth-token",
+    "x-access-token",
+    "access-token",
+    "x-goog-api-key",
+    "x-functions-key",
+    "ocp-apim-subscription-key",
+];
+
+/// Whether values of that name are secrets unless the rules say otherwise.
+pub(crate) fn is_secret_name(name: &str) -> bool {
+    SECRET_NAMES.iter().any(|known| {
+        let letter = |byte: u8| if byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
+        known.len() == name.len() && known.bytes().eq(name.bytes().map(letter))
+    })
+}
+
 /// The built-in names; requests bring all others.
 pub(crate) const BUILT_IN: [&str; 11] = [
     "method", "path", "host", "ip", "peer", "endpoint", "cost", "header", "query", "cookie",
@@ -64,6 +90,16 @@ impl Attribute {
     /// Whether it is known only after the response.
     pub(crate) fn is_late(&self) -> bool {
         matches!(self, Attribute::Named(name) if name.starts_with("response."))
+    }
+
+    /// Whether its values are secrets unless the rules say otherwise: they appear in no key.
+    pub(crate) fn is_secret(&self) -> bool {
+        match self {
+            Attribute::Cookie(_) => true,
+            Attribute::Header(name) | Attribute::Query(name) => is_secret_name(name),
+            Attribute::Named(name) => is_secret_name(name.rsplit('.').next().unwrap_or(name)),
+            _ => false,
+        }
     }
 
     /// Whether clients choose its value.

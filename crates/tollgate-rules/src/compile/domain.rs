@@ -18,6 +18,7 @@ use crate::compile::overrides::Overrides;
 use crate::compile::policy::{MissingKey, Mode, OnError, Priority, Then, Unmatched};
 use crate::compile::schedule::Schedule;
 use crate::matching::address::TrustedProxies;
+use crate::matching::key_hasher::KeyHasher;
 use crate::matching::matcher::Matcher;
 use crate::read::source::SourceSpan;
 use tollgate::Hold;
@@ -33,8 +34,13 @@ pub(crate) struct Domain {
     pub(crate) overrides: Arc<Overrides>,
     /// The overrides of the file, without those given as data.
     pub(crate) file_overrides: Arc<Overrides>,
+    /// The bans by the keys that counters have.
     pub(crate) bans: Arc<Bans>,
+    /// The bans as they were given, maybe with secrets in clear.
+    pub(crate) given_bans: Arc<Bans>,
     pub(crate) modes: Arc<Modes>,
+    /// Hashes the secrets in keys.
+    pub(crate) hasher: Arc<KeyHasher>,
 }
 
 /// The part of a domain that only changes with its file.
@@ -53,6 +59,8 @@ pub(crate) struct CompiledDomain {
     pub(crate) plans: Plans,
     pub(crate) reads: AttributesRead,
     pub(crate) scope: Scope,
+    /// Whether the key of some rule contains a secret.
+    pub(crate) has_secrets: bool,
     /// The time zone of dates without an offset.
     pub(crate) timezone: Option<String>,
 }
@@ -104,6 +112,16 @@ impl CompiledRule {
     /// Whether it counts outcomes, or settles costs by them.
     pub(crate) fn has_outcome(&self) -> bool {
         !self.outcome.is_empty() || self.settle().is_some()
+    }
+
+    /// Whether its keys contain a secret.
+    pub(crate) fn has_secrets(&self) -> bool {
+        let is_secret = |part: &KeyPart| matches!(part, KeyPart::Value(expr) if expr.is_secret());
+        self.per.iter().chain(&self.fair).any(is_secret)
+            || self.dedupe.as_ref().is_some_and(|dedupe| dedupe.id.is_secret())
+            || self.limits.iter().any(|limit| {
+                matches!(limit, RuleLimit::Distinct(distinct) if distinct.value.is_secret())
+            })
     }
 
     /// Returns the expression of the cost after the request.

@@ -1,17 +1,21 @@
 //! The active rules, and the limits that they replaced.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use tollgate_core::{Carry, Time};
 
 use crate::Rules;
 use crate::compile::domain::{BoundLimit, Domain, RuleLimit};
+use crate::matching::key_hasher::KeyHasher;
 use tollgate::{CounterId, PreviousLimit};
 
 /// The rules that are active.
 #[derive(Debug)]
 pub(crate) struct ActiveRules {
     pub(crate) rules: Rules,
+    /// Hashes the secrets in keys; the rules have it too.
+    pub(crate) hasher: Arc<KeyHasher>,
     /// How often the rules were replaced.
     pub(crate) generation: u64,
     /// The previous limits of edited limits, by the id of the current counter.
@@ -21,9 +25,10 @@ pub(crate) struct ActiveRules {
 }
 
 impl ActiveRules {
-    pub(crate) fn first(rules: Rules) -> ActiveRules {
+    pub(crate) fn first(rules: Rules, hasher: Arc<KeyHasher>) -> ActiveRules {
         ActiveRules {
-            rules,
+            rules: rules.with_hasher(&hasher),
+            hasher,
             generation: 0,
             previous_limits: HashMap::new(),
             successors: HashMap::new(),
@@ -32,7 +37,8 @@ impl ActiveRules {
 
     /// Returns the active rules after a replacement. Counters of edited limits continue, so what
     /// was spent stays spent.
-    pub(crate) fn next(&self, rules: Rules, now: Time) -> ActiveRules {
+    pub(crate) fn next(&self, rules: Rules, hasher: Arc<KeyHasher>, now: Time) -> ActiveRules {
+        let rules = rules.with_hasher(&hasher);
         let mut previous_limits = HashMap::new();
         let mut successors = HashMap::new();
         let mut keep = |bound: &BoundLimit, previous: PreviousLimit| {
@@ -75,7 +81,8 @@ impl ActiveRules {
                 }
             }
         }
-        ActiveRules { rules, generation: self.generation + 1, previous_limits, successors }
+        let generation = self.generation + 1;
+        ActiveRules { rules, hasher, generation, previous_limits, successors }
     }
 
     /// Returns the previous limit of a counter, if its state may still be relevant.

@@ -176,7 +176,8 @@ async fn all<S: Store>(
         let active = limiter.current.load_full();
         #[cfg(feature = "envoy")]
         if let Some(tree) = active.rules.tree_of(request) {
-            return ask_envoy::adjust(limiter, tree, request, action, amount).await;
+            return ask_envoy::adjust(limiter, (tree, &active.hasher), request, action, amount)
+                .await;
         }
         let unmatched = |rules| Decision::plain(true, Reason::Unmatched, 200, None, rules);
         let Some(domain) = active.rules.domain_of(request) else { return Ok(unmatched(None)) };
@@ -224,7 +225,9 @@ async fn difference<S: Store>(
                 true => (Action::Spend, spent - held),
                 false => (Action::Refund, held - spent),
             };
-            return ask_envoy::adjust(limiter, tree, request, action, amount).await.map(drop);
+            return ask_envoy::adjust(limiter, (tree, &active.hasher), request, action, amount)
+                .await
+                .map(drop);
         }
         let Some(domain) = active.rules.domain_of(request) else { return Ok(()) };
         let now = limiter.clock.now();

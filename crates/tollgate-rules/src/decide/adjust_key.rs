@@ -33,6 +33,7 @@ pub(crate) async fn adjust_key<S: Store>(
         let Some(&number) = domain.compiled.by_name.get(rule) else {
             return Ok(Decision::plain(true, Reason::Unmatched, 200, None, rules));
         };
+        let key = &*domain.stored_key(number, key);
         if let Some(limits) = each_of(limiter, &active, domain, number, key, change).await? {
             let plain = Decision::plain(true, Reason::WithinLimits, 200, Some(number), rules);
             return Ok(Decision { limits, key: Some(key.as_bytes().into()), ..plain });

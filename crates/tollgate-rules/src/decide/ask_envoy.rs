@@ -16,6 +16,7 @@ use crate::envoy::{
     CheckPlan, Code, DescriptorTree, PlannedCall, RateLimitRequest, RateLimitResponse,
     decision_status, descriptor_request, join_all,
 };
+use crate::matching::key_hasher::KeyHasher;
 use tollgate::StoreError;
 use tollgate::{Action, Store};
 use tollgate::{Reserve, Verdicts};
@@ -55,7 +56,7 @@ pub async fn decide_envoy<S: Store + 'static>(
         Some(tree) if active.rules.is_tree_disabled(tree, limiter.0.clock.now()) => {
             CheckPlan::unlimited(request.descriptors.len())
         }
-        Some(tree) => tree.plan(request),
+        Some(tree) => tree.plan_hashed(request, Some(&active.hasher)),
         None if active.rules.domain(request.domain).is_some() => {
             return decide_by_rules(limiter, request).await;
         }
@@ -70,7 +71,7 @@ async fn decide_by_rules<S: Store + 'static>(
     limiter: &RuleLimiter<S>,
     request: &RateLimitRequest<'_>,
 ) -> Result<RateLimitResponse, StoreError> {
-    let own = CheckPlan::from_overrides(request);
+    let own = CheckPlan::from_overrides(request, &limiter.0.current.load().hasher);
     let verdicts = run(&limiter.0, &own).await?;
     let mut statuses = own.response(&verdicts, limiter.0.clock.now()).statuses;
     for (status, descriptor) in statuses.iter_mut().zip(request.descriptors) {
@@ -112,13 +113,14 @@ async fn run<S: Store>(
 /// Decides a generic request as a single descriptor.
 pub(crate) async fn decide<S: Store>(
     limiter: &LimiterState<S>,
-    tree: &DescriptorTree,
+    (tree, hasher): (&DescriptorTree, &KeyHasher),
     request: &Request<'_>,
     charging: Charging,
 ) -> Decision {
+    let plan = tree.plan_request_hashed(request, Some(hasher));
     let plan = match charging {
-        Charging::Real => tree.plan_request(request),
-        Charging::Dry => tree.plan_request(request).without_charging(),
+        Charging::Real => plan,
+        Charging::Dry => plan.without_charging(),
     };
     // Envoy's own service returns an error when its store is down, and Envoy then allows the
     // request.
@@ -132,12 +134,13 @@ pub(crate) async fn decide<S: Store>(
 /// Changes the counters of a generic request.
 pub(crate) async fn adjust<S: Store>(
     limiter: &LimiterState<S>,
-    tree: &DescriptorTree,
+    (tree, hasher): (&DescriptorTree, &KeyHasher),
     request: &Request<'_>,
     action: Action,
     amount: u64,
 ) -> Result<Decision, StoreError> {
-    let plan = tree.plan_request(request).with_action(action, amount);
+    let plan = tree.plan_request_hashed(request, Some(hasher));
+    let plan = plan.with_action(action, amount);
     carry_out(limiter, tree, &plan, amount).await
 }
 

@@ -3,7 +3,7 @@
 use tollgate::{Clock, MemoryStore, Store};
 
 use crate::decide::settlement::SettlementListener;
-use crate::{RuleLimiter, Rules, SettledAs};
+use crate::{KeySecret, RuleLimiter, Rules, SettledAs};
 
 /// Builds a [`RuleLimiter`] that counts in memory, or in a store of your choice.
 ///
@@ -23,6 +23,7 @@ pub struct RuleLimiterBuilder<S = MemoryCounters> {
     store: S,
     clock: Option<Clock>,
     settled: SettlementListener,
+    key_secret: Option<KeySecret>,
 }
 
 /// The default store of the builder: a [`MemoryStore`] owned by the limiter.
@@ -48,6 +49,26 @@ impl<S> RuleLimiterBuilder<S> {
     /// ```
     pub fn clock(mut self, clock: impl Into<Clock>) -> RuleLimiterBuilder<S> {
         self.clock = Some(clock.into());
+        self
+    }
+
+    /// Sets the secret of the hashes that stand for secrets in keys.
+    ///
+    /// All processes that count in one store need the same one. By default counters in memory have a
+    /// random secret, and those in a shared store a public one: who reads the keys could then verify
+    /// a guessed value.
+    ///
+    /// ```
+    /// use tollgate_rules::{KeySecret, Request, RuleLimiter};
+    /// let rules = "rules: [{ name: api, per: 'cookie[\"session\"]', limit: 5/min }]";
+    /// let secret = KeySecret::new(*b"16 random bytes.");
+    /// let limiter = RuleLimiter::builder().key_secret(secret).build(rules.parse()?);
+    /// let request = Request::new("GET", "/").header("cookie", "session=s3cret");
+    /// assert!(!limiter.decide_now(&request).key().unwrap().contains("s3cret"));
+    /// # Ok::<(), tollgate_rules::Diagnostics>(())
+    /// ```
+    pub fn key_secret(mut self, secret: KeySecret) -> RuleLimiterBuilder<S> {
+        self.key_secret = Some(secret);
         self
     }
 
@@ -104,7 +125,8 @@ impl RuleLimiterBuilder {
 
     /// Counts in `store` instead.
     pub fn store<S: Store>(self, store: S) -> RuleLimiterBuilder<S> {
-        RuleLimiterBuilder { store, clock: self.clock, settled: self.settled }
+        let RuleLimiterBuilder { clock, settled, key_secret, .. } = self;
+        RuleLimiterBuilder { store, clock, settled, key_secret }
     }
 
     /// Builds a limiter that decides requests by `rules` and counts in memory.
@@ -117,7 +139,8 @@ impl RuleLimiterBuilder {
         if let Some(max_memory) = self.store.max_memory {
             store = store.max_memory(max_memory);
         }
-        RuleLimiter::from_parts(rules, store, clock, self.settled)
+        let secret = self.key_secret.unwrap_or_else(KeySecret::random);
+        RuleLimiter::from_parts(rules, store, clock, self.settled, secret)
     }
 }
 
@@ -125,6 +148,10 @@ impl<S: Store> RuleLimiterBuilder<S> {
     /// Builds a limiter that decides requests by `rules` and counts in the store.
     pub fn build(self, rules: Rules) -> RuleLimiter<S> {
         let clock = self.clock.unwrap_or_default();
-        RuleLimiter::from_parts(rules, self.store, clock, self.settled)
+        let secret = self.key_secret.unwrap_or_else(|| match self.store.is_shared() {
+            true => KeySecret::PUBLIC,
+            false => KeySecret::random(),
+        });
+        RuleLimiter::from_parts(rules, self.store, clock, self.settled, secret)
     }
 }

@@ -57,7 +57,7 @@ pub(crate) async fn decide<S: Store>(
                 *decision = Decision::none();
                 return;
             }
-            *decision = ask_envoy::decide(limiter, tree, request, charging).await;
+            *decision = ask_envoy::decide(limiter, (tree, &active.hasher), request, charging).await;
             return;
         }
         let Some(domain) = active.rules.domain_of(request) else {

@@ -20,7 +20,8 @@ use crate::decide::pending_returns::PendingReturns;
 use crate::decide::ready::ready;
 use crate::decide::settlement::SettlementListener;
 use crate::decide::status::LimiterStatus;
-use crate::{Request, RuleLimiterBuilder, Rules};
+use crate::matching::key_hasher::KeyHasher;
+use crate::{KeySecret, Request, RuleLimiterBuilder, Rules};
 use tollgate::{Clock, MemoryStore, Store};
 
 /// Decides requests by rules. Clones share its state.
@@ -114,11 +115,13 @@ impl<S> RuleLimiter<S> {
         store: S,
         clock: Clock,
         settled: SettlementListener,
+        key_secret: KeySecret,
     ) -> RuleLimiter<S> {
+        let hasher = Arc::new(KeyHasher::new(key_secret));
         RuleLimiter(Arc::new(LimiterState {
             store,
             clock,
-            current: ArcSwap::from_pointee(ActiveRules::first(rules)),
+            current: ArcSwap::from_pointee(ActiveRules::first(rules, hasher)),
             fair: Fairness::default(),
             local: OnceLock::new(),
             settled,
@@ -161,8 +164,42 @@ impl<S> RuleLimiter<S> {
     /// ```
     pub fn replace(&self, rules: Rules) {
         let now = self.0.clock.now();
-        self.0.current.rcu(|current| current.next(rules.clone(), now));
+        self.0.current.rcu(|current| current.next(rules.clone(), current.hasher.clone(), now));
         self.0.queues.wake_all();
+    }
+
+    /// Replaces the secret of the hashes in keys. Counters of keys with a secret begin anew.
+    pub fn set_key_secret(&self, secret: KeySecret) {
+        let hasher = Arc::new(KeyHasher::new(secret));
+        let now = self.0.clock.now();
+        self.0.current.rcu(|current| current.next(current.rules.clone(), hasher.clone(), now));
+        self.0.queues.wake_all();
+    }
+
+    /// Returns a key of a rule as its counters, logs and bans have it.
+    ///
+    /// Operators may give secrets in clear: they become hashes. A key of a rule that does not exist,
+    /// or has no secrets, is returned as it is.
+    ///
+    /// ```
+    /// use tollgate_rules::{Request, RuleLimiter};
+    ///
+    /// let rules = "rules: [{ name: api, per: 'header[\"x-api-key\"]', limit: 5/min }]";
+    /// let limiter = RuleLimiter::new(rules.parse()?);
+    /// let request = Request::new("GET", "/").header("x-api-key", "s3cret");
+    /// let key = limiter.stored_key(None, "api", "s3cret");
+    /// assert_eq!(limiter.decide_now(&request).key(), Some(&*key));
+    /// assert!(!key.contains("s3cret"));
+    /// # Ok::<(), tollgate_rules::Diagnostics>(())
+    /// ```
+    pub fn stored_key(&self, domain: Option<&str>, rule: &str, key: &str) -> String {
+        let active = self.0.current.load();
+        let request = Request { domain, ..Request::empty() };
+        let stored = active.rules.domain_of(&request).and_then(|domain| {
+            let rule = domain.compiled.by_name.get(rule)?;
+            Some(domain.stored_key(*rule, key).into_owned())
+        });
+        stored.unwrap_or_else(|| key.to_owned())
     }
 
     /// Returns the internal state for operators: queues, tenants, rule replacements.

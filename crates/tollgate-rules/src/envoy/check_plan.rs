@@ -7,10 +7,12 @@ use smallvec::SmallVec;
 use tollgate_core::Span;
 
 use super::descriptor_tree::{DescriptorNode, DescriptorTree};
+use super::entry_writer::write_value;
 use super::rate_limit::{CountedLimit, RateLimit};
 use super::{Descriptor, DescriptorEntries, LimitOverride, Metadata, RateLimitRequest};
 use crate::Request;
 use crate::matching::key::{KeyBytes, KeyWriter};
+use crate::matching::key_hasher::KeyHasher;
 use tollgate::{Action, Check, Limit, StoreCall};
 
 /// The checks of a request, and how their verdicts make a response.
@@ -113,7 +115,18 @@ impl PlannedCall<'_> {
 
 impl DescriptorTree {
     /// Plans the checks of a request. A request for another domain is not limited.
+    ///
+    /// The keys contain all values in clear; a limiter hashes those of secrets.
     pub fn plan(&self, request: &RateLimitRequest<'_>) -> CheckPlan<'_> {
+        self.plan_hashed(request, None)
+    }
+
+    /// Plans the checks of a request; secrets in keys are hashed.
+    pub(crate) fn plan_hashed(
+        &self,
+        request: &RateLimitRequest<'_>,
+        hasher: Option<&KeyHasher>,
+    ) -> CheckPlan<'_> {
         let mut plan = CheckPlan::unlimited(request.descriptors.len());
         if *request.domain != *self.domain {
             return plan;
@@ -121,7 +134,7 @@ impl DescriptorTree {
         let found: SmallVec<[_; 4]> = request
             .descriptors
             .iter()
-            .map(|descriptor| self.find(descriptor, &mut plan.keys))
+            .map(|descriptor| self.find(descriptor, &mut plan.keys, hasher))
             .collect();
         // A replaced limit still replaces others.
         let limits = found.iter().flat_map(|(node, _)| node.iter().flat_map(|node| &node.limits));
@@ -151,10 +164,19 @@ impl DescriptorTree {
     /// # Ok::<(), tollgate_rules::Diagnostics>(())
     /// ```
     pub fn plan_request(&self, request: &Request<'_>) -> CheckPlan<'_> {
+        self.plan_request_hashed(request, None)
+    }
+
+    /// Plans the checks of a generic request; secrets in keys are hashed.
+    pub(crate) fn plan_request_hashed(
+        &self,
+        request: &Request<'_>,
+        hasher: Option<&KeyHasher>,
+    ) -> CheckPlan<'_> {
         let entries = self.request_entries(request);
         let pairs = entries.pairs();
         let descriptor = Descriptor { hits: Some(request.cost), ..Descriptor::new(&pairs) };
-        self.plan(&RateLimitRequest::new(&self.domain, &[descriptor]))
+        self.plan_hashed(&RateLimitRequest::new(&self.domain, &[descriptor]), hasher)
     }
 
     /// Returns the entries of a generic request: `method`, `path`, `host` and `ip` if they are known,
@@ -180,11 +202,12 @@ impl DescriptorTree {
         &self,
         descriptor: &Descriptor<'_>,
         keys: &mut KeyBytes,
+        hasher: Option<&KeyHasher>,
     ) -> (Option<&DescriptorNode>, Range<usize>) {
         let start = keys.len();
         let mut writer = KeyWriter::new(keys);
         if descriptor.limit.is_some() {
-            descriptor.write_entries(&mut writer);
+            descriptor.write_entries(&mut writer, hasher);
             return (None, start..keys.len());
         }
         let node = self.walk(descriptor.entries, |node, _, (key, value)| {
@@ -195,7 +218,7 @@ impl DescriptorTree {
                     writer.text(&[&node.key]);
                     writer.text(&[&node.value]);
                 }
-                false => writer.text(&[value]),
+                false => write_value(&mut writer, value, hasher.filter(|_| node.secret)),
             }
         });
         (node, start..keys.len())
@@ -203,13 +226,6 @@ impl DescriptorTree {
 }
 
 impl Descriptor<'_> {
-    fn write_entries(&self, writer: &mut KeyWriter<'_>) {
-        for (key, value) in self.entries {
-            writer.text(&[key]);
-            writer.text(&[value]);
-        }
-    }
-
     fn charge(
         &self,
         item: usize,
@@ -253,12 +269,15 @@ impl<'t> CheckPlan<'t> {
     }
 
     /// Plans the checks of descriptors with a limit of their own; the others are not limited.
-    pub(crate) fn from_overrides(request: &RateLimitRequest<'_>) -> CheckPlan<'t> {
+    pub(crate) fn from_overrides(
+        request: &RateLimitRequest<'_>,
+        hasher: &KeyHasher,
+    ) -> CheckPlan<'t> {
         let mut plan = CheckPlan::unlimited(request.descriptors.len());
         for (item, descriptor) in request.descriptors.iter().enumerate() {
             let Some(limit) = descriptor.limit else { continue };
             let start = plan.keys.len();
-            descriptor.write_entries(&mut KeyWriter::new(&mut plan.keys));
+            descriptor.write_entries(&mut KeyWriter::new(&mut plan.keys), Some(hasher));
             let charge = descriptor.charge(item, start..plan.keys.len(), request);
             plan.add_own(&charge, request.domain, limit);
         }

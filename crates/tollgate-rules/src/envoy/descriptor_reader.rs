@@ -9,6 +9,7 @@ use super::fields::{
     DESCRIPTOR, EnvoyFields, FILE, MappingSchema, RATE_LIMIT, SHORT, SHORT_RATE_LIMIT,
 };
 use super::rate_limit::RateLimitDefinition;
+use crate::compile::attribute::is_secret_name;
 use crate::read::diagnostic::{Diagnostic, Diagnostics};
 use crate::read::source::SourceSpan;
 use crate::read::suggest;
@@ -145,6 +146,7 @@ impl<'n> DescriptorReader<'n, '_> {
             shadow: fields.flag("shadow_mode", self.diagnostics),
             quota: fields.flag("quota_mode", self.diagnostics),
             shared,
+            secret: is_secret_name(key),
             detailed_metric: fields.flag("detailed_metric", self.diagnostics),
             value_to_metric: fields.flag("value_to_metric", self.diagnostics),
             metadata: metadata.map(Arc::new),

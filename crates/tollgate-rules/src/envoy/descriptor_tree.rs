@@ -74,6 +74,8 @@ pub(super) struct DescriptorNode {
     pub(super) extended: bool,
     /// Whether all values that match share a counter.
     pub(super) shared: bool,
+    /// Whether its values are secrets, which keys contain only as a hash.
+    pub(super) secret: bool,
     pub(super) detailed_metric: bool,
     pub(super) value_to_metric: bool,
     pub(super) metadata: Option<Arc<Metadata>>,

@@ -64,6 +64,7 @@ mod check_plan;
 mod descriptor_reader;
 mod descriptor_tree;
 mod domains;
+mod entry_writer;
 mod fields;
 mod join_all;
 mod metadata;

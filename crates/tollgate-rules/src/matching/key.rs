@@ -2,7 +2,8 @@
 //!
 //! Values are joined by `|`. Special characters are escaped: `|`, `%`, `{`, `}` (Redis reads them)
 //! and control characters as `%XX`, byte by byte. A missing value is `%-`, an empty one `%.`, several
-//! that contradict each other `%+`. So two lists of values have one text only if they are equal, the
+//! that contradict each other `%+`. A secret is `%#` and a keyed hash of its text
+//! ([`KeyHasher`]). So two lists of values have one text only if they are equal, the
 //! text can be printed anywhere, and it is the same in every store.
 
 use std::fmt::{self, Write};
@@ -12,6 +13,7 @@ use smallvec::SmallVec;
 
 use crate::Value;
 use crate::matching::address;
+use crate::matching::key_hasher::KeyHasher;
 
 /// Encodes a list of values as the key that names counters in every store.
 ///
@@ -50,6 +52,20 @@ impl<'b> KeyWriter<'b> {
     fn begin_part(&mut self) {
         if !std::mem::take(&mut self.first) {
             self.bytes.push(b'|');
+        }
+    }
+
+    /// Returns where the text of the next part begins.
+    #[inline]
+    pub(crate) fn next_part(&self) -> usize {
+        self.bytes.len() + usize::from(!self.first)
+    }
+
+    /// Replaces the part that begins at `start`, which is the last one, by its hash.
+    pub(crate) fn hash_part(&mut self, start: usize, hasher: &KeyHasher) {
+        if let Some(hash) = hasher.hash_part(&self.bytes[start..]) {
+            self.bytes.truncate(start);
+            self.bytes.extend_from_slice(hash.as_bytes());
         }
     }
 

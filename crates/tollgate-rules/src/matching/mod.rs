@@ -2,6 +2,7 @@
 
 pub(crate) mod address;
 pub(crate) mod key;
+pub(crate) mod key_hasher;
 pub(crate) mod matcher;
 pub(crate) mod path;
 pub(crate) mod request;

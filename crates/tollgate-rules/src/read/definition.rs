@@ -17,8 +17,7 @@ pub(crate) struct Document {
     pub(crate) domain: Option<Spanned<String>>,
     pub(crate) defaults: Defaults,
     pub(crate) trusted_proxies: Vec<Spanned<IpNet>>,
-    /// The names and expressions of declared attributes.
-    pub(crate) attributes: Vec<(Spanned<String>, Spanned<String>)>,
+    pub(crate) attributes: Vec<AttributeDefinition>,
     pub(crate) lists: Vec<ListDefinition>,
     pub(crate) plans: Vec<PlanDefinition>,
     pub(crate) overrides: Vec<OverrideDefinition>,
@@ -39,6 +38,15 @@ pub(crate) struct Defaults {
     /// The plan of clients without one; `default` if it is none.
     pub(crate) plan: Option<Spanned<String>>,
     pub(crate) consistency: Consistency,
+}
+
+/// A declared attribute: a name for an expression.
+#[derive(Clone, Debug)]
+pub(crate) struct AttributeDefinition {
+    pub(crate) name: Spanned<String>,
+    pub(crate) value: Spanned<String>,
+    /// Whether its value is a secret; none if that follows from the expression.
+    pub(crate) secret: Option<bool>,
 }
 
 /// A named list of addresses, names and patterns.

@@ -57,7 +57,9 @@ async fn change(
     adjustment: Adjustment,
 ) -> Result<Json<Value>> {
     let response = adjust(context, request, adjustment).await?;
-    let (domain, rule, key) = (&request.domain, &request.rule, request.key.escape_debug());
+    let (domain, rule) = (&request.domain, &request.rule);
+    let key = context.rules.limiter().stored_key(domain.as_deref(), rule, &request.key);
+    let key = key.escape_debug();
     tracing::info!(who = author.who, ?domain, rule, %key, ?adjustment, "changed a counter");
     Ok(response)
 }

@@ -84,7 +84,7 @@ fn a_key_has_a_share_of_the_queue_on_disk() {
     let folder = tempfile::tempdir().unwrap();
     let (disk, _) = DiskQueue::open(folder.path(), &options()).unwrap();
     run(check_shares(&DeferredQueue::Disk(disk.clone())));
-    disk.close();
+    assert!(disk.close(Duration::from_secs(30)));
     let (disk, recovered) = DiskQueue::open(folder.path(), &options()).unwrap();
     assert_eq!(recovered.queued.len(), 8 + 7 + 1 + 1);
     run(async {
@@ -154,7 +154,7 @@ fn dead_letters_that_expired_while_the_server_was_stopped_are_removed_at_its_sta
         fail(&queue, ids[0], 0).await;
         fail(&queue, ids[1], LATE_MS).await;
     });
-    disk.close();
+    assert!(disk.close(Duration::from_secs(30)));
     let (disk, _) = DiskQueue::open(folder.path(), &options()).unwrap();
     let queue = DeferredQueue::Disk(disk);
     run(async {
@@ -172,7 +172,7 @@ fn a_database_of_the_first_version_is_read() {
         let ids = fill(&queue, "acme", "").await.0;
         fail(&queue, ids[0], LATE_MS).await;
     });
-    disk.close();
+    assert!(disk.close(Duration::from_secs(30)));
     // The first version had no index of keys.
     let database = rusqlite::Connection::open(folder.path().join("deferred.db")).unwrap();
     database.execute_batch("DROP INDEX items_by_key; PRAGMA user_version = 1;").unwrap();

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use bytes::Bytes;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tollgate_rules::Source;
 use tollgate_rules::yaml::YamlFile;
 
@@ -25,7 +25,24 @@ pub(crate) fn merged() -> Value {
         let part = serde_json::to_value(&file.documents()[0]).expect("every node has a JSON form");
         merge(&mut merged, part);
     }
+    add_common_responses(&mut merged);
     merged
+}
+
+/// Adds the responses that every call may have: those of the browser guard and of roles.
+fn add_common_responses(document: &mut Value) {
+    let problem = || json!({ "$ref": "#/components/responses/Problem" });
+    let paths = document["paths"].as_object_mut().into_iter().flatten();
+    for (_, calls) in paths.filter(|(path, _)| *path != "/v1/auth") {
+        for (method, call) in calls.as_object_mut().into_iter().flatten() {
+            let responses = call.get_mut("responses").and_then(Value::as_object_mut);
+            let Some(responses) = responses else { continue };
+            responses.entry("403").or_insert_with(problem);
+            if method == "post" {
+                responses.entry("415").or_insert_with(problem);
+            }
+        }
+    }
 }
 
 fn merge(into: &mut Value, from: Value) {

@@ -27,6 +27,7 @@ use tollgate::Clock;
 use tollgate_rules::{Rules, Source};
 
 pub use crate::access::{Role, Tokens, TokensError};
+pub use crate::live_tokens::LiveTokens;
 use db::{DbState, RulesDb};
 use routes::{ExternalOrigin, RoutesContext, TokenGuard};
 
@@ -126,7 +127,7 @@ pub enum ServiceError {
 #[derive(Debug)]
 pub struct RulesService {
     db: RulesDb,
-    tokens: Arc<Tokens>,
+    tokens: Arc<LiveTokens>,
     created_tokens: Option<PathBuf>,
     options: RulesServiceOptions,
 }
@@ -144,7 +145,7 @@ impl RulesService {
         if let Some(error) = &db.published().borrow().invalid {
             tracing::error!(%error, "this version of tollgate rejects the stored rules; fix them");
         }
-        Ok(RulesService { db, tokens: Arc::new(tokens), created_tokens, options })
+        Ok(RulesService { db, tokens: LiveTokens::new(tokens), created_tokens, options })
     }
 
     /// Creates a service with a database in memory. Without tokens, it creates a temporary one.
@@ -158,7 +159,7 @@ impl RulesService {
         };
         let options = RulesServiceOptions { clock, ..RulesServiceOptions::new("") };
         let db = RulesDb::open(None, options.max_size)?;
-        Ok(RulesService { db, tokens: Arc::new(tokens), created_tokens: None, options })
+        Ok(RulesService { db, tokens: LiveTokens::new(tokens), created_tokens: None, options })
     }
 
     fn context(&self, stopping: watch::Receiver<bool>) -> RoutesContext {
@@ -243,8 +244,13 @@ impl RulesService {
     }
 
     /// Returns the access tokens.
-    pub fn tokens(&self) -> &Tokens {
-        &self.tokens
+    pub fn tokens(&self) -> Arc<Tokens> {
+        self.tokens.load()
+    }
+
+    /// Returns the access tokens, to be reloaded while the service runs.
+    pub fn live_tokens(&self) -> Arc<LiveTokens> {
+        self.tokens.clone()
     }
 
     /// Returns the number of changes so far.

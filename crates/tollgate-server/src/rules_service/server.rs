@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use super::RulesService;
 use super::routes::router;
 use crate::config::Bounds;
-use crate::net::http::RouterDoor;
+use crate::net::http::{BrowserGuard, RouterDoor};
 use crate::net::{self, Connections, Drainer, Listener};
 
 /// The maximum time for requests in flight to finish once the service stops.
@@ -48,7 +48,7 @@ impl RulesService {
         let bounds = Bounds { header_timeout: timeout, idle_timeout: timeout, ..Bounds::default() };
         let connections = Connections::new(self.options.connections);
         let (drainer, drain) = Drainer::new();
-        let door = RouterDoor::new(bounds, routes);
+        let door = RouterDoor::new(bounds, routes, BrowserGuard::default());
         let admitted = connections.add_door("rules");
         let serving = net::serve(Listener::plain(listener), admitted, drain, door);
         tokio::select! {

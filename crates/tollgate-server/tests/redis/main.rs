@@ -3,5 +3,6 @@
 mod access;
 mod doors;
 mod failure;
+mod secrets;
 mod settling;
 mod support;

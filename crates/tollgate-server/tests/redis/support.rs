@@ -68,9 +68,14 @@ impl TestServer {
 
     /// Calls the admin API; returns the status and the body.
     pub(crate) fn admin(&self, method: &str, path: &str) -> (u16, Value) {
+        self.with_all_rights(method, path, "")
+    }
+
+    /// Makes a call with a token that permits every call; returns the status and the body.
+    pub(crate) fn with_all_rights(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
         let bearer = format!("Bearer {}", self.server.admin_token().unwrap().reveal());
         let mut client = WebClient::connect(tcp(self.server.addresses().http.as_ref()));
-        let response = client.send(method, path, &[("authorization", &bearer)], "");
+        let response = client.send(method, path, &[("authorization", &bearer)], body);
         (response.status(), serde_json::from_slice(&response.body).unwrap_or_default())
     }
 

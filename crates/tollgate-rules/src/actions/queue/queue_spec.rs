@@ -240,7 +240,7 @@ impl<S: Store> WaitingRequest<'_, '_, S> {
         let facts = RequestFacts::new(self.request, &rules.trust);
         let on = Activation { facts: &facts, route: None, lists: &domain.lists };
         let mut tenant = KeyBytes::new();
-        write_part(on, by, &mut KeyWriter::new(&mut tenant));
+        write_part(&domain.hasher, on, by, &mut KeyWriter::new(&mut tenant));
         Some(tenant)
     }
 }

@@ -155,12 +155,17 @@ pub(crate) fn apply_data(domains: &[Domain], trees: &[&str], data: &Data) -> App
         };
         note(format!("modes[{number}]"), set);
     }
-    let rebuilt = domains.iter().zip(changed).map(|(domain, changed)| Domain {
-        lists: Arc::new(changed.lists),
-        overrides: Arc::new(changed.overrides),
-        bans: Arc::new(changed.bans),
-        modes: Arc::new(changed.modes),
-        ..domain.clone()
+    let rebuilt = domains.iter().zip(changed).map(|(domain, changed)| {
+        let bans = Arc::new(changed.bans);
+        Domain {
+            lists: Arc::new(changed.lists),
+            overrides: Arc::new(changed.overrides),
+            given_bans: bans.clone(),
+            bans,
+            modes: Arc::new(changed.modes),
+            ..domain.clone()
+        }
+        .with_hashed_bans()
     });
     AppliedData { domains: rebuilt.collect(), disabled_trees, errors }
 }

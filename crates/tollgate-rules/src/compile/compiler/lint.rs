@@ -22,7 +22,7 @@ pub(super) fn check(document: &Document, compiled: &CompiledDomain, diagnostics:
     let definition_of = |rule: &'_ CompiledRule| definitions.get(&*rule.name).copied();
     let all: Vec<(&RuleDefinition, &CompiledRule)> =
         compiled.rules.iter().filter_map(|rule| Some((definition_of(rule)?, rule))).collect();
-    let declared = document.attributes.iter().map(|(name, _)| name.as_str());
+    let declared = document.attributes.iter().map(|attribute| attribute.name.as_str());
     let known: Vec<&str> = declared.chain(BUILT_IN).collect();
     shadowed(&all, diagnostics);
     let guarded = all

@@ -11,12 +11,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::compile::attributes_read::AttributesRead;
-use crate::compile::domain::{CompiledDomain, Domain, Plans};
+use crate::compile::domain::{CompiledDomain, CompiledRule, Domain, Plans};
 use crate::compile::expr::{Expr, Scope};
 use crate::compile::lists::{List, Lists};
 use crate::matching::address::TrustedProxies;
 use crate::matching::matcher::Matcher;
-use crate::read::definition::Document;
+use crate::read::definition::{AttributeDefinition, Document};
 use crate::read::diagnostic::{Diagnostic, Diagnostics};
 use crate::read::suggest::{closest, listed};
 
@@ -49,6 +49,7 @@ pub(crate) fn compile(document: &Document, diagnostics: &mut Diagnostics) -> Dom
         reads: AttributesRead::new(&matches, &rules, &plans),
         matcher: Matcher::new(matches),
         by_name: rules.iter().zip(0..).map(|(rule, number)| (rule.name.clone(), number)).collect(),
+        has_secrets: rules.iter().any(CompiledRule::has_secrets),
         rules,
         timezone: document.defaults.timezone.as_ref().map(|zone| zone.value.clone()),
         plans,
@@ -66,17 +67,22 @@ pub(crate) fn compile(document: &Document, diagnostics: &mut Diagnostics) -> Dom
         file_overrides: overrides.clone(),
         overrides,
         bans: Arc::default(),
+        given_bans: Arc::default(),
         modes: Arc::default(),
+        hasher: Arc::default(),
     }
 }
 
 /// Compiles the lists and attributes that expressions can name.
 fn scope(document: &Document, diagnostics: &mut Diagnostics) -> Scope {
     let mut scope = Scope { lists: lists(document, diagnostics), ..Scope::default() };
-    for (name, text) in &document.attributes {
-        match Expr::compile(text, &scope) {
-            Ok(expr) => scope.attributes.push((name.value.as_str().into(), expr)),
-            Err(fault) => diagnostics.push(fault.into_diagnostic("expression", text.span)),
+    for AttributeDefinition { name, value, secret } in &document.attributes {
+        match Expr::compile(value, &scope) {
+            Ok(expr) => {
+                let is_secret = secret.unwrap_or_else(|| expr.is_secret());
+                scope.attributes.push((name.as_str().into(), expr.with_secrecy(is_secret)));
+            }
+            Err(fault) => diagnostics.push(fault.into_diagnostic("expression", value.span)),
         }
     }
     scope

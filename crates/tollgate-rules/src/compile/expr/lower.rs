@@ -30,8 +30,9 @@ const MAX_NAME: usize = 256;
 const PATTERN_SIZES: [usize; 3] = [8 << 10, 32 << 10, 128 << 10];
 
 pub(super) fn value(text: &str, scope: &Scope) -> Result<Expr, Fault> {
-    let (node, steps) = Lowering::new(text, scope).lower_text(Lowering::node)?;
-    Ok(Expr { node: Arc::new(node), steps })
+    let lowering = Lowering::new(text, scope);
+    let (node, steps) = lowering.lower_text(Lowering::node)?;
+    Ok(Expr { node: Arc::new(node), steps, is_secret: lowering.is_secret.get() })
 }
 
 pub(super) fn condition(text: &str, scope: &Scope) -> Result<ExprNode, Fault> {
@@ -67,11 +68,13 @@ pub(super) struct Lowering<'s> {
     pub(super) text: &'s str,
     pub(super) scope: &'s Scope,
     steps: Cell<usize>,
+    /// Whether a name in it is that of a secret.
+    is_secret: Cell<bool>,
 }
 
 impl<'s> Lowering<'s> {
     fn new(text: &'s str, scope: &'s Scope) -> Lowering<'s> {
-        Lowering { text, scope, steps: Cell::new(0) }
+        Lowering { text, scope, steps: Cell::new(0), is_secret: Cell::new(false) }
     }
 
     /// Lowers the whole text, and returns its tree and its number of steps.
@@ -138,7 +141,8 @@ impl<'s> Lowering<'s> {
     /// Lowers a name that is no list.
     pub(super) fn name(&self, parts: &[&str]) -> Result<ExprNode, Fault> {
         match names::resolve(parts, self.text, self.scope)? {
-            ResolvedName::Value(node, steps) => {
+            ResolvedName::Value(node, steps, is_secret) => {
+                self.is_secret.set(self.is_secret.get() | is_secret);
                 self.steps.set(self.steps.get().saturating_add(steps));
                 match self.steps.get() {
                     0..=MOST_STEPS => Ok(node),
@@ -252,7 +256,7 @@ impl<'s> Lowering<'s> {
         let is_equality = matches!(operator, op::EQUALS | op::NOT_EQUALS);
         let name = names::resolve(&parts, self.text, self.scope)?;
         if !is_equality
-            || !matches!(name, ResolvedName::Value(ExprNode::Attribute(Attribute::Ip), _))
+            || !matches!(name, ResolvedName::Value(ExprNode::Attribute(Attribute::Ip), ..))
         {
             return Ok(None);
         }
@@ -267,7 +271,13 @@ impl<'s> Lowering<'s> {
     /// Lowers `has(name)`.
     pub(super) fn has(&self, tree: &IdedExpr) -> Result<ExprNode, Fault> {
         match names::parts(tree) {
-            Some(parts) => Ok(ExprNode::Has(Box::new(self.name(&parts)?))),
+            Some(parts) => {
+                // Whether a secret is there is none.
+                let is_secret = self.is_secret.get();
+                let node = self.name(&parts)?;
+                self.is_secret.set(is_secret);
+                Ok(ExprNode::Has(Box::new(node)))
+            }
             None => Err(Fault::new(locate::word(self.text, "has"), "`has` takes an attribute")
                 .help("write it as in `has(header[\"x-org\"])`")),
         }

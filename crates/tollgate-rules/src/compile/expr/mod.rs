@@ -75,6 +75,8 @@ pub(crate) struct Expr {
     node: Arc<ExprNode>,
     /// The maximum number of steps, including those of the attributes in it.
     steps: usize,
+    /// Whether its value is a secret.
+    is_secret: bool,
 }
 
 /// The values that an expression is evaluated with.
@@ -89,6 +91,17 @@ pub(crate) struct Activation<'f, 'r> {
 impl Expr {
     pub(crate) fn compile(text: &str, scope: &Scope) -> Result<Expr, Fault> {
         lower::value(text, scope)
+    }
+
+    /// Whether its value is a secret, which keys contain only as a hash.
+    #[inline]
+    pub(crate) fn is_secret(&self) -> bool {
+        self.is_secret
+    }
+
+    /// Declares that its value is a secret, or that it is none.
+    pub(crate) fn with_secrecy(self, is_secret: bool) -> Expr {
+        Expr { is_secret, ..self }
     }
 
     /// Returns the attribute, if the expression is nothing more.

@@ -28,8 +28,8 @@ const MOST_PARTS: usize = 16;
 
 /// The meaning of a name.
 pub(super) enum ResolvedName {
-    /// An attribute, or the expression of one, and its number of steps.
-    Value(ExprNode, usize),
+    /// An attribute, or the expression of one, its number of steps and whether it is a secret.
+    Value(ExprNode, usize, bool),
     List(ListId),
 }
 
@@ -74,13 +74,16 @@ pub(super) fn parts(tree: &IdedExpr) -> Option<Vec<&str>> {
 pub(super) fn resolve(parts: &[&str], text: &str, scope: &Scope) -> Result<ResolvedName, Fault> {
     let whole = parts.join(".");
     if let Some((_, expr)) = scope.attributes.iter().find(|(name, _)| **name == *whole) {
-        return Ok(ResolvedName::Value(ExprNode::shared(&expr.node), expr.steps));
+        return Ok(ResolvedName::Value(ExprNode::shared(&expr.node), expr.steps, expr.is_secret));
     }
     let (first, rest) = parts.split_first().unwrap_or((&"", &[]));
     if *first == LISTS {
         return list(rest, text, scope).map(ResolvedName::List);
     }
-    let value = |attribute| Ok(ResolvedName::Value(ExprNode::Attribute(attribute), 1));
+    let value = |attribute: Attribute| {
+        let is_secret = attribute.is_secret();
+        Ok(ResolvedName::Value(ExprNode::Attribute(attribute), 1, is_secret))
+    };
     let range: Range<usize> = locate::word(text, first);
     match rest {
         [] if MAPS.contains(first) => Err(Fault::new(range, format!("which {first} is meant?"))

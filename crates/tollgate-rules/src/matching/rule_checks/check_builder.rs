@@ -15,6 +15,7 @@ use crate::compile::expr::Activation;
 use crate::compile::policy::{MissingKey, Mode, Priority, Then};
 use crate::decide::held_charges::holds_permits;
 use crate::matching::key::KeyWriter;
+use crate::matching::key_hasher::KeyHasher;
 use crate::matching::request::OutcomeTracking;
 use crate::matching::request_facts::HeaderIdentity;
 use tollgate::Reserve;
@@ -85,7 +86,7 @@ impl<'d> CheckBuilder<'_, 'd, '_, '_> {
         let mut writer = KeyWriter::new(&mut self.into.keys);
         let mut complete = true;
         for part in &rule.per {
-            complete &= write_part(self.activation, part, &mut writer);
+            complete &= write_part(&self.domain.hasher, self.activation, part, &mut writer);
         }
         complete
     }
@@ -93,7 +94,8 @@ impl<'d> CheckBuilder<'_, 'd, '_, '_> {
     /// Writes the name of the tenant as a key of its own.
     fn tenant(&mut self, by: &KeyPart) -> Range<usize> {
         let start = self.into.keys.len();
-        write_part(self.activation, by, &mut KeyWriter::new(&mut self.into.keys));
+        let mut writer = KeyWriter::new(&mut self.into.keys);
+        write_part(&self.domain.hasher, self.activation, by, &mut writer);
         start..self.into.keys.len()
     }
 
@@ -201,7 +203,8 @@ impl<'d> CheckBuilder<'_, 'd, '_, '_> {
         {
             (self.into.has_auxiliary, self.into.is_simple) = (true, false);
             let start = self.into.keys.len();
-            write_key_within(&mut self.into.keys, rule_check.key.clone(), Some(&id));
+            let hasher = dedupe.id.is_secret().then_some(&*domain.hasher);
+            write_key_within(&mut self.into.keys, rule_check.key.clone(), Some(&id), hasher);
             let key = start..self.into.keys.len();
             let reserve = Reserve::None;
             let once = LimitCheck {
@@ -240,7 +243,9 @@ impl<'d> CheckBuilder<'_, 'd, '_, '_> {
                     self.into.is_simple = false;
                     let start = self.into.keys.len();
                     let value = distinct.value.value(self.activation);
-                    write_key_within(&mut self.into.keys, rule_check.key.clone(), value.as_ref());
+                    let hasher = distinct.value.is_secret().then_some(&*domain.hasher);
+                    let (keys, key) = (&mut self.into.keys, rule_check.key.clone());
+                    write_key_within(keys, key, value.as_ref(), hasher);
                     let key = start..self.into.keys.len();
                     let reserve = Reserve::None;
                     let seen = LimitCheck {
@@ -274,6 +279,7 @@ impl<'d> CheckBuilder<'_, 'd, '_, '_> {
 
 /// Writes one part of a key, and returns whether the request has it.
 pub(crate) fn write_part(
+    hasher: &KeyHasher,
     activation: Activation<'_, '_>,
     part: &KeyPart,
     writer: &mut KeyWriter<'_>,
@@ -288,15 +294,22 @@ pub(crate) fn write_part(
             .get(attribute, activation.route)
             .and_then(|value| value.ip())
             .map(|ip| writer.ip(ip, *bits4, *bits6)),
-        KeyPart::Value(expr) => match expr.attribute() {
-            Some(Attribute::Header(name)) => {
-                facts.identity_in_header(name).map(|identity| match identity {
-                    HeaderIdentity::One(value) => writer.value(&value),
-                    HeaderIdentity::Several => writer.several(),
-                })
+        KeyPart::Value(expr) => {
+            let start = writer.next_part();
+            let present = match expr.attribute() {
+                Some(Attribute::Header(name)) => {
+                    facts.identity_in_header(name).map(|identity| match identity {
+                        HeaderIdentity::One(value) => writer.value(&value),
+                        HeaderIdentity::Several => writer.several(),
+                    })
+                }
+                _ => expr.value(activation).map(|value| writer.value(&value)),
+            };
+            if expr.is_secret() && present.is_some() {
+                writer.hash_part(start, hasher);
             }
-            _ => expr.value(activation).map(|value| writer.value(&value)),
-        },
+            present
+        }
     };
     if present.is_none() {
         writer.missing();

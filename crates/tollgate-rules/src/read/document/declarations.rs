@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use super::DocumentReader;
 use super::scalar::excerpt;
 use crate::compile::attribute::BUILT_IN;
-use crate::read::definition::{ListDefinition, PlanDefinition};
+use crate::read::definition::{AttributeDefinition, ListDefinition, PlanDefinition};
 use crate::read::diagnostic::Diagnostic;
 use crate::read::source::Spanned;
 use crate::read::yaml::{MAX_NODES, YamlNode, YamlValue};
@@ -49,21 +49,38 @@ impl DocumentReader<'_> {
         Some(Spanned::new(network, node.span))
     }
 
-    pub(super) fn attributes(
-        &mut self,
-        node: &YamlNode<'_>,
-    ) -> Vec<(Spanned<String>, Spanned<String>)> {
+    pub(super) fn attributes(&mut self, node: &YamlNode<'_>) -> Vec<AttributeDefinition> {
         let entries =
             self.entries(node, "a mapping of names to expressions, as in { user: jwt.sub }");
         let mut attributes = Vec::new();
         for (name, node) in entries {
             let valid = self.check_attribute(&name);
-            let expression = self.owned(node, "an expression such as jwt.sub");
-            if let (true, Some(expression)) = (valid, expression) {
-                attributes.push((name.map(str::to_owned), expression));
+            if let (true, Some((value, secret))) = (valid, self.attribute(&name, node)) {
+                let name = name.map(str::to_owned);
+                attributes.push(AttributeDefinition { name, value, secret });
             }
         }
         attributes
+    }
+
+    /// Reads an expression, alone or with its secrecy: `{ value: jwt.sub, secret: true }`. Without a
+    /// value, the attribute is the one of that name which requests bring.
+    fn attribute(
+        &mut self,
+        name: &Spanned<&str>,
+        node: &YamlNode<'_>,
+    ) -> Option<(Spanned<String>, Option<bool>)> {
+        let what = "an expression such as jwt.sub";
+        if !matches!(node.value, YamlValue::Map(_)) {
+            return Some((self.owned(node, what)?, None));
+        }
+        let fields = self.fields(node, "an attribute", &["value", "secret"])?;
+        let value = match fields.get("value") {
+            Some(node) => self.owned(node, what)?,
+            None => name.clone().map(str::to_owned),
+        };
+        let secret = fields.get("secret").and_then(|node| self.flag(node, "secret"));
+        Some((value, secret))
     }
 
     fn check_attribute(&mut self, name: &Spanned<&str>) -> bool {

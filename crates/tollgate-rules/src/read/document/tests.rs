@@ -37,7 +37,7 @@ fn the_top_level_of_the_example_is_read() {
     assert_eq!(document.defaults.timezone.as_ref().unwrap().value, "UTC");
     assert_eq!(document.trusted_proxies[0].value.to_string(), "10.0.0.0/8");
     let attributes: Vec<_> =
-        document.attributes.iter().map(|(name, text)| (&*name.value, &*text.value)).collect();
+        document.attributes.iter().map(|it| (&*it.name.value, &*it.value.value)).collect();
     assert_eq!(attributes, [("org", r#"header["x-org"]"#), ("user", "jwt.sub")]);
     assert_eq!(document.lists[0].name.value, "office");
     assert_eq!(document.lists[0].entries[0].value, "203.0.113.0/24");

@@ -65,7 +65,7 @@ impl DocumentReader<'_> {
         }
         if let Some(node) = fields.get("attributes") {
             document.attributes = self.attributes(node);
-            let names = document.attributes.iter().map(|(name, _)| name.value.clone());
+            let names = document.attributes.iter().map(|attribute| attribute.name.value.clone());
             self.declared = names.collect();
         }
         if let Some(node) = fields.get("lists") {

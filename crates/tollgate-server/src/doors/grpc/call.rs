@@ -14,6 +14,7 @@ use super::GrpcServices;
 use super::decide::{ResponseOptions, decide};
 use super::request::EnvoyRequest;
 use super::status::GrpcStatus;
+use crate::access::Permission;
 
 /// The path of the method.
 pub(super) const SHOULD_RATE_LIMIT: &str =
@@ -76,15 +77,16 @@ async fn run(
     services: &GrpcServices,
     request: Request<RecvStream>,
 ) -> Result<Option<Bytes>, GrpcStatus> {
-    if !services.is_authorized(request.headers()) {
-        let message = "a token is needed: authorization: Bearer …";
-        return Err(GrpcStatus::new(Code::Unauthenticated, message));
-    }
+    let role = services.role(request.headers());
+    services.authorize(role, Permission::Decide)?;
     let config = &services.context.config;
     let Some(message) = read_message(request.into_body(), config.bounds.body).await? else {
         return Ok(None);
     };
     let request = EnvoyRequest::from_protobuf(&message)?;
+    if request.has_refunds() {
+        services.authorize(role, Permission::Change)?;
+    }
     let options = ResponseOptions { headers: config.envoy_headers };
     let response = decide(&services.context.decisions, &request, options).await?;
     let length = response.encoded_len();

@@ -17,8 +17,8 @@ use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 use tower::ServiceExt;
 
-use super::status::GrpcStatus;
 use super::{GrpcServices, call};
+use crate::access::Permission;
 use crate::net::Drain;
 
 /// The descriptors of the rate limit service, for reflection.
@@ -69,10 +69,9 @@ impl GrpcServices {
     ) {
         // Load balancers check health without a token.
         if !request.uri().path().starts_with("/grpc.health.v1.")
-            && !self.is_authorized(request.headers())
+            && let Err(status) = self.authorize(self.role(request.headers()), Permission::Peek)
         {
-            let message = "a token is needed: authorization: Bearer …";
-            call::send_status(&mut respond, &GrpcStatus::new(Code::Unauthenticated, message));
+            call::send_status(&mut respond, &status);
             return;
         }
         let Ok(response) = self.health_reflection.0.clone().oneshot(request.map(RequestBody)).await;

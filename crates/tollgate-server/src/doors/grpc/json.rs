@@ -23,6 +23,7 @@ pub(crate) async fn respond(
     decisions: &DecisionService,
     body: &[u8],
     headers: bool,
+    may_refund: bool,
 ) -> (StatusCode, Vec<u8>) {
     let bad_request = |error: String| (StatusCode::BAD_REQUEST, format!("{error}\n").into_bytes());
     let json: JsonRequest = match serde_json::from_slice(body) {
@@ -33,6 +34,9 @@ pub(crate) async fn respond(
         Ok(request) => request,
         Err(status) => return bad_request(status.message.into_owned()),
     };
+    if request.has_refunds() && !may_refund {
+        return (StatusCode::FORBIDDEN, b"negative hits need the role `write`\n".into());
+    }
     let response = match decide(decisions, &request, ResponseOptions { headers }).await {
         Ok(response) => response,
         Err(status) => return bad_request(status.message.into_owned()),
@@ -310,7 +314,7 @@ descriptors:
     }
 
     async fn post(decisions: &DecisionService, body: &str) -> (u16, Json) {
-        let (status, body) = respond(decisions, body.as_bytes(), false).await;
+        let (status, body) = respond(decisions, body.as_bytes(), false, true).await;
         let text = String::from_utf8(body).unwrap();
         (status.as_u16(), serde_json::from_str(&text).unwrap_or(Json::String(text)))
     }
@@ -340,7 +344,7 @@ descriptors:
         let (status, answer) = post(&decisions, body).await;
         assert_eq!((status, &answer["overallCode"]), (429, &Json::from("OVER_LIMIT")));
         assert_eq!(answer["statuses"][0].get("limitRemaining"), None, "zero is left out");
-        let (_, with_headers) = respond(&decisions, body.as_bytes(), true).await;
+        let (_, with_headers) = respond(&decisions, body.as_bytes(), true, true).await;
         let with_headers: Json = serde_json::from_slice(&with_headers).unwrap();
         let first = &with_headers["responseHeadersToAdd"][0];
         assert_eq!(*first, serde_json::json!({ "key": "RateLimit-Limit", "value": "2" }));

@@ -19,10 +19,15 @@ mod status;
 use std::sync::Arc;
 
 use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use tonic::Code;
 
+use crate::access::{Permission, Role, bearer};
+use crate::live_tokens::AccessRefusal;
 use crate::net::{Connection, Door};
 use crate::server::Context;
 use health_reflection::HealthReflection;
+use status::GrpcStatus;
 
 /// The gRPC door.
 #[derive(Clone, Debug)]
@@ -43,10 +48,28 @@ impl GrpcDoor {
 }
 
 impl GrpcServices {
-    /// Returns whether the headers carry a valid token, where tokens are configured.
-    fn is_authorized(&self, headers: &HeaderMap) -> bool {
-        let tokens = self.context.config.data_tokens.as_ref();
-        tokens.is_none_or(|tokens| tokens.authenticate_headers(headers).is_some())
+    /// Returns the role of the caller's token, where tokens are configured.
+    fn role(&self, headers: &HeaderMap) -> Option<Role> {
+        if self.context.access.is_open() {
+            return None;
+        }
+        let token = bearer(headers.get(AUTHORIZATION)?.as_bytes())?;
+        self.context.access.authenticate(token).map(|(_, role)| role)
+    }
+
+    /// Checks whether a caller has a right, where tokens are configured.
+    fn authorize(&self, role: Option<Role>, permission: Permission) -> Result<(), GrpcStatus> {
+        let access = &self.context.access;
+        if access.is_open() {
+            return Ok(());
+        }
+        access.check(role, permission).map_err(|refusal| {
+            let code = match refusal {
+                AccessRefusal::NoToken(_) => Code::Unauthenticated,
+                AccessRefusal::WrongRole(..) => Code::PermissionDenied,
+            };
+            GrpcStatus::new(code, refusal.detail("authorization: Bearer …"))
+        })
     }
 }
 

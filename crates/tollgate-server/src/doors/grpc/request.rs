@@ -46,6 +46,11 @@ impl<'a> EnvoyRequest<'a> {
         EnvoyRequest { domain, hits_addend, ..EnvoyRequest::default() }
     }
 
+    /// Whether it returns hits, which is a change of counters and no decision.
+    pub(super) fn has_refunds(&self) -> bool {
+        self.descriptors.iter().any(|descriptor| descriptor.negative)
+    }
+
     /// Reads a protobuf message.
     pub(super) fn from_protobuf(message: &'a [u8]) -> Result<EnvoyRequest<'a>, GrpcStatus> {
         let mut request = EnvoyRequest::default();

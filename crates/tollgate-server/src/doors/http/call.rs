@@ -10,6 +10,7 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming};
 use hyper::{Method, StatusCode};
 
+use crate::access::Permission;
 use crate::decisions::ReservationId;
 use crate::problem::Problem;
 
@@ -31,6 +32,18 @@ pub(super) enum HttpCall {
     /// Envoy's rate limit request as JSON.
     Json,
     OpenApi,
+}
+
+impl HttpCall {
+    /// Returns the right that the call needs; `None` if anyone may make it.
+    pub(super) fn permission(self) -> Option<Permission> {
+        match self {
+            HttpCall::OpenApi => None,
+            HttpCall::Peek => Some(Permission::Peek),
+            HttpCall::Refund | HttpCall::Reset => Some(Permission::Change),
+            _ => Some(Permission::Decide),
+        }
+    }
 }
 
 /// The result of routing a method and a path.

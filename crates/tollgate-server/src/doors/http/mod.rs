@@ -32,9 +32,10 @@ use subtle::ConstantTimeEq;
 use tower::ServiceExt;
 
 use super::{auth, grpc};
-use crate::access::bearer;
+use crate::access::{Permission, Role, bearer};
 use crate::decisions::ReservationOwner;
-use crate::net::http::HttpServer;
+use crate::live_tokens::{AccessControl, AccessRefusal};
+use crate::net::http::{BrowserGuard, HttpServer};
 use crate::net::{Connection, Door};
 use crate::openapi;
 use crate::problem::Problem;
@@ -62,6 +63,7 @@ struct HttpDoorServices {
     context: Context,
     /// The routes of everything that is not a decision call.
     admin_routes: axum::Router,
+    guard: BrowserGuard,
 }
 
 impl HttpDoor {
@@ -70,7 +72,8 @@ impl HttpDoor {
         let routes = crate::admin::router(context.clone());
         let admin_routes =
             routes.fallback(unknown_path).method_not_allowed_fallback(method_not_allowed);
-        HttpDoor { services: Arc::new(HttpDoorServices { context, admin_routes }), http }
+        let guard = BrowserGuard::new(&context.config.hosts);
+        HttpDoor { services: Arc::new(HttpDoorServices { context, admin_routes, guard }), http }
     }
 }
 
@@ -91,7 +94,16 @@ struct HttpConnection {
     services: Arc<HttpDoorServices>,
     peer: Option<SocketAddr>,
     /// The token that was accepted last, so that a connection pays for its lookup once.
-    accepted_token: Mutex<Option<Box<[u8]>>>,
+    accepted_token: Mutex<Option<AcceptedToken>>,
+}
+
+/// A token that was looked up.
+#[derive(Debug)]
+struct AcceptedToken {
+    token: Box<[u8]>,
+    role: Role,
+    /// The revision of the tokens that it was found in.
+    revision: u64,
 }
 
 impl HttpConnection {
@@ -101,7 +113,14 @@ impl HttpConnection {
 
     /// Returns the response to a request.
     async fn respond(&self, request: Request<Incoming>) -> HttpResponse {
-        match call::route(request.method(), request.uri().path()) {
+        let matched = call::route(request.method(), request.uri().path());
+        // A proxy passes on the `Host` and `Origin` of its client.
+        if matched != RouteMatch::Call(HttpCall::Auth)
+            && let Err(problem) = self.services.guard.check(&request, self.peer)
+        {
+            return problem_response(&problem);
+        }
+        match matched {
             RouteMatch::Call(call) => {
                 let (head, body) = request.into_parts();
                 let response = match self.authorize(call, &head.headers) {
@@ -141,10 +160,13 @@ impl HttpConnection {
                 let body = call::read_body(body, bounds.body, bounds.header_timeout).await?;
                 if call == HttpCall::Json {
                     let with_headers = context.config.envoy_headers;
+                    let may_refund = context.access.is_open()
+                        || self.authorize_as(call, &head.headers, Permission::Change).is_ok();
+                    let decisions = &context.decisions;
                     let (status, body) =
-                        grpc::json::respond(&context.decisions, &body, with_headers).await;
+                        grpc::json::respond(decisions, &body, with_headers, may_refund).await;
                     let mut response = json_response(status, body);
-                    if status == StatusCode::BAD_REQUEST {
+                    if matches!(status, StatusCode::BAD_REQUEST | StatusCode::FORBIDDEN) {
                         // Envoy's own rate limit service answers errors as text.
                         response.headers_mut().insert(CONTENT_TYPE, PLAIN_TEXT);
                     }
@@ -161,36 +183,66 @@ impl HttpConnection {
 
     /// Returns the client that a reservation counts for.
     fn owner(&self, headers: &HeaderMap) -> ReservationOwner {
-        let tokens = self.services.context.config.data_tokens.as_ref();
-        match tokens.and_then(|tokens| tokens.authenticate_headers(headers)) {
+        let presented = headers.get(AUTHORIZATION).and_then(|value| bearer(value.as_bytes()));
+        let access = &self.services.context.access;
+        match presented.and_then(|token| access.authenticate(token)) {
             Some((name, _)) => ReservationOwner::Token(name.into()),
             None => ReservationOwner::anonymous(self.peer.map(|peer| peer.ip())),
         }
     }
 
-    /// Checks the token of a request, where tokens are configured.
+    /// Checks whether the caller may make a call.
     fn authorize(&self, call: HttpCall, headers: &HeaderMap) -> Result<(), Problem> {
-        let Some(tokens) = &self.services.context.config.data_tokens else { return Ok(()) };
+        match call.permission() {
+            Some(permission) => self.authorize_as(call, headers, permission),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks whether the caller has a right.
+    fn authorize_as(
+        &self,
+        call: HttpCall,
+        headers: &HeaderMap,
+        permission: Permission,
+    ) -> Result<(), Problem> {
+        let access = &self.services.context.access;
+        if access.check(None, permission).is_ok() {
+            return Ok(());
+        }
         let presented = match call {
-            HttpCall::OpenApi => return Ok(()),
             // Rules may count by the client's own `Authorization`.
             HttpCall::Auth if headers.contains_key(auth::TOKEN) => {
                 headers.get(auth::TOKEN).map(HeaderValue::as_bytes)
             }
             _ => headers.get(AUTHORIZATION).and_then(|value| bearer(value.as_bytes())),
         };
-        if let Some(presented) = presented {
-            let mut accepted = self.accepted_token.lock();
-            if accepted.as_ref().is_some_and(|accepted| accepted.ct_eq(presented).into()) {
-                return Ok(());
+        let role = presented.and_then(|presented| self.role(access, presented));
+        access.check(role, permission).map_err(|refusal| {
+            let detail = refusal.detail("Authorization: Bearer …");
+            match refusal {
+                AccessRefusal::NoToken(_) => {
+                    Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail)
+                }
+                AccessRefusal::WrongRole(..) => {
+                    Problem::new(StatusCode::FORBIDDEN, "forbidden", detail)
+                }
             }
-            if tokens.authenticate(presented).is_some() {
-                *accepted = Some(presented.into());
-                return Ok(());
-            }
+        })
+    }
+
+    /// Returns the role of a token, if it is valid.
+    fn role(&self, access: &AccessControl, presented: &[u8]) -> Option<Role> {
+        let revision = access.revision();
+        let mut accepted = self.accepted_token.lock();
+        if let Some(accepted) = accepted.as_ref().filter(|accepted| accepted.revision == revision)
+            && accepted.token.ct_eq(presented).into()
+        {
+            return Some(accepted.role);
         }
-        let detail = "a token is needed: Authorization: Bearer …";
-        Err(Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail))
+        let (_, role) = access.authenticate(presented)?;
+        *accepted = Some(AcceptedToken { token: presented.into(), role, revision });
+        Some(role)
     }
 }
 

@@ -6,30 +6,71 @@ use super::command::RespCommand;
 use super::introspection;
 use super::reply_buffer::ReplyBuffer;
 use super::throttle::integer;
-use crate::config::Config;
+use crate::access::{Permission, Role};
+use crate::live_tokens::AccessControl;
 
 /// The maximum length of a client name.
 const MAX_NAME_CHARS: usize = 64;
 
-/// The name of a client and whether it is authenticated.
+/// The name of a client and what it may do.
 #[derive(Debug)]
 pub(super) struct ClientIdentity {
     /// The number of the connection.
     id: u64,
     name: Vec<u8>,
-    /// Whether the client may run all commands.
+    /// Whether the client may run commands that need no right.
     pub(super) is_authenticated: bool,
-    config: Arc<Config>,
+    /// Whether the client may ask for decisions.
+    pub(super) may_decide: bool,
+    /// The token of the client and its role.
+    token: Option<(Box<[u8]>, Role)>,
+    /// The revision of the tokens that it was found in.
+    revision: u64,
+    access: Arc<AccessControl>,
 }
 
 impl ClientIdentity {
-    pub(super) fn new(id: u64, config: Arc<Config>) -> ClientIdentity {
+    pub(super) fn new(id: u64, access: Arc<AccessControl>) -> ClientIdentity {
+        let is_open = access.is_open();
         ClientIdentity {
             id,
             name: Vec::new(),
-            is_authenticated: config.data_tokens.is_none(),
-            config,
+            is_authenticated: is_open,
+            may_decide: is_open,
+            token: None,
+            revision: access.revision(),
+            access,
         }
+    }
+
+    /// Checks the token again if the tokens were reloaded.
+    #[inline]
+    pub(super) fn refresh(&mut self) {
+        if self.revision != self.access.revision() {
+            self.check_again();
+        }
+    }
+
+    #[cold]
+    fn check_again(&mut self) {
+        self.revision = self.access.revision();
+        let token = self.token.take().map(|(token, _)| token);
+        let role = token.as_ref().and_then(|token| self.access.authenticate(token));
+        self.set_token(token.zip(role.map(|(_, role)| role)));
+    }
+
+    fn set_token(&mut self, token: Option<(Box<[u8]>, Role)>) {
+        self.token = token;
+        self.is_authenticated = self.access.is_open() || self.token.is_some();
+        self.may_decide = self.authorize(Permission::Decide).is_ok();
+    }
+
+    /// Checks whether the client has a right; the error is that of Redis.
+    pub(super) fn authorize(&self, permission: Permission) -> Result<(), String> {
+        let role = self.token.as_ref().map(|(_, role)| *role);
+        self.access
+            .check(role, permission)
+            .map_err(|refusal| format!("NOPERM {}", refusal.detail("AUTH <token>")))
     }
 
     /// Replies to `HELLO [2|3] [AUTH user token] [SETNAME name]`.
@@ -104,16 +145,16 @@ impl ClientIdentity {
 
     /// Checks a token; clients without user names send the user `default`.
     fn authenticate(&mut self, user: &[u8], token: &[u8]) -> Result<(), String> {
-        let Some(tokens) = &self.config.data_tokens else {
-            return Err("ERR AUTH <password> called without any password configured for the \
-                        default user. Are you sure your configuration is correct?"
-                .into());
-        };
-        let owner = tokens.authenticate(token).map(|(name, _)| name.as_bytes());
-        match owner {
-            Some(name) if user == b"default" || user == name => {
-                self.is_authenticated = true;
+        match self.access.authenticate(token) {
+            Some((name, role)) if user == b"default" || user == name.as_bytes() => {
+                self.set_token(Some((token.into(), role)));
                 Ok(())
+            }
+            // Decisions need no token, so that the client seems to mean another server.
+            _ if self.access.is_open() => {
+                Err("ERR AUTH <password> called without any password configured for the default \
+                     user. Are you sure your configuration is correct?"
+                    .into())
             }
             _ => Err("WRONGPASS invalid username-password pair or user is disabled.".into()),
         }
@@ -153,7 +194,7 @@ impl ClientIdentity {
 
     /// Replies to `RESET`, which restores the state of a new connection.
     pub(super) fn reset(&mut self, replies: &mut ReplyBuffer) {
-        self.is_authenticated = self.config.data_tokens.is_none();
+        self.set_token(None);
         self.name.clear();
         replies.is_resp3 = false;
         replies.simple("RESET");

@@ -1,5 +1,7 @@
 //! The table of commands.
 
+use crate::access::Permission;
+
 /// The description of a command.
 #[derive(Debug)]
 pub(super) struct CommandSpec {
@@ -34,6 +36,18 @@ pub(super) enum CommandKind {
 }
 
 impl CommandKind {
+    /// Returns the right that the command needs, if it needs one.
+    pub(super) fn permission(self) -> Option<Permission> {
+        match self {
+            CommandKind::Throttle | CommandKind::Limit | CommandKind::Check => {
+                Some(Permission::Decide)
+            }
+            CommandKind::Peek => Some(Permission::Peek),
+            CommandKind::ResetCounters => Some(Permission::Change),
+            _ => None,
+        }
+    }
+
     /// Returns whether clients may run the command before they authenticate.
     pub(super) fn is_allowed_anonymously(self) -> bool {
         matches!(

@@ -15,6 +15,7 @@ use super::parser::{CommandBounds, CommandParser};
 use super::reply_buffer::ReplyBuffer;
 use super::throttle::{ThrottleArguments, integer};
 use super::{arguments, decision_reply, introspection};
+use crate::access::Permission;
 use crate::server::Context;
 use crate::telemetry::DoorName;
 
@@ -58,7 +59,7 @@ impl RespSession {
     pub(super) fn new(context: Context, peer: Option<IpAddr>) -> RespSession {
         static CONNECTIONS: AtomicU64 = AtomicU64::new(1);
         let id = CONNECTIONS.fetch_add(1, Ordering::Relaxed);
-        let identity = ClientIdentity::new(id, context.config.clone());
+        let identity = ClientIdentity::new(id, context.access.clone());
         let (parser, batch, replies) = Default::default();
         RespSession { context, peer, identity, parser, batch, replies }
     }
@@ -74,6 +75,7 @@ impl RespSession {
 
     /// Runs the commands in `received`; returns how many bytes they were.
     pub(super) async fn run(&mut self, received: &mut [u8]) -> (usize, NextStep) {
+        self.identity.refresh();
         let mut used = 0;
         let next = loop {
             let length = match self.parser.next(&mut received[used..], self.bounds()) {
@@ -122,7 +124,7 @@ impl RespSession {
             8 if name.eq_ignore_ascii_case(b"TG.LIMIT") => self.cached_limit(command),
             _ => None,
         };
-        let (limit, cost) = decision.filter(|_| self.identity.is_authenticated)?;
+        let (limit, cost) = decision.filter(|_| self.identity.may_decide)?;
         match self.batch.push(command.span(1), limit, cost) {
             true => Some(BatchState::Full),
             false => Some(BatchState::Open),
@@ -185,6 +187,9 @@ impl RespSession {
         kind: CommandKind,
         command: &RespCommand<'_>,
     ) -> Result<(), String> {
+        if let Some(permission) = kind.permission() {
+            self.identity.authorize(permission)?;
+        }
         let replies = &mut self.replies;
         match kind {
             CommandKind::Throttle => return self.throttle(command).await,
@@ -217,6 +222,9 @@ impl RespSession {
         let throttle = ThrottleArguments::read(command)?;
         if command.len() > 6 {
             return Err("ERR wrong number of arguments for 'cl.throttle' command".into());
+        }
+        if throttle.quantity < 0 && !self.context.access.is_open() {
+            self.identity.authorize(Permission::Change)?;
         }
         if throttle.is_blocked() {
             self.replies.throttle(&blocked_verdict(throttle.quantity > 0));

@@ -3,6 +3,7 @@
 //! Here are the protocol detection, the timeouts of slow and idle clients, and graceful shutdown.
 
 mod activity;
+mod browser_guard;
 mod chunked_body;
 mod request_guard;
 mod router;
@@ -33,6 +34,7 @@ use activity::{TrackedBody, WaitingFor};
 use stream::HttpStream;
 
 pub(crate) use activity::ConnectionActivity;
+pub(crate) use browser_guard::BrowserGuard;
 pub(crate) use router::RouterDoor;
 
 /// The maximum size of a request head, in bytes.

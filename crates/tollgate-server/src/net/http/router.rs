@@ -1,11 +1,12 @@
 //! A door that serves an axum router.
 
 use axum::Router;
+use axum::response::IntoResponse;
 use hyper::Request;
 use hyper::body::Incoming;
 use tower::ServiceExt;
 
-use super::HttpServer;
+use super::{BrowserGuard, HttpServer};
 use crate::config::Bounds;
 use crate::net::{Connection, Door};
 
@@ -14,19 +15,25 @@ use crate::net::{Connection, Door};
 pub(crate) struct RouterDoor {
     http: HttpServer,
     router: Router,
+    guard: BrowserGuard,
 }
 
 impl RouterDoor {
-    pub(crate) fn new(bounds: Bounds, router: Router) -> RouterDoor {
-        RouterDoor { http: HttpServer::new(bounds), router }
+    pub(crate) fn new(bounds: Bounds, router: Router, guard: BrowserGuard) -> RouterDoor {
+        RouterDoor { http: HttpServer::new(bounds), router, guard }
     }
 }
 
 impl Door for RouterDoor {
     async fn serve(&self, connection: Connection) {
+        let peer = connection.peer;
         let handler = |request: Request<Incoming>| {
+            let checked = self.guard.check(&request, peer);
             let routed = self.router.clone().oneshot(request);
             async move {
+                if let Err(problem) = checked {
+                    return problem.into_response();
+                }
                 let Ok(response) = routed.await;
                 response
             }

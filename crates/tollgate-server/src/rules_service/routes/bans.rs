@@ -65,9 +65,18 @@ pub(super) struct BanQuery {
     key: String,
 }
 
-fn manual_ban(stored: &StoredElement<BanData>, now: Timestamp) -> Value {
+/// Returns a key as counters have it, in which secrets are hashed.
+fn stored_key(context: &RoutesContext, domain: Option<&str>, rule: &str, key: &str) -> String {
+    match &context.limiter {
+        Some(limiter) => limiter.stored_key(domain, rule, key),
+        None => key.to_owned(),
+    }
+}
+
+fn manual_ban(context: &RoutesContext, stored: &StoredElement<BanData>, now: Timestamp) -> Value {
     let StoredElement { id, data, at, who, revision } = stored;
     let mut body = json!(data);
+    body["key"] = json!(stored_key(context, data.domain.as_deref(), &data.rule, &data.key));
     body["id"] = json!(id);
     body["by"] = json!("hand");
     body["at"] = json!(at);
@@ -107,7 +116,7 @@ pub(super) async fn list(
     let now = now(&context);
     let mut stored = elements::all::<BanData>(&context).await?;
     stored.retain(|stored| parse_end(&stored.data.until).is_none_or(|end| end > now));
-    let hand = stored.iter().map(|stored| manual_ban(stored, now));
+    let hand = stored.iter().map(|stored| manual_ban(&context, stored, now));
     let ladder = ladder_bans(&context).await?;
     let mut bans: Vec<Value> = hand.chain(ladder.iter().map(|ban| ladder_ban(ban, now))).collect();
     // A manual ban without a domain belongs to the only domain.
@@ -139,7 +148,7 @@ pub(super) async fn get(
     UrlPath(id): UrlPath<String>,
 ) -> Result<Response> {
     let ban = elements::one(&context, &id).await?;
-    Ok(json_response(StatusCode::OK, None, &manual_ban(&ban, now(&context))))
+    Ok(json_response(StatusCode::OK, None, &manual_ban(&context, &ban, now(&context))))
 }
 
 pub(super) async fn add(
@@ -150,6 +159,7 @@ pub(super) async fn add(
 ) -> Result<Response> {
     let now = now(&context);
     let BanRequest { domain, rule, key, lasts, until, reason } = asked;
+    let key = stored_key(&context, domain.as_deref(), &rule, &key);
     let until = EndTime { lasts, until }.at(now)?.map(|end| end.to_string());
     let data = BanData { domain, rule, key, until: until.clone(), reason };
     let request = request(caller, &changing);
@@ -168,10 +178,11 @@ pub(super) async fn lift(
     Caller(author): Caller,
     UrlQuery(named): UrlQuery<BanQuery>,
 ) -> Result<Response> {
-    let BanQuery { domain, rule, key } = &named;
+    let BanQuery { domain, rule, .. } = &named;
     let limiter = context.limiter.as_ref().ok_or_else(|| {
         Problem::bad_request("a rules service has no ladder bans; ask one of its limiters")
     })?;
+    let key = &limiter.stored_key(domain.as_deref(), rule, &named.key);
     let lifted = limiter.bans().lift(domain.as_deref(), rule, key).await;
     let lifted = lifted.map_err(|error| Problem::busy(error.to_string()))?;
     let lifted = lifted.ok_or_else(|| {
@@ -186,7 +197,8 @@ pub(super) async fn lift(
         let data = &stored.data;
         let is_over = parse_end(&data.until).is_some_and(|end| end <= now);
         let same_domain = data.domain.as_ref().zip(domain.as_ref()).is_none_or(|(a, b)| a == b);
-        data.rule == *rule && data.key == *key && same_domain && !is_over
+        let known = || stored_key(&context, domain.as_deref(), rule, &data.key);
+        data.rule == *rule && same_domain && !is_over && known() == *key
     });
     let still: Vec<u64> = still.map(|stored| stored.id).collect();
     let body = json!({ "lifted": lifted, "still_by_hand": still });

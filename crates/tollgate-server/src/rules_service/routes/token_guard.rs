@@ -11,7 +11,8 @@ use hyper::header::{CACHE_CONTROL, HeaderMap, HeaderName, HeaderValue, X_CONTENT
 use hyper::{Method, StatusCode};
 
 use super::bundle::MAX_WAIT;
-use crate::access::{Role, Tokens, is_name};
+use crate::access::{Permission, Role, Tokens, is_name};
+use crate::live_tokens::{AccessRefusal, LiveTokens};
 use crate::problem::{Problem, Result};
 use crate::rules_service::change::Author;
 use crate::rules_service::extract::Caller;
@@ -20,12 +21,15 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const USER: HeaderName = HeaderName::from_static("x-tollgate-user");
 
 /// The paths of POST requests that change nothing and need only the role `read`.
-const READ_BY_POST: [&str; 2] = ["/v1/keys/peek", "/v1/simulate"];
+///
+/// A simulation changes nothing either, but it computes what its caller wants for as long as it
+/// likes.
+const READ_BY_POST: [&str; 1] = ["/v1/keys/peek"];
 
 /// The tokens that give access, and the request timeout.
 #[derive(Clone, Debug)]
 pub(crate) struct TokenGuard {
-    pub(crate) tokens: Arc<Tokens>,
+    pub(crate) tokens: Arc<LiveTokens>,
     pub(crate) request_timeout: Duration,
 }
 
@@ -36,7 +40,7 @@ pub(crate) fn with_guard(routes: Router, guard: TokenGuard) -> Router {
 
 async fn check(State(context): State<TokenGuard>, mut request: Request, next: Next) -> Response {
     let id = request_id(request.headers());
-    let answer = match admit(&context.tokens, &request, &id) {
+    let answer = match admit(&context.tokens.load(), &request, &id) {
         Ok(author) => {
             request.extensions_mut().insert(Caller(author));
             // A limiter may ask to wait for a new bundle.
@@ -78,11 +82,12 @@ fn admit(tokens: &Tokens, request: &Request, id: &str) -> Result<Author> {
     };
     let reads = matches!(*request.method(), Method::GET | Method::HEAD)
         || READ_BY_POST.contains(&request.uri().path());
+    let permission = if reads { Permission::Read } else { Permission::Change };
+    if !role.allows(permission) {
+        let detail = AccessRefusal::WrongRole(role, permission).detail("");
+        return Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", detail));
+    }
     let who = match role {
-        Role::Read if !reads => {
-            let detail = "this token has the role `read`; a change needs the role `write`";
-            return Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", detail));
-        }
         Role::Proxy => match headers.get(USER).map(HeaderValue::to_str) {
             Some(Ok(user)) if is_name(user) => format!("{user} via {name}"),
             None if reads => name.to_owned(),
@@ -91,7 +96,7 @@ fn admit(tokens: &Tokens, request: &Request, id: &str) -> Result<Author> {
                 return Err(Problem::bad_request(detail));
             }
         },
-        Role::Write | Role::Read => name.to_owned(),
+        Role::Write | Role::Read | Role::Decide => name.to_owned(),
     };
     Ok(Author { who, request_id: id.to_owned() })
 }

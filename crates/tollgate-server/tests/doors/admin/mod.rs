@@ -8,6 +8,7 @@ mod metrics;
 mod modes;
 mod openapi;
 mod rule_origins;
+mod secrets;
 mod stalled_disk;
 mod tail;
 mod telemetry;

@@ -49,7 +49,9 @@ fn a_read_token_cannot_change_anything() {
     let named = serde_json::json!({ "rule": "api", "key": "ann" });
     assert_eq!(reader.get("/v1/top").status, 200);
     assert_eq!(reader.post("/v1/keys/peek", &named).status, 200);
-    assert_eq!(reader.post("/v1/simulate", &serde_json::json!({ "requests": [] })).status, 200);
+    let simulation = serde_json::json!({ "requests": [] });
+    assert_eq!(reader.post("/v1/simulate", &simulation).status, 403);
+    assert_eq!(AdminClient::with_all_rights(&server).post("/v1/simulate", &simulation).status, 200);
     for path in ["/v1/keys/reset", "/v1/keys/topup", "/v1/bans", "/v1/overrides"] {
         assert_eq!(reader.post(path, &named).status, 403, "{path}");
     }

@@ -164,3 +164,29 @@ fn calls_need_a_token_but_health_checks_do_not() {
         }
     });
 }
+
+#[test]
+fn the_roles_of_tokens_are_enforced_and_reloaded() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tokens");
+    std::fs::write(&path, "envoy:envoy-0123456789\nboard:board-0123456789:read").unwrap();
+    let tokens = tollgate_server::access::Tokens::read(&path).unwrap();
+    let server = start_configured(|config| config.data_tokens = Some(tokens));
+    server.block_on(async {
+        let mut client = GrpcClient::connect(server.grpc()).await;
+        let request = descriptors_request(&[("user", "ann")]);
+        let [envoy, board] = ["envoy", "board"].map(|name| format!("Bearer {name}-0123456789"));
+        let board = [("authorization", board.as_str())];
+        let envoy = [("authorization", envoy.as_str())];
+        let denied = Code::PermissionDenied as i32;
+        assert_eq!(client.call_with(&request, &board).await.code, denied);
+        assert_eq!(client.call_with(&request, &envoy).await.code, 0);
+        let mut refund = request.clone();
+        refund.descriptors[0].is_negative_hits = true;
+        assert_eq!(client.call_with(&refund, &envoy).await.code, denied);
+        std::fs::write(&path, "envoy:envoy-0123456789:write").unwrap();
+        server.reload();
+        assert_eq!(client.call_with(&refund, &envoy).await.code, 0);
+        assert_eq!(client.call_with(&request, &board).await.code, Code::Unauthenticated as i32);
+    });
+}

@@ -143,8 +143,10 @@ fn counters_are_read_refunded_and_reset() {
     let with =
         |subject: &str, more: &str| format!("{}{more}}}", subject.strip_suffix('}').unwrap());
     for subject in [LOGIN, r#"{"key":"k","limit":"5/h"}"#] {
+        let bearer = format!("Bearer {}", server.admin_token());
         let mut left = |path: &str, body: &str| {
-            let response = client.post(path, body);
+            let response =
+                client.send_with("POST", path, &[("Authorization", bearer.as_str())], body);
             response.json()["limits"][0]["remaining"].as_u64().unwrap()
         };
         assert_eq!(left("/v1/peek", subject), 1);

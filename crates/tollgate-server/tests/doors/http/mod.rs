@@ -1,6 +1,7 @@
 //! Tests of the HTTP door through real sockets.
 
 mod bounds;
+mod browsers;
 mod calls;
 pub(crate) mod client;
 mod hostile;
@@ -11,3 +12,4 @@ mod listeners;
 mod openapi;
 mod reservation_bounds;
 mod reservations;
+mod roles;

@@ -41,6 +41,7 @@ fn rules_decide() {
     let other = client.call(&["TG.CHECK", "shop", "route", "GET /"]);
     assert_eq!(other.field("reason"), &RespReply::bulk("unmatched"));
     assert_eq!(other.field("rule"), &RespReply::Null);
+    assert_eq!(client.call(&["AUTH", &server.admin_token()]), RespReply::ok());
     for command in ["TG.CHECK", "TG.PEEK", "TG.RESET"] {
         let unknown = client.call(&[command, "shpo", "route", "GET /"]);
         assert_eq!(unknown.error(), "ERR there is no domain \"shpo\"; there are: shop");
@@ -66,6 +67,7 @@ fn the_peer_is_the_client_unless_ip_is_given() {
 fn counters_are_read_and_reset() {
     let server = start_with_frozen_clock();
     let mut client = RespClient::connect(server.resp());
+    assert_eq!(client.call(&["AUTH", &server.admin_token()]), RespReply::ok());
     let by_rules = ["shop", "route", "POST /login", "ip", "192.0.2.1"];
     let by_limit = ["ann", "2/min"];
     for (decide, about) in [("TG.CHECK", &by_rules[..]), ("TG.LIMIT", &by_limit[..])] {

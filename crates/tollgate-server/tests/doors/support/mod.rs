@@ -75,6 +75,11 @@ impl TestServer {
         self.server().reload();
     }
 
+    /// Makes the server read its files again, as SIGHUP does.
+    pub(crate) fn reload(&self) {
+        self.server().reload();
+    }
+
     /// Runs a future on the runtime of the server.
     pub(crate) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
         self.runtime.block_on(future)
