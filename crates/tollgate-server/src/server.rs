@@ -14,9 +14,9 @@ use crate::deferred::Deferred;
 use crate::doors::{gateway::GatewayDoor, grpc::GrpcDoor, http::HttpDoor, resp::RespDoor};
 use crate::net::http::RouterDoor;
 use crate::net::{
-    self, Address, Bind, BindError, Connections, Door, Drain, Drainer, Listener, Tls,
+    self, Address, Bind, BindError, BodyBudget, Connections, Door, Drain, Drainer, Listener, Tls,
 };
-use crate::rules_service::ServiceError;
+use crate::rules_service::{MAX_BODY, ServiceError};
 use crate::secret::Secret;
 use crate::sources::SourceError;
 use crate::store::{self, AnyStore};
@@ -71,6 +71,8 @@ pub(crate) struct Context {
     pub(crate) rules: Arc<ActiveRules>,
     pub(crate) drain: Drain,
     pub(crate) connections: Arc<Connections>,
+    /// The memory for request bodies.
+    pub(crate) bodies: Arc<BodyBudget>,
     /// The deferred queue, if the server has a gateway and durable storage.
     pub(crate) deferred: Option<Arc<Deferred>>,
 }
@@ -139,8 +141,9 @@ impl Server {
         tokio::spawn(store::log_health_changes(decisions.clone(), drain.clone()));
         let deferred = Deferred::open(&config, decisions.store()).await?;
         decisions.set_defers(deferred.is_some());
+        let bodies = BodyBudget::new(&config.bounds, largest_body(&config));
         let config = Arc::new(config);
-        let context = Context { config, decisions, rules, drain, connections, deferred };
+        let context = Context { config, decisions, rules, drain, connections, bodies, deferred };
         let mut server = Server {
             context: context.clone(),
             addresses: Addresses::default(),
@@ -161,7 +164,8 @@ impl Server {
             server.addresses.gateway =
                 server.open("gateway", &listen, &["h2", "http/1.1"], gateway)?;
         }
-        let admin = RouterDoor::new(config.bounds, admin::own_router(context.clone()));
+        let routes = admin::own_router(context.clone());
+        let admin = RouterDoor::new(config.bounds, context.bodies.clone(), routes);
         server.addresses.admin = server.open("admin", &config.admin, &["h2", "http/1.1"], admin)?;
         Ok(server)
     }
@@ -258,6 +262,13 @@ impl Server {
             tracing::error!("a panic interrupted closing the databases");
         }
     }
+}
+
+/// Returns the size of the largest request body that a door reads before it answers, in bytes.
+fn largest_body(config: &Config) -> usize {
+    let gateway = config.gateway.as_ref();
+    let in_gateway = gateway.map_or(0, |options| options.read_body.max(options.defer.body));
+    config.bounds.body.max(MAX_BODY).max(in_gateway)
 }
 
 /// Raises the limit of open files to its maximum and returns the connections that it allows.

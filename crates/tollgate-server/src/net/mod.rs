@@ -6,6 +6,8 @@
 //! costs no more than its slot.
 
 mod address;
+mod body_budget;
+mod body_buffer;
 mod connections;
 mod drain;
 pub(crate) mod http;
@@ -19,6 +21,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use address::{Address, AddressError};
+pub(crate) use body_budget::{BodyBudget, BodyMemory, BodyReservation};
+pub(crate) use body_buffer::{BodyBuffer, BodyBufferError, BufferedBody};
 pub(crate) use connections::{ConnectionSlot, Connections};
 pub(crate) use drain::{Drain, Drainer};
 pub(crate) use listener::Listener;

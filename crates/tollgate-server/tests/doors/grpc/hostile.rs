@@ -225,6 +225,71 @@ fn endless_messages_are_bounded_by_the_window_and_time_out() {
 }
 
 #[test]
+fn unfinished_messages_of_all_connections_share_one_budget() {
+    const CONNECTIONS: usize = 60;
+    let server = start_configured(|config| config.bounds.header_timeout = Duration::from_secs(300));
+    server.block_on(async {
+        let before = resident();
+        let mut open = Vec::new();
+        let mut refused = 0;
+        for _ in 0..CONNECTIONS {
+            let mut client = GrpcClient::connect(server.grpc()).await;
+            let (mut response, mut body) = client.begin(PATH).await;
+            let mut message = vec![0];
+            message.extend((1u32 << 20).to_be_bytes());
+            message.resize(1_000_000, 0);
+            body.send_data(message.into(), false).unwrap();
+            // A message that is taken is not answered; a refusal comes at once.
+            let sent = async {
+                body.reserve_capacity(1);
+                std::future::poll_fn(|context| body.poll_capacity(context)).await
+            };
+            tokio::select! {
+                answer = &mut response => {
+                    let status = read(answer.unwrap()).await;
+                    assert_eq!(status.code, Code::Unavailable as i32, "{}", status.status_message);
+                    refused += 1;
+                }
+                _ = timeout(DEADLINE, sent) => {}
+            }
+            open.push((client, response, body));
+        }
+        assert!(refused >= CONNECTIONS / 4, "{refused} of {CONNECTIONS} were refused");
+        assert!(resident() < before + 3 * GROWTH, "{} MB", (resident() - before) >> 20);
+        assert_eq!(GrpcClient::connect(server.grpc()).await.hit("user", "ann").await, (1, 2));
+    });
+}
+
+#[test]
+fn health_checks_that_do_not_end_time_out() {
+    let server = start_configured(|config| config.bounds.header_timeout = Duration::from_secs(1));
+    server.block_on(async {
+        let before = resident();
+        let mut client = GrpcClient::connect(server.grpc()).await;
+        let mut begun = Vec::new();
+        for _ in 0..100 {
+            let (response, mut body) = client.begin("/grpc.health.v1.Health/Check").await;
+            // A message of 16 KiB, of which half comes.
+            let mut message = vec![0, 0, 0, 0x40, 0];
+            message.resize(8 << 10, 0);
+            let _ = body.send_data(message.into(), false);
+            begun.push((response, body));
+        }
+        for (response, _body) in begun {
+            let gone = timeout(DEADLINE, response).await.unwrap();
+            assert!(gone.is_err(), "the call did not time out");
+        }
+        let (response, mut body) = client.begin("/grpc.health.v1.Health/Check").await;
+        let mut large = vec![0];
+        large.extend((1u32 << 20).to_be_bytes());
+        let _ = body.send_data(large.into(), false);
+        let refused = read(timeout(DEADLINE, response).await.unwrap().unwrap()).await;
+        assert_eq!(refused.code, Code::OutOfRange as i32, "{}", refused.status_message);
+        assert!(resident() < before + GROWTH);
+    });
+}
+
+#[test]
 fn the_memory_of_unread_responses_is_bounded() {
     let server = start();
     server.block_on(async {
