@@ -142,12 +142,22 @@ pub struct Bounds {
     pub connections: Option<usize>,
     /// The maximum size of the body of a decision call, in bytes.
     pub body: usize,
-    /// The maximum time to receive the head of a request.
+    /// The memory for request bodies that are read before their requests are answered, in bytes.
+    ///
+    /// All doors share it. A client may hold at most as much as remains free. It is at least four
+    /// times the largest body.
+    pub buffered_bodies: usize,
+    /// The maximum time to receive the head of a request, and the body of a decision call after it.
     pub header_timeout: Duration,
     /// The maximum time that a connection may be idle.
     pub idle_timeout: Duration,
-    /// The maximum time that a client may take to read a response.
+    /// The maximum time in which a connection accepts no byte of a response.
     pub write_timeout: Duration,
+    /// The maximum time in which a client takes nothing of a response body.
+    ///
+    /// A stream of HTTP/2 is then reset and its permits are released; a connection of HTTP/1.1 is
+    /// closed. To take nothing is to take less than 16 KiB of a body that has more.
+    pub stall_timeout: Duration,
     /// The maximum number of concurrent streams on an HTTP/2 connection.
     pub streams: u32,
     /// The maximum number of open reservations.
@@ -163,9 +173,11 @@ impl Default for Bounds {
         Bounds {
             connections: None,
             body: 1 << 20,
+            buffered_bodies: 64 << 20,
             header_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(300),
             write_timeout: Duration::from_secs(10),
+            stall_timeout: Duration::from_secs(30),
             streams: 256,
             reservations: 65_536,
             reservation_bytes: 64 << 20,

@@ -14,6 +14,7 @@ use tollgate_rules::Diagnostics;
 use tollgate_tower::problem::ProblemDocument;
 
 use crate::bundle::BundleError;
+use crate::net::http::ReadBodyError;
 
 /// An error that is answered to the client instead of a result.
 #[derive(Clone, Debug)]
@@ -72,6 +73,26 @@ impl Problem {
 
     pub(crate) fn busy(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail)
+    }
+
+    /// Creates the answer to a request whose body was not read.
+    pub(crate) fn unread_body(error: ReadBodyError) -> Problem {
+        match error {
+            ReadBodyError::TooLarge(max_bytes) => {
+                let detail = format!("the body has more than {max_bytes} bytes");
+                Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", detail)
+            }
+            ReadBodyError::NoMemory => Problem::busy(
+                "too many bodies of this client are being received; send fewer at the same time",
+            ),
+            ReadBodyError::Late => {
+                let detail = "the body did not come in time";
+                Problem::new(StatusCode::REQUEST_TIMEOUT, "timeout", detail)
+            }
+            ReadBodyError::Malformed => {
+                Problem::bad_request("the body ended early or is not written as its head says")
+            }
+        }
     }
 
     /// Creates the answer to a precondition that does not hold; `current` is the current version.

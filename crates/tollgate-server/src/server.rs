@@ -16,9 +16,9 @@ use crate::key_secret;
 use crate::live_tokens::AccessControl;
 use crate::net::http::{BrowserGuard, RouterDoor};
 use crate::net::{
-    self, Address, Bind, BindError, Connections, Door, Drain, Drainer, Listener, Tls,
+    self, Address, Bind, BindError, BodyBudget, Connections, Door, Drain, Drainer, Listener, Tls,
 };
-use crate::rules_service::ServiceError;
+use crate::rules_service::{MAX_BODY, ServiceError};
 use crate::secret::Secret;
 use crate::sources::SourceError;
 use crate::store::{self, AnyStore};
@@ -78,6 +78,8 @@ pub(crate) struct Context {
     pub(crate) rules: Arc<ActiveRules>,
     pub(crate) drain: Drain,
     pub(crate) connections: Arc<Connections>,
+    /// The memory for request bodies.
+    pub(crate) bodies: Arc<BodyBudget>,
     /// The deferred queue, if the server has a gateway and durable storage.
     pub(crate) deferred: Option<Arc<Deferred>>,
 }
@@ -150,8 +152,10 @@ impl Server {
         let deferred = Deferred::open(&config, decisions.store()).await?;
         decisions.set_defers(deferred.is_some());
         let access = AccessControl::new(rules.live_tokens(), config.data_tokens.clone());
+        let bodies = BodyBudget::new(&config.bounds, largest_body(&config));
         let (config, access) = (Arc::new(config), Arc::new(access));
-        let context = Context { config, access, decisions, rules, drain, connections, deferred };
+        let context =
+            Context { config, access, decisions, rules, drain, connections, bodies, deferred };
         let mut server = Server {
             context: context.clone(),
             addresses: Addresses::default(),
@@ -173,7 +177,8 @@ impl Server {
                 server.open("gateway", &listen, &["h2", "http/1.1"], gateway)?;
         }
         let guard = BrowserGuard::new(&config.hosts);
-        let admin = RouterDoor::new(config.bounds, admin::own_router(context.clone()), guard);
+        let routes = admin::own_router(context.clone());
+        let admin = RouterDoor::new(config.bounds, context.bodies.clone(), routes, guard);
         server.addresses.admin = server.open("admin", &config.admin, &["h2", "http/1.1"], admin)?;
         Ok(server)
     }
@@ -284,6 +289,13 @@ async fn close_database(database: &'static str, close: impl FnOnce() -> bool + S
         ),
         Err(_) => tracing::error!(database, "a panic interrupted closing the database"),
     }
+}
+
+/// Returns the size of the largest request body that a door reads before it answers, in bytes.
+fn largest_body(config: &Config) -> usize {
+    let gateway = config.gateway.as_ref();
+    let in_gateway = gateway.map_or(0, |options| options.read_body.max(options.defer.body));
+    config.bounds.body.max(MAX_BODY).max(in_gateway)
 }
 
 /// Raises the limit of open files to its maximum and returns the connections that it allows.

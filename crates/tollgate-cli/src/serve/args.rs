@@ -116,15 +116,21 @@ pub(crate) struct ServeArgs {
     /// Maximum size of a request body [default: 1MiB]
     #[arg(long, env = "TOLLGATE_BOUNDS_BODY", value_name = "SIZE", value_parser = number_usize)]
     pub(super) bounds_body: Option<usize>,
-    /// Timeout for the head of a request [default: 10s]
+    /// Memory for request bodies that are being received, shared fairly by all clients [default: 64MiB]
+    #[arg(long, env = "TOLLGATE_BOUNDS_BUFFERED_BODIES", value_name = "SIZE", value_parser = number_usize)]
+    pub(super) bounds_buffered_bodies: Option<usize>,
+    /// Timeout for the head of a request, and for the body of a decision call [default: 10s]
     #[arg(long, env = "TOLLGATE_BOUNDS_HEADER_TIMEOUT", value_name = "TIME", value_parser = positive_duration)]
     pub(super) bounds_header_timeout: Option<Duration>,
     /// Idle timeout of a connection [default: 5min]
     #[arg(long, env = "TOLLGATE_BOUNDS_IDLE_TIMEOUT", value_name = "TIME", value_parser = positive_duration)]
     pub(super) bounds_idle_timeout: Option<Duration>,
-    /// Timeout for a client to read a response [default: 10s]
+    /// Timeout for a client that reads nothing from its connection [default: 10s]
     #[arg(long, env = "TOLLGATE_BOUNDS_WRITE_TIMEOUT", value_name = "TIME", value_parser = positive_duration)]
     pub(super) bounds_write_timeout: Option<Duration>,
+    /// Timeout for a client that takes less than 16 KiB of a response body [default: 30s]
+    #[arg(long, env = "TOLLGATE_BOUNDS_STALL_TIMEOUT", value_name = "TIME", value_parser = positive_duration)]
+    pub(super) bounds_stall_timeout: Option<Duration>,
     /// Maximum number of concurrent streams on an HTTP/2 connection [default: 256]
     #[arg(long, env = "TOLLGATE_BOUNDS_STREAMS", value_name = "N", value_parser = number_u16)]
     pub(super) bounds_streams: Option<u16>,

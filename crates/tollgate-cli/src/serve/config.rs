@@ -74,9 +74,11 @@ fn bounds(args: &ServeArgs, config: &mut Config) {
     let (bounds, drain) = (&mut config.bounds, &mut config.drain);
     bounds.connections = args.bounds_connections;
     bounds.body = args.bounds_body.unwrap_or(bounds.body);
+    bounds.buffered_bodies = args.bounds_buffered_bodies.unwrap_or(bounds.buffered_bodies);
     bounds.header_timeout = args.bounds_header_timeout.unwrap_or(bounds.header_timeout);
     bounds.idle_timeout = args.bounds_idle_timeout.unwrap_or(bounds.idle_timeout);
     bounds.write_timeout = args.bounds_write_timeout.unwrap_or(bounds.write_timeout);
+    bounds.stall_timeout = args.bounds_stall_timeout.unwrap_or(bounds.stall_timeout);
     bounds.streams = args.bounds_streams.map_or(bounds.streams, u32::from);
     bounds.reservations = args.bounds_reservations.unwrap_or(bounds.reservations);
     bounds.reservation_bytes = args.bounds_reservation_bytes.unwrap_or(bounds.reservation_bytes);

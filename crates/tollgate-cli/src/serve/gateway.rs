@@ -67,9 +67,15 @@ pub(crate) struct GatewayArgs {
     /// Timeout for a pause within a client's request [default: 30s]
     #[arg(long, env = "TOLLGATE_UPLOAD_TIMEOUT", value_name = "TIME", value_parser = positive_duration)]
     pub(super) upload_timeout: Option<Duration>,
+    /// Least rate of an upload in bytes per second, until the upstream responds; 0 for none [default: 100]
+    #[arg(long, env = "TOLLGATE_UPLOAD_MIN_RATE", value_name = "N", value_parser = rate)]
+    pub(super) upload_min_rate: Option<u32>,
     /// Maximum size of a request body that is read for rules with body fields [default: 1048576]
     #[arg(long, env = "TOLLGATE_READ_BODY", value_name = "N", value_parser = number_usize)]
     pub(super) read_body: Option<usize>,
+    /// Timeout for receiving such a body [default: 30s]
+    #[arg(long, env = "TOLLGATE_READ_BODY_TIMEOUT", value_name = "TIME", value_parser = positive_duration)]
+    pub(super) read_body_timeout: Option<Duration>,
     /// Idle timeout of a WebSocket [default: 1h]
     #[arg(long, env = "TOLLGATE_TUNNEL_TIMEOUT", value_name = "TIME", value_parser = positive_duration)]
     pub(super) tunnel_timeout: Option<Duration>,
@@ -97,6 +103,7 @@ impl GatewayArgs {
         options.upstream_ca = self.upstream_ca.clone();
         options.health = self.upstream_health.clone();
         options.idle_connections = self.upstream_idle.unwrap_or(options.idle_connections);
+        options.upload_min_rate = self.upload_min_rate.unwrap_or(options.upload_min_rate);
         options.read_body = self.read_body.unwrap_or(options.read_body);
         for (given, timeout) in [
             (self.upstream_health_interval, &mut options.health_interval),
@@ -105,6 +112,7 @@ impl GatewayArgs {
             (self.upstream_pause_timeout, &mut options.pause_timeout),
             (self.upstream_idle_timeout, &mut options.idle_timeout),
             (self.upload_timeout, &mut options.upload_timeout),
+            (self.read_body_timeout, &mut options.read_body_timeout),
             (self.tunnel_timeout, &mut options.tunnel_timeout),
         ] {
             *timeout = given.unwrap_or(*timeout);
@@ -112,6 +120,11 @@ impl GatewayArgs {
         self.defer.apply(&mut options.defer);
         Ok(Some(options))
     }
+}
+
+fn rate(text: &str) -> Result<u32, String> {
+    text.parse()
+        .map_err(|_| "write a whole number of bytes per second, such as 100, or 0".to_owned())
 }
 
 fn path(text: &str) -> Result<String, String> {

@@ -8,7 +8,7 @@ use crate::compile::expr::{Condition, Expr};
 use crate::decide::decision::Decision;
 use crate::decide::held_charges::holds_permits;
 use crate::matching::matcher::MatchCriteria;
-use crate::matching::request_facts::RequestFacts;
+use crate::matching::request_facts::{RequestFacts, is_below};
 use crate::{Request, Rules};
 
 /// Attribute names, sorted.
@@ -44,6 +44,12 @@ impl AttributesRead {
         all.dedup();
         let in_keys = rules.iter().flat_map(CompiledRule::key_attributes).collect();
         AttributesRead { in_keys: names(in_keys), all: all.into(), by_rule }
+    }
+
+    /// Returns the rules, in order, that read one of some names or a name below one.
+    pub(crate) fn rules_below(&self, names: &[&str]) -> Vec<u32> {
+        let reads = |read: &AttributeNames| read.iter().any(|name| is_below(name, names));
+        self.by_rule.iter().filter(|(_, read)| reads(read)).map(|(rule, _)| *rule).collect()
     }
 
     /// Whether any name begins with a prefix.

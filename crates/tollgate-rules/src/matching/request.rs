@@ -64,6 +64,8 @@ pub struct Request<'a> {
     pub(crate) attributes: SmallVec<[(&'a str, Value<'a>); 4]>,
     /// The names of which more may exist than is stated.
     pub(crate) unknown: &'a [&'a str],
+    /// The names that are not known yet.
+    pub(crate) pending: &'a [&'a str],
     pub(crate) cost: u64,
     pub(crate) tracking: OutcomeTracking,
     /// Whether it is only asked about.
@@ -109,6 +111,7 @@ impl<'a> Request<'a> {
             patience: Duration::ZERO,
             attributes: SmallVec::new(),
             unknown: &[],
+            pending: &[],
             cost: 1,
             tracking: OutcomeTracking::ByRules,
             is_dry_run: false,
@@ -236,6 +239,32 @@ impl<'a> Request<'a> {
     #[inline]
     pub fn unknown(mut self, names: &'a [&'a str]) -> Request<'a> {
         self.unknown = names;
+        self
+    }
+
+    /// Sets the names that are not known yet, with all that begins with them.
+    ///
+    /// Rules that read such an attribute are left out of the decision. A request that the other rules
+    /// refuse can be answered before its body has come. If a rule that is left out may allow the
+    /// request whatever others decide, no rule decides.
+    ///
+    /// ```
+    /// use tollgate_rules::{Request, RuleLimiter};
+    ///
+    /// let limiter = RuleLimiter::new("
+    /// rules:
+    ///   - { name: calls, limit: 1/h }
+    ///   - { name: tokens, limit: 100 tokens/h, cost: body.max_tokens }
+    /// ".parse()?);
+    /// let chat = Request::new("POST", "/v1/chat");
+    /// assert!(limiter.decide_now(&chat.clone().attribute("body.max_tokens", 9)).allowed);
+    /// let decision = limiter.decide_now(&chat.pending(&["body"]).dry_run());
+    /// assert_eq!((decision.allowed, decision.rule()), (false, Some("calls")));
+    /// # Ok::<(), tollgate_rules::Diagnostics>(())
+    /// ```
+    #[inline]
+    pub fn pending(mut self, names: &'a [&'a str]) -> Request<'a> {
+        self.pending = names;
         self
     }
 

@@ -29,6 +29,7 @@ pub(crate) struct RequestFacts<'r> {
     pub(crate) patience: Duration,
     attributes: &'r [(&'r str, Value<'r>)],
     unknown: &'r [&'r str],
+    pub(crate) pending: &'r [&'r str],
     pub(crate) tracking: OutcomeTracking,
     path: OnceCell<Option<Cow<'r, str>>>,
     ip: OnceCell<Option<IpAddr>>,
@@ -49,6 +50,7 @@ impl<'r> RequestFacts<'r> {
             patience: request.patience,
             attributes: &request.attributes,
             unknown: request.unknown,
+            pending: request.pending,
             tracking: request.tracking,
             path: OnceCell::new(),
             ip: OnceCell::new(),
@@ -113,10 +115,7 @@ impl<'r> RequestFacts<'r> {
     /// Whether an attribute is unknown: it may exist though the request does not state it.
     pub(crate) fn is_unknown(&self, attribute: &Attribute) -> bool {
         let Attribute::Named(name) = attribute else { return false };
-        self.unknown.iter().any(|unknown| {
-            let rest = name.strip_prefix(unknown);
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-        })
+        is_below(name, self.unknown)
     }
 
     fn named(&self, name: &str) -> Option<Value<'r>> {
@@ -185,6 +184,14 @@ impl<'r> RequestFacts<'r> {
             Cow::Owned(cookies) => cookie(&cookies, name).map(|value| value.to_owned().into()),
         })
     }
+}
+
+/// Returns whether a name is one of several, or begins with one of them and a dot.
+pub(crate) fn is_below(name: &str, names: &[&str]) -> bool {
+    names.iter().any(|known| {
+        let rest = name.strip_prefix(known);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    })
 }
 
 /// The identity in a header.

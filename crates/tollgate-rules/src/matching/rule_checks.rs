@@ -1,6 +1,7 @@
 //! The checks of a request: one for each limit of the rules it matches.
 
 mod check_builder;
+mod pending;
 
 use std::ops::Range;
 use std::time::Duration;
@@ -188,6 +189,9 @@ pub(crate) fn collect<'d>(
     checks.tracking = facts.tracking;
     let compiled = &*domain.compiled;
     let mut hits = compiled.matcher.find(facts, &domain.lists);
+    if !facts.pending.is_empty() && !pending::leave_out(compiled, facts, &mut hits) {
+        return MatchOutcome::Nothing;
+    }
     let rule_of = |hit: &Hit| &compiled.rules[hit.rule as usize];
     let mut any_off = false;
     hits.retain(|hit| {

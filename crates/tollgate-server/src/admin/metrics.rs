@@ -43,6 +43,10 @@ pub(super) async fn metrics(
     let help = "Keys evicted because the memory store was full.";
     text.metric("tollgate_evictions_total", "counter", help);
     memory.iter().for_each(|it| text.sample("tollgate_evictions_total", &[], it.evictions()));
+    let help = "Memory of request bodies that are being received or decided.";
+    text.single("tollgate_buffered_body_bytes", "gauge", help, context.bodies.used());
+    let help = "Requests refused because their client had no memory left for bodies.";
+    text.single("tollgate_bodies_refused_total", "counter", help, context.bodies.refusals());
     let help = "Store servers that are not contacted until they recover.";
     text.single("tollgate_store_resting", "gauge", help, health.outages.len());
     let help = "Nodes that share the store, including this one.";

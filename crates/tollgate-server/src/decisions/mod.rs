@@ -114,6 +114,33 @@ impl DecisionService {
         decision
     }
 
+    /// Refuses a request that rules are certain to refuse now; returns `None` if it may pass.
+    ///
+    /// `is_certain` is given the decision of a dry run. A certain refusal is then charged and recorded
+    /// like any other, because refused requests can count too.
+    pub(crate) async fn refuse(
+        &self,
+        door: DoorName,
+        request: &Request<'_>,
+        is_certain: impl Fn(&Decision) -> bool,
+    ) -> Option<Decision> {
+        if !is_certain(&self.0.limiter.decide(&request.clone().dry_run()).await) {
+            return None;
+        }
+        let before = self.0.clock.now();
+        let request = request.clone().to_be_settled(None);
+        let mut decision = self.0.limiter.decide(&request).await;
+        if decision.allowed {
+            // A permit or a refill came in between: the request goes on as if nothing were.
+            if let Some(admission) = decision.take_admission() {
+                let _ = admission.cancel().await;
+            }
+            return None;
+        }
+        self.record(door, &decision, 1, self.0.clock.now().since(before));
+        Some(decision)
+    }
+
     /// Records a decision. A deferred request is recorded once it is stored, or cannot be.
     pub(crate) fn record(&self, door: DoorName, decision: &Decision, cost: u64, took: Span) {
         match decision.allowed || !self.is_recorded_later(door, decision) {

@@ -37,8 +37,6 @@ use disk::{DiskQueue, RecoveredItems};
 use metrics::AttemptCounts;
 use shared::RedisQueue;
 
-/// The maximum total size of bodies that are being read for the queue, in KiB.
-const MAX_READING_KIB: usize = 64 << 10;
 /// The maximum number of concurrent status requests.
 const MAX_STATUS_REQUESTS: usize = 64;
 
@@ -49,8 +47,6 @@ pub(crate) struct Deferred {
     queue: DeferredQueue,
     index: QueueIndex,
     attempts: AttemptCounts,
-    /// Bounds the bodies that are being read for the queue.
-    pub(crate) reading: Semaphore,
     /// Bounds the concurrent status requests.
     status_requests: Semaphore,
     /// Bounds the requests in flight to upstreams.
@@ -105,7 +101,6 @@ impl Deferred {
             queue,
             index,
             attempts: AttemptCounts::default(),
-            reading: Semaphore::new(MAX_READING_KIB),
             status_requests: Semaphore::new(MAX_STATUS_REQUESTS),
             in_flight: Arc::new(Semaphore::new(options.in_flight)),
             replay_input: Mutex::new(Some(ReplayInput { new_queues, recovered })),

@@ -6,6 +6,8 @@
 //! costs no more than its slot.
 
 mod address;
+mod body_budget;
+mod body_buffer;
 mod connection_slot;
 mod connections;
 mod drain;
@@ -19,6 +21,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 pub use address::{Address, AddressError};
+pub(crate) use body_budget::{BodyBudget, BodyMemory, BodyReservation};
+pub(crate) use body_buffer::{BodyBuffer, BodyBufferError, BufferedBody};
 pub(crate) use connection_slot::ConnectionSlot;
 pub(crate) use connections::{Connections, DoorConnections, SLACK};
 pub(crate) use drain::{Drain, Drainer};

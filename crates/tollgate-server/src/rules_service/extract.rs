@@ -3,6 +3,8 @@
 //! Every error becomes a problem document. An unknown query parameter is an error, so that a
 //! misspelt `dryrun` does not make a real change.
 
+use std::time::Duration;
+
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use hyper::StatusCode;
 use hyper::header::{HeaderMap, HeaderName, IF_MATCH, IF_NONE_MATCH};
@@ -12,6 +14,8 @@ use serde::de::DeserializeOwned;
 
 use super::MAX_BODY;
 use super::change::Author;
+use crate::net::BodyMemory;
+use crate::net::http::read_body;
 use crate::problem::{Problem, Result};
 
 /// The authenticated caller, inserted by the token guard.
@@ -72,16 +76,11 @@ impl<S: Sync> FromRequest<S> for TextBody {
     type Rejection = Problem;
 
     async fn from_request(request: Request, _: &S) -> Result<TextBody> {
-        let body = axum::body::to_bytes(request.into_body(), MAX_BODY).await;
-        let body = body.map_err(|error| {
-            let cause = std::error::Error::source(&error);
-            if cause.is_some_and(|cause| cause.is::<http_body_util::LengthLimitError>()) {
-                let detail = format!("the body is larger than {MAX_BODY} bytes");
-                Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", detail)
-            } else {
-                Problem::bad_request("the body ended too early")
-            }
-        })?;
+        let memory = request.extensions().get::<BodyMemory>().cloned();
+        let memory = memory.ok_or_else(|| Problem::busy("this door reads no bodies"))?;
+        // The guard has a timeout for the whole request.
+        let body = read_body(request.into_body(), &memory, MAX_BODY, Duration::MAX).await;
+        let (body, _reservation) = body.map_err(Problem::unread_body)?.into_parts();
         let text = String::from_utf8(body.into());
         Ok(TextBody(text.map_err(|_| Problem::bad_request("the body is not UTF-8"))?))
     }

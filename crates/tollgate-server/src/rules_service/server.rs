@@ -8,11 +8,11 @@ use futures_util::future::BoxFuture;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-use super::RulesService;
 use super::routes::router;
+use super::{MAX_BODY, RulesService};
 use crate::config::Bounds;
 use crate::net::http::{BrowserGuard, RouterDoor};
-use crate::net::{self, Connections, Drainer, Listener};
+use crate::net::{self, BodyBudget, Connections, Drainer, Listener};
 
 /// The maximum time for requests in flight to finish once the service stops.
 const DRAIN: Duration = Duration::from_secs(5);
@@ -48,7 +48,8 @@ impl RulesService {
         let bounds = Bounds { header_timeout: timeout, idle_timeout: timeout, ..Bounds::default() };
         let connections = Connections::new(self.options.connections);
         let (drainer, drain) = Drainer::new();
-        let door = RouterDoor::new(bounds, routes, BrowserGuard::default());
+        let bodies = BodyBudget::new(&bounds, MAX_BODY);
+        let door = RouterDoor::new(bounds, bodies, routes, BrowserGuard::default());
         let admitted = connections.add_door("rules");
         let serving = net::serve(Listener::plain(listener), admitted, drain, door);
         tokio::select! {

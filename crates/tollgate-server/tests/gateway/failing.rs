@@ -153,6 +153,7 @@ fn slow_uploads_end_and_steady_ones_go_on() {
     let gateway = set_up(&[&upstream.url()], |options| {
         options.upload_timeout = Duration::from_millis(1000);
         options.answer_timeout = Duration::from_millis(1000);
+        options.upload_min_rate = 1;
     });
     let mut client = gateway.connect();
     client.write("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 10\r\n\r\nabc");

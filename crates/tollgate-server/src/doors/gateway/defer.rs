@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::Body as _;
 use hyper::header::{
@@ -26,6 +25,7 @@ use super::{GatewayConnection, local_response};
 use crate::clock;
 use crate::deferred::{Deferred, DeferredQueueKey, ItemId, NewItem, QueueError, StoredHead};
 use crate::headers::DecisionSummary;
+use crate::net::{BodyBuffer, BodyBufferError, BodyMemory, BufferedBody};
 use crate::telemetry::{DecisionOutcome, DoorName};
 
 /// The reason why a request is not forwarded.
@@ -123,13 +123,14 @@ impl GatewayConnection {
     pub(super) async fn defer(
         &self,
         head: &Parts,
+        resolved: &ResolvedClient,
         inspected: InspectedBody,
         ticket: QueueTicket,
     ) -> Response<GatewayBody> {
         let QueueTicket { deferred, queue_key, decision } = ticket;
         let ahead = deferred.index().queue_len(&queue_key);
         let (domain, rule) = (queue_key.domain.clone(), queue_key.rule.clone());
-        let kept = self.keep(head, inspected, &deferred, queue_key).await;
+        let kept = self.keep(head, resolved, inspected, &deferred, queue_key).await;
         let telemetry = self.gateway.context.decisions.telemetry();
         let outcome =
             if kept.is_ok() { DecisionOutcome::Deferred } else { DecisionOutcome::Denied };
@@ -146,25 +147,31 @@ impl GatewayConnection {
     async fn keep(
         &self,
         head: &Parts,
+        resolved: &ResolvedClient,
         inspected: InspectedBody,
         deferred: &Arc<Deferred>,
         queue_key: DeferredQueueKey,
     ) -> Result<ItemId, Box<Response<GatewayBody>>> {
         let InspectedBody { upload: body, body_fields } = inspected;
         let most = deferred.options.body;
-        let announced = body.size_hint().upper().map_or(most, |upper| upper as usize).min(most);
-        let room = deferred.reading.try_acquire_many(1 + (announced >> 10) as u32);
-        let Ok(_room) = room else {
-            return Err(Box::new(unkept(&QueueError::Full("too many are being read".into()))));
-        };
-        let pause = self.gateway.options.upload_timeout;
-        let (body, trailers) = match read(body, most, pause).await {
+        let memory = BodyMemory::new(&self.gateway.context.bodies, resolved.client);
+        let options = &self.gateway.options;
+        let read = read(body, BodyBuffer::new(&memory, most), options.upload_timeout);
+        let read = timeout(options.read_body_timeout, read).await;
+        let late = |_| Err(Unread::Client(UpstreamError::SlowClient));
+        let (body, trailers) = match read.unwrap_or_else(late) {
             Ok(read) => read,
             Err(Unread::TooLong) => return Err(Box::new(too_long(most))),
+            Err(Unread::NoMemory) => {
+                let reason = "too many bodies of this client are being received".into();
+                return Err(Box::new(unkept(&QueueError::Full(reason))));
+            }
             Err(Unread::Client(error)) => {
                 return Err(Box::new(local_response::failed(head.version, &error)));
             }
         };
+        // The memory of the body is reserved until the request is stored.
+        let (body, _reservation) = body.into_parts();
         let (peer, is_encrypted) = self.peer.parts();
         let trouble = |error: getrandom::Error| QueueError::Unavailable(error.to_string());
         let kept = async {
@@ -223,24 +230,28 @@ fn can_wait(head: &Parts, body: &Upload, most: usize) -> bool {
 /// The reason why a body was not read to its end.
 enum Unread {
     TooLong,
+    NoMemory,
     Client(UpstreamError),
 }
 
 /// Reads a body to its end, with its trailers.
 async fn read(
     mut body: Upload,
-    most: usize,
+    mut whole: BodyBuffer,
     pause: Duration,
-) -> Result<(Bytes, HeaderMap), Unread> {
-    let (mut whole, mut trailers) = (BytesMut::new(), HeaderMap::new());
+) -> Result<(BufferedBody, HeaderMap), Unread> {
+    let mut trailers = HeaderMap::new();
     loop {
         let frame = timeout(pause, body.frame()).await;
         let frame = frame.map_err(|_| Unread::Client(UpstreamError::SlowClient))?;
         match frame.map(|frame| frame.map(hyper::body::Frame::into_data)) {
-            None => return Ok((whole.freeze(), trailers)),
+            None => return Ok((whole.finish(), trailers)),
             Some(Err(_)) => return Err(Unread::Client(UpstreamError::BadClient)),
-            Some(Ok(Ok(data))) if whole.len() + data.len() > most => return Err(Unread::TooLong),
-            Some(Ok(Ok(data))) => whole.extend_from_slice(&data),
+            Some(Ok(Ok(data))) => match whole.push(&data) {
+                Ok(()) => {}
+                Err(BodyBufferError::TooLarge) => return Err(Unread::TooLong),
+                Err(BodyBufferError::NoMemory) => return Err(Unread::NoMemory),
+            },
             Some(Ok(Err(frame))) => trailers.extend(frame.into_trailers().unwrap_or_default()),
         }
     }

@@ -1,32 +1,28 @@
 //! Reads the body of a request, for rules that use its fields.
 //!
 //! A body is read only if rules of its route use fields of it, it is JSON, and it is not too long.
-//! It is then read completely before the decision, and forwarded unchanged. Fields that cannot be
-//! read are unknown, and rules do not take that for cheap; a request with an ambiguous field is
-//! rejected.
+//! It is then read completely before the decision, and forwarded unchanged. If it does not come with
+//! its head, the rules that need no body are evaluated first. Fields that cannot be read are unknown,
+//! and rules do not take that for cheap; a request with an ambiguous field is rejected.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use bytes::{Bytes, BytesMut};
-use http_body_util::BodyExt;
-use hyper::body::{Body as _, Frame, Incoming};
-use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use hyper::Response;
+use hyper::body::{Body as _, Incoming};
+use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, EXPECT};
 use hyper::http::request::Parts;
-use tokio::time::timeout;
 use tollgate_rules::Request;
 use tollgate_tower::json::JsonFields;
 
-use super::Gateway;
 use super::body_fields::RequestBodyFields;
+use super::body_reader::{BodyReader, BodyTimeouts};
+use super::forwarded::ResolvedClient;
+use super::proxy_request::GatewayBody;
 use super::upload::Upload;
 use super::upstreams::UpstreamError;
+use super::{Gateway, GatewayConnection, local_response};
+use crate::net::BodyMemory;
 
 /// The prefix of attributes that are fields of the body.
 const BODY: &str = "body.";
-/// The maximum size of all buffered bodies, in bytes. Above that no more are read.
-const MAX_BUFFERED: usize = 64 << 20;
 
 /// The body of a request, and the fields that were read from it.
 #[derive(Debug)]
@@ -42,6 +38,10 @@ pub(super) enum InspectError {
     Client(UpstreamError),
     /// The field of this name could be read in two ways.
     Ambiguous(String),
+    /// The client has no memory left for bodies.
+    NoMemory,
+    /// Rules refused it by its head.
+    Refused(Box<Response<GatewayBody>>),
 }
 
 impl InspectedBody {
@@ -55,32 +55,51 @@ impl InspectedBody {
 
 /// Reads the fields of a body that rules use.
 pub(super) async fn inspect_body(
-    gateway: &Gateway,
+    connection: &GatewayConnection,
     head: &Parts,
+    resolved: &ResolvedClient,
     body: Incoming,
 ) -> Result<InspectedBody, InspectError> {
     if body.is_end_stream() {
         return Ok(InspectedBody::skipped(body, false));
     }
+    let gateway = &*connection.gateway;
     let names = wanted(gateway, head);
     let Some(fields) = JsonFields::new(BODY, names.iter().map(String::as_str)) else {
         return Ok(InspectedBody::skipped(body, false));
     };
-    let most = gateway.options.read_body;
-    let expected = body.size_hint().upper().map_or(most, |bytes| bytes as usize);
-    if expected > most || !is_json(head) {
+    let max_bytes = gateway.options.read_body;
+    let is_too_long = body.size_hint().upper().is_some_and(|bytes| bytes > max_bytes as u64);
+    if is_too_long || !is_json(head) {
         return Ok(InspectedBody::skipped(body, true));
     }
-    let Some(mut reservation) = BufferReservation::take(&gateway.bodies, expected) else {
-        return Ok(InspectedBody::skipped(body, true));
-    };
-    let (frames, rest) = read(body, most, gateway.options.upload_timeout).await?;
-    let length = frames.iter().filter_map(Frame::data_ref).map(Bytes::len).sum();
-    reservation.shrink(length);
+    // Boxed, because a rare future must not enlarge that of every request.
+    Box::pin(read_fields(connection, head, resolved, body, fields)).await
+}
+
+async fn read_fields(
+    connection: &GatewayConnection,
+    head: &Parts,
+    resolved: &ResolvedClient,
+    body: Incoming,
+    fields: JsonFields,
+) -> Result<InspectedBody, InspectError> {
+    let options = &connection.gateway.options;
+    let memory = BodyMemory::new(&connection.gateway.context.bodies, resolved.client);
+    let mut reader = BodyReader::new(body, memory, options.read_body);
+    let expects = head.headers.contains_key(EXPECT);
+    // A client that expects `100 Continue` sends nothing before its body is polled.
+    if expects || !reader.read_received().await? {
+        if let Some(refusal) = connection.refuse_by_head(head, resolved).await {
+            local_response::read_small(reader.into_rest(), expects).await;
+            return Err(InspectError::Refused(refusal));
+        }
+        let total = options.read_body_timeout;
+        reader.read_rest(BodyTimeouts { pause: options.upload_timeout, total }).await?;
+    }
+    let (whole, upload) = reader.finish()?;
     let mut body_fields = RequestBodyFields { values: Vec::new(), is_unknown: true };
-    if rest.is_none()
-        && let Ok(found) = fields.read(&whole(&frames, length))
-    {
+    if let Some(Ok(found)) = whole.map(|whole| fields.read(&whole)) {
         if let Some(name) = found.ambiguous() {
             return Err(InspectError::Ambiguous(name.to_owned()));
         }
@@ -88,7 +107,7 @@ pub(super) async fn inspect_body(
         let values = found.values().map(|(name, value)| (name.to_owned(), value.clone()));
         body_fields.values = values.collect();
     }
-    Ok(InspectedBody { upload: Upload::of(frames, rest, reservation), body_fields })
+    Ok(InspectedBody { upload, body_fields })
 }
 
 /// Returns the fields that rules of the request's route use.
@@ -107,88 +126,4 @@ fn is_json(head: &Parts) -> bool {
     let kind = kind.trim().to_ascii_lowercase();
     let is_json = kind == "application/json" || kind.ends_with("+json");
     is_json && !head.headers.contains_key(CONTENT_ENCODING)
-}
-
-/// The frames that were read, and the rest of a body that is too long.
-type ReadFrames = (VecDeque<Frame<Bytes>>, Option<Incoming>);
-
-async fn read(
-    mut body: Incoming,
-    most: usize,
-    pause: std::time::Duration,
-) -> Result<ReadFrames, InspectError> {
-    let mut frames = VecDeque::new();
-    let mut length = 0;
-    loop {
-        let frame = timeout(pause, body.frame()).await;
-        let frame = frame.map_err(|_| InspectError::Client(UpstreamError::SlowClient))?;
-        let Some(frame) = frame else { return Ok((frames, None)) };
-        let frame = frame.map_err(|_| InspectError::Client(UpstreamError::BadClient))?;
-        length += frame.data_ref().map_or(0, Bytes::len);
-        frames.push_back(frame);
-        if length > most {
-            return Ok((frames, Some(body)));
-        }
-    }
-}
-
-/// Joins the data frames.
-fn whole(frames: &VecDeque<Frame<Bytes>>, length: usize) -> Bytes {
-    let mut pieces = frames.iter().filter_map(Frame::data_ref);
-    match (pieces.next(), pieces.next()) {
-        (Some(only), None) => only.clone(),
-        _ => {
-            let mut whole = BytesMut::with_capacity(length);
-            frames.iter().filter_map(Frame::data_ref).for_each(|it| whole.extend_from_slice(it));
-            whole.freeze()
-        }
-    }
-}
-
-/// The number of bytes buffered at the moment.
-#[derive(Debug, Default)]
-pub(super) struct BufferedBodies(AtomicUsize);
-
-/// A share of the buffer memory for one body, returned on drop.
-#[derive(Debug)]
-pub(super) struct BufferReservation {
-    bodies: Arc<BufferedBodies>,
-    bytes: usize,
-}
-
-impl BufferReservation {
-    fn take(bodies: &Arc<BufferedBodies>, bytes: usize) -> Option<BufferReservation> {
-        let before = bodies.0.fetch_add(bytes, Ordering::Relaxed);
-        let reservation = BufferReservation { bodies: bodies.clone(), bytes };
-        (before + bytes <= MAX_BUFFERED).then_some(reservation)
-    }
-
-    fn shrink(&mut self, bytes: usize) {
-        let less = self.bytes.saturating_sub(bytes);
-        self.bytes -= less;
-        self.bodies.0.fetch_sub(less, Ordering::Relaxed);
-    }
-}
-
-impl Drop for BufferReservation {
-    fn drop(&mut self) {
-        self.bodies.0.fetch_sub(self.bytes, Ordering::Relaxed);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn room_comes_back_and_is_bounded() {
-        let bodies = Arc::new(BufferedBodies::default());
-        let mut large = BufferReservation::take(&bodies, MAX_BUFFERED).unwrap();
-        assert!(BufferReservation::take(&bodies, 1).is_none());
-        large.shrink(MAX_BUFFERED - 1);
-        assert!(BufferReservation::take(&bodies, 2).is_none());
-        assert!(BufferReservation::take(&bodies, 1).is_some());
-        drop(large);
-        assert_eq!(bodies.0.load(Ordering::Relaxed), 0);
-    }
 }

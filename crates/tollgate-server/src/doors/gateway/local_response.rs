@@ -46,9 +46,16 @@ pub(super) fn rejected(version: Version, (status, why): &HeadRejection) -> Respo
 }
 
 /// Returns the response to a request whose body was rejected.
-pub(super) fn inspection_failed(version: Version, error: &InspectError) -> Response<GatewayBody> {
+pub(super) fn inspection_failed(version: Version, error: InspectError) -> Response<GatewayBody> {
     match error {
-        InspectError::Client(error) => failed(version, error),
+        InspectError::Client(error) => failed(version, &error),
+        InspectError::NoMemory => {
+            let detail = "too many bodies of this client are being received; send fewer at once";
+            let mut response = problem(StatusCode::SERVICE_UNAVAILABLE, "busy", detail);
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+            closing(version, response)
+        }
+        InspectError::Refused(refusal) => *refusal,
         InspectError::Ambiguous(name) => {
             let why = format!("{name:?} is there twice, or under names that differ in case only");
             rejected(version, &(StatusCode::BAD_REQUEST, why.into()))

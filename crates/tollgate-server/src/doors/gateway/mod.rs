@@ -11,6 +11,7 @@
 
 mod ambiguity;
 mod body_fields;
+mod body_reader;
 mod choose_upstream;
 mod defer;
 mod forward_target;
@@ -20,6 +21,7 @@ mod inspect_body;
 mod local_response;
 mod options;
 mod proxy_request;
+mod refuse_by_head;
 mod replay;
 mod tunnel;
 mod upload;
@@ -59,8 +61,6 @@ struct Gateway {
     context: Context,
     options: Arc<GatewayOptions>,
     upstreams: Upstreams,
-    /// The memory of bodies that are buffered until they are sent.
-    bodies: Arc<inspect_body::BufferedBodies>,
     /// The last rule set, counted from 1, that the warning about its domains was logged for.
     warned_rules: AtomicU64,
     /// Whether the warning about a missing deferred queue was logged.
@@ -92,7 +92,6 @@ impl GatewayDoor {
             context,
             options,
             upstreams,
-            bodies: Arc::default(),
             warned_rules: AtomicU64::new(0),
             warned_no_queue: AtomicBool::new(false),
         };

@@ -33,6 +33,14 @@ pub struct GatewayOptions {
     /// The maximum size of request bodies that are read for rules (`body.…`), in bytes: 1 MiB
     /// unless set.
     pub read_body: usize,
+    /// The maximum time for receiving such a body.
+    pub read_body_timeout: Duration,
+    /// The least rate of an upload, in bytes per second; 0 for none.
+    ///
+    /// A client may make the gateway wait for [`upload_timeout`](GatewayOptions::upload_timeout), and
+    /// for the time that the bytes it has sent take at this rate. The rate applies until the upstream
+    /// responds.
+    pub upload_min_rate: u32,
     /// The idle timeout of an upgraded connection.
     pub tunnel_timeout: Duration,
     /// The maximum number of idle connections to each upstream.
@@ -63,6 +71,8 @@ impl GatewayOptions {
             pause_timeout: Duration::from_secs(60),
             upload_timeout: Duration::from_secs(30),
             read_body: 1 << 20,
+            read_body_timeout: Duration::from_secs(30),
+            upload_min_rate: 100,
             tunnel_timeout: Duration::from_secs(3600),
             idle_connections: 512,
             idle_timeout: Duration::from_secs(30),

@@ -70,9 +70,9 @@ impl GatewayConnection {
             return Err(Box::pin(self.deferred_status(&head.method, id)).await);
         }
         let resolved = self.peer.resolve_client(&head.headers, || self.gateway.trusted_proxies());
-        let inspected = match inspect_body(&self.gateway, &head, body).await {
+        let inspected = match inspect_body(self, &head, &resolved, body).await {
             Ok(inspected) => inspected,
-            Err(error) => return Err(local_response::inspection_failed(version, &error)),
+            Err(error) => return Err(local_response::inspection_failed(version, error)),
         };
         let decided = match self.ticket_behind_queue(&head, &resolved, &inspected) {
             Some(ticket) => Err(StopReason::Deferred(ticket)),
@@ -87,7 +87,7 @@ impl GatewayConnection {
                 return Err(*refusal);
             }
             Err(StopReason::Deferred(ticket)) => {
-                return Err(Box::pin(self.defer(&head, inspected, *ticket)).await);
+                return Err(Box::pin(self.defer(&head, &resolved, inspected, *ticket)).await);
             }
         };
         let upload = inspected.upload;

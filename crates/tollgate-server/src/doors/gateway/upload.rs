@@ -5,13 +5,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::HeaderMap;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 
-use super::inspect_body::BufferReservation;
 use crate::clock;
+use crate::net::BodyReservation;
 
 /// The stage of an upload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +33,10 @@ pub(super) enum UploadStage {
 pub(super) struct UploadProgress {
     stage: AtomicU8,
     moved_ms: AtomicU64,
+    /// The total time that the gateway waited for the client before the current wait.
+    waited_ms: AtomicU64,
+    /// The number of bytes that the client has sent.
+    received_bytes: AtomicU64,
 }
 
 impl UploadProgress {
@@ -39,6 +44,8 @@ impl UploadProgress {
         Arc::new(UploadProgress {
             stage: AtomicU8::new(UploadStage::WaitsForUpstream as u8),
             moved_ms: AtomicU64::new(clock::monotonic_ms()),
+            waited_ms: AtomicU64::new(0),
+            received_bytes: AtomicU64::new(0),
         })
     }
 
@@ -56,8 +63,31 @@ impl UploadProgress {
         clock::monotonic_ms().saturating_sub(self.moved_ms.load(Ordering::Relaxed))
     }
 
+    /// Returns how long the gateway still waits for the client: at most `pause` for the next part,
+    /// and in all no longer than `pause` and the time that the received bytes take at `min_rate`.
+    pub(super) fn patience(&self, pause: Duration, min_rate: u32) -> Duration {
+        let still = Duration::from_millis(self.still_ms());
+        let left = pause.saturating_sub(still);
+        if min_rate == 0 {
+            return left;
+        }
+        let received = self.received_bytes.load(Ordering::Relaxed);
+        let earned = Duration::from_secs(received / u64::from(min_rate));
+        let waited = Duration::from_millis(self.waited_ms.load(Ordering::Relaxed)) + still;
+        left.min(pause.saturating_add(earned).saturating_sub(waited))
+    }
+
+    fn received(&self, frame: &Frame<Bytes>) {
+        let bytes = frame.data_ref().map_or(0, Bytes::len);
+        self.received_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
     fn moved(&self, stage: UploadStage) {
-        self.moved_ms.store(clock::monotonic_ms(), Ordering::Relaxed);
+        let now_ms = clock::monotonic_ms();
+        let before_ms = self.moved_ms.swap(now_ms, Ordering::Relaxed);
+        if self.stage() == UploadStage::WaitsForClient {
+            self.waited_ms.fetch_add(now_ms.saturating_sub(before_ms), Ordering::Relaxed);
+        }
         self.stage.store(stage as u8, Ordering::Relaxed);
     }
 }
@@ -70,7 +100,7 @@ pub(super) struct Upload {
     body: Option<Incoming>,
     /// The progress; `None` if the body is empty.
     progress: Option<Arc<UploadProgress>>,
-    _reservation: Option<BufferReservation>,
+    _reservation: Option<BodyReservation>,
 }
 
 impl Upload {
@@ -86,7 +116,7 @@ impl Upload {
     pub(super) fn of(
         ahead: VecDeque<Frame<Bytes>>,
         rest: Option<Incoming>,
-        reservation: BufferReservation,
+        reservation: Option<BodyReservation>,
     ) -> Upload {
         if ahead.is_empty() && rest.is_none() {
             return Upload::empty();
@@ -95,7 +125,7 @@ impl Upload {
             ahead,
             body: rest,
             progress: Some(UploadProgress::new()),
-            _reservation: Some(reservation),
+            _reservation: reservation,
         }
     }
 
@@ -147,6 +177,9 @@ impl Body for Upload {
             return Poll::Ready(None);
         };
         let frame = Pin::new(&mut *body).poll_frame(context);
+        if let Poll::Ready(Some(Ok(frame))) = &frame {
+            progress.received(frame);
+        }
         match &frame {
             Poll::Pending if progress.stage() != UploadStage::WaitsForClient => {
                 progress.moved(UploadStage::WaitsForClient);
@@ -176,5 +209,24 @@ impl Body for Upload {
         }
         hint.set_lower(lower);
         hint
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patience_grows_with_what_the_client_sends() {
+        let pause = Duration::from_secs(30);
+        let progress = UploadProgress::new();
+        progress.waited_ms.store(29_000, Ordering::Relaxed);
+        let left = progress.patience(pause, 100);
+        assert!(left <= Duration::from_secs(1), "a byte every second: {left:?}");
+        assert!(progress.patience(pause, 0) > Duration::from_secs(1), "only pauses count");
+        progress.received(&Frame::data(Bytes::from(vec![0; 10_000])));
+        assert!(progress.patience(pause, 100) > Duration::from_secs(1), "100 seconds were earned");
+        progress.waited_ms.store(130_000, Ordering::Relaxed);
+        assert!(progress.patience(pause, 100).is_zero());
     }
 }

@@ -15,6 +15,7 @@ use super::decide::{ResponseOptions, decide};
 use super::request::EnvoyRequest;
 use super::status::GrpcStatus;
 use crate::access::Permission;
+use crate::net::{BodyBuffer, BodyBufferError, BodyMemory, BufferedBody};
 
 /// The path of the method.
 pub(super) const SHOULD_RATE_LIMIT: &str =
@@ -29,6 +30,7 @@ const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 /// Runs a call and sends its response; if the client has left meanwhile, sending is a no-op.
 pub(super) async fn respond(
     services: Arc<GrpcServices>,
+    memory: BodyMemory,
     request: Request<RecvStream>,
     mut respond: SendResponse<Bytes>,
 ) {
@@ -38,7 +40,7 @@ pub(super) async fn respond(
         let _ = respond.send_response(response, true);
         return;
     }
-    match run(&services, request).await {
+    match run(&services, &memory, request).await {
         Ok(Some(message)) => {
             let mut response = Response::new(());
             response.headers_mut().insert(CONTENT_TYPE, GRPC);
@@ -75,15 +77,15 @@ fn is_grpc(request: &Request<RecvStream>) -> bool {
 /// Returns the framed response; `None` if the client left before its request was complete.
 async fn run(
     services: &GrpcServices,
+    memory: &BodyMemory,
     request: Request<RecvStream>,
 ) -> Result<Option<Bytes>, GrpcStatus> {
     let role = services.role(request.headers());
     services.authorize(role, Permission::Decide)?;
     let config = &services.context.config;
-    let Some(message) = read_message(request.into_body(), config.bounds.body).await? else {
-        return Ok(None);
-    };
-    let request = EnvoyRequest::from_protobuf(&message)?;
+    let message = read_message(request.into_body(), memory, config.bounds.body).await?;
+    let Some(message) = message else { return Ok(None) };
+    let request = EnvoyRequest::from_protobuf(&message[PREFIX_BYTES..])?;
     if request.has_refunds() {
         services.authorize(role, Permission::Change)?;
     }
@@ -98,37 +100,53 @@ async fn run(
 }
 
 /// Reads the one message of a request; returns `None` if the client left.
-async fn read_message(mut body: RecvStream, max_bytes: usize) -> Result<Option<Bytes>, GrpcStatus> {
-    let mut whole = Bytes::new();
-    let mut parts = BytesMut::new();
+///
+/// A message that does not come in one piece takes from the memory of its client.
+async fn read_message(
+    mut body: RecvStream,
+    memory: &BodyMemory,
+    max_bytes: usize,
+) -> Result<Option<BufferedBody>, GrpcStatus> {
+    let mut parts: Option<BodyBuffer> = None;
+    let mut message = BufferedBody::default();
     while let Some(part) = body.data().await {
         let Ok(part) = part else { return Ok(None) };
-        match (whole.is_empty(), parts.is_empty()) {
-            (true, true) => whole = part,
-            _ => {
-                if parts.is_empty() {
-                    parts.extend_from_slice(&whole);
-                }
-                parts.extend_from_slice(&part);
-            }
-        }
-        let read = if parts.is_empty() { &whole[..] } else { &parts[..] };
-        check_prefix(read, max_bytes)?;
+        let is_whole = parts.is_none() && body.is_end_stream();
+        let received = if is_whole {
+            message = part.into();
+            &message[..]
+        } else {
+            let most = max_bytes.saturating_add(PREFIX_BYTES);
+            let parts = parts.get_or_insert_with(|| BodyBuffer::new(memory, most));
+            parts.push(&part).map_err(unread)?;
+            parts.as_slice()
+        };
+        check_prefix(received, max_bytes)?;
         if body.is_end_stream() {
             break;
         }
     }
-    let mut message = if parts.is_empty() { whole } else { parts.freeze() };
+    let message = parts.map_or(message, BodyBuffer::finish);
     // Only now may the client send more: its unfinished requests fit into the window of the
     // connection, however many streams it opens.
     let _ = body.flow_control().release_capacity(message.len());
-    if message.len() < PREFIX_BYTES {
-        return Err(GrpcStatus::new(Code::InvalidArgument, "the message is cut off"));
+    match message.get(..PREFIX_BYTES).map(message_length) {
+        Some(length) if message.len() == PREFIX_BYTES + length => Ok(Some(message)),
+        _ => Err(GrpcStatus::new(Code::InvalidArgument, "the message is cut off")),
     }
-    let prefix = message.split_to(PREFIX_BYTES);
-    match message.len() == message_length(&prefix) {
-        true => Ok(Some(message)),
-        false => Err(GrpcStatus::new(Code::InvalidArgument, "the message is cut off")),
+}
+
+/// Returns the error of a message that was not read.
+fn unread(error: BodyBufferError) -> GrpcStatus {
+    match error {
+        BodyBufferError::TooLarge => {
+            let message = "a request has exactly one message, and there is more";
+            GrpcStatus::new(Code::InvalidArgument, message)
+        }
+        BodyBufferError::NoMemory => {
+            let message = "too many messages of this client are being received; send fewer at once";
+            GrpcStatus::new(Code::Unavailable, message)
+        }
     }
 }
 

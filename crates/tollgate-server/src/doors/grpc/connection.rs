@@ -16,7 +16,8 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use super::{GrpcServices, call};
 use crate::clock;
 use crate::config::Bounds;
-use crate::net::{Connection, Stream};
+use crate::net::http::{ConnectionActivity, HeadTimer, HttpProtocol, HttpStream};
+use crate::net::{BodyMemory, Connection};
 
 /// The maximum number of calls that are run before their responses are written.
 ///
@@ -32,12 +33,17 @@ const PING_INTERVAL: Duration = Duration::from_secs(20);
 const DEFAULT_WINDOW: u32 = 65_535;
 
 type GrpcCall = (Request<RecvStream>, SendResponse<Bytes>);
-type H2 = h2::server::Connection<Stream, Bytes>;
+type H2 = h2::server::Connection<HttpStream, Bytes>;
 
 /// Serves a connection until it closes.
 pub(super) async fn serve(services: &Arc<GrpcServices>, connection: Connection) {
-    let Connection { stream, slot, drain, .. } = connection;
+    let Connection { stream, peer, slot, drain } = connection;
     let bounds = services.context.config.bounds;
+    let memory = BodyMemory::new(&services.context.bodies, peer.map(|peer| peer.ip()));
+    let activity = ConnectionActivity::new(slot, drain.clone());
+    let slot = &activity.slot;
+    let stream = HttpStream::new(stream, Bytes::new(), HttpProtocol::Http2, activity.clone());
+    let mut heads = HeadTimer::new(bounds.header_timeout);
     let mut evicted = pin!(slot.evicted());
     let mut closing = pin!(drain.closing());
     let handshake = tokio::select! {
@@ -54,28 +60,28 @@ pub(super) async fn serve(services: &Arc<GrpcServices>, connection: Connection) 
     let mut calls = Vec::new();
     let mut is_closing = false;
     let mut request = None;
-    loop {
+    let is_finished = loop {
         // A connection whose calls have not ended does not give way to a new one.
         if running.is_empty() == request.is_some() {
             request = (!running.is_empty()).then(|| slot.start_request());
         }
         tokio::select! {
             biased;
-            more = accept_calls(&mut h2, &mut calls) => {
+            more = accept_calls(&mut h2, &mut calls, &activity, &mut heads) => {
                 slot.touch();
                 for (request, respond) in calls.drain(..) {
-                    start_call(services, request, respond, &mut running);
+                    start_call(services, &memory, request, respond, &mut running);
                 }
                 while running.try_join_next().is_some() {}
                 if !more {
-                    return;
+                    break true;
                 }
             }
             () = &mut closing, if !is_closing => {
                 is_closing = true;
                 h2.graceful_shutdown();
             }
-            () = &mut evicted => return,
+            () = &mut evicted => break false,
             _ = running.join_next(), if !running.is_empty() => {}
             _ = ticks.tick() => {
                 let idle = Duration::from_millis(slot.idle_ms());
@@ -84,7 +90,7 @@ pub(super) async fn serve(services: &Arc<GrpcServices>, connection: Connection) 
                 let silent = keep_alive.check(clock::monotonic_ms(), idle >= interval_length);
                 let patience = if is_closing { interval_length } else { bounds.idle_timeout };
                 if silent >= patience {
-                    return;
+                    break false;
                 }
                 if idle >= bounds.idle_timeout && running.is_empty() && !is_closing {
                     is_closing = true;
@@ -92,6 +98,10 @@ pub(super) async fn serve(services: &Arc<GrpcServices>, connection: Connection) 
                 }
             }
         }
+    };
+    drop(h2);
+    if let (true, Some(stream)) = (is_finished, activity.take_stream()) {
+        stream.close().await;
     }
 }
 
@@ -113,14 +123,23 @@ fn settings(bounds: &Bounds) -> Builder {
 
 /// Accepts all calls that have come so far; returns whether more may come.
 ///
+/// No more come if the connection ends, or a head is unfinished for too long.
+///
 /// Responses stay in the buffer of the connection and are written together when it is polled again.
-async fn accept_calls(h2: &mut H2, calls: &mut Vec<GrpcCall>) -> bool {
+async fn accept_calls(
+    h2: &mut H2,
+    calls: &mut Vec<GrpcCall>,
+    activity: &ConnectionActivity,
+    heads: &mut HeadTimer,
+) -> bool {
     poll_fn(|context| {
         while calls.len() < CALLS_PER_WRITE {
             match pin!(h2.accept()).poll(context) {
                 Poll::Ready(Some(Ok(call))) => calls.push(call),
                 Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(false),
-                Poll::Pending if calls.is_empty() => return Poll::Pending,
+                Poll::Pending if calls.is_empty() => {
+                    return activity.poll_heads(context, heads).map(|()| false);
+                }
                 Poll::Pending => break,
             }
         }
@@ -132,6 +151,7 @@ async fn accept_calls(h2: &mut H2, calls: &mut Vec<GrpcCall>) -> bool {
 /// Runs a call to its end if it need not wait, which is nearly always the case.
 fn start_call(
     services: &Arc<GrpcServices>,
+    memory: &BodyMemory,
     request: Request<RecvStream>,
     respond: SendResponse<Bytes>,
     running: &mut JoinSet<()>,
@@ -140,7 +160,7 @@ fn start_call(
         running.spawn(services.clone().forward_to_tonic(request, respond));
         return;
     }
-    let mut response = Box::pin(call::respond(services.clone(), request, respond));
+    let mut response = Box::pin(call::respond(services.clone(), memory.clone(), request, respond));
     // A call that has to wait is polled again by a task, which can be woken.
     if response.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
         let time_limit = services.context.config.bounds.header_timeout;

@@ -11,6 +11,7 @@ use h2::{RecvStream, SendStream};
 use http::{HeaderMap, HeaderValue, Request};
 use http_body::{Body, Frame};
 use http_body_util::BodyExt;
+use tokio::time::timeout;
 use tonic::Code;
 use tonic::service::Routes;
 use tonic_health::ServingStatus;
@@ -25,6 +26,11 @@ use crate::net::Drain;
 const DESCRIPTORS: &[u8] = include_bytes!("proto/descriptors.bin");
 /// The service names of health checks: the server, the name in Envoy's own service, and ours.
 const HEALTH_SERVICES: [&str; 3] = ["", "ratelimit", "envoy.service.ratelimit.v3.RateLimitService"];
+
+/// The maximum size of a message, in bytes: names of services and symbols are short.
+///
+/// tonic collects the messages of all streams at the same time, without the memory budget.
+const MAX_MESSAGE_BYTES: usize = 16 << 10;
 
 /// The routes of health checks and reflection.
 #[derive(Clone, Debug)]
@@ -47,9 +53,11 @@ impl HealthReflection {
                 .register_encoded_file_descriptor_set(DESCRIPTORS)
                 .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
         };
-        let routes = Routes::new(health)
-            .add_service(describe().build_v1().expect("the descriptors are tested"))
-            .add_service(describe().build_v1alpha().expect("the descriptors are tested"));
+        let v1 = describe().build_v1().expect("the descriptors are tested");
+        let v1alpha = describe().build_v1alpha().expect("the descriptors are tested");
+        let routes = Routes::new(health.max_decoding_message_size(MAX_MESSAGE_BYTES))
+            .add_service(v1.max_decoding_message_size(MAX_MESSAGE_BYTES))
+            .add_service(v1alpha.max_decoding_message_size(MAX_MESSAGE_BYTES));
         HealthReflection(routes.prepare())
     }
 }
@@ -74,7 +82,10 @@ impl GrpcServices {
             call::send_status(&mut respond, &status);
             return;
         }
-        let Ok(response) = self.health_reflection.0.clone().oneshot(request.map(RequestBody)).await;
+        // The message of a call with one message comes before the head of its response.
+        let call = self.health_reflection.0.clone().oneshot(request.map(RequestBody));
+        let time_limit = self.context.config.bounds.header_timeout;
+        let Ok(Ok(response)) = timeout(time_limit, call).await else { return };
         let (head, body) = response.into_parts();
         let is_end = body.is_end_stream();
         let response = http::Response::from_parts(head, ());

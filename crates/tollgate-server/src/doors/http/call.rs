@@ -1,18 +1,9 @@
-//! Reads a call: which one it is, from method and path, and its body.
+//! Reads which call a request is, from its method and path.
 
-use std::future::poll_fn;
-use std::pin::Pin;
-use std::task::Poll;
-use std::time::Duration;
-
-use bytes::{Bytes, BytesMut};
-use http_body_util::BodyExt;
-use hyper::body::{Body, Frame, Incoming};
-use hyper::{Method, StatusCode};
+use hyper::Method;
 
 use crate::access::Permission;
 use crate::decisions::ReservationId;
-use crate::problem::Problem;
 
 /// A call that the door answers without the admin routes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,66 +101,6 @@ fn reservation(method: &Method, path: &str) -> RouteMatch {
     };
     let id = rest.split('/').next().and_then(ReservationId::parse);
     if *method == expected { RouteMatch::Call(call(id)) } else { RouteMatch::WrongMethod(allowed) }
-}
-
-/// Reads a body of at most `max_bytes`, without a copy where it came in one piece.
-///
-/// The rest of a body that does not come with its head must come within `time_limit`.
-pub(super) async fn read_body(
-    mut body: Incoming,
-    max_bytes: usize,
-    time_limit: Duration,
-) -> Result<Bytes, Problem> {
-    if body.is_end_stream() {
-        return Ok(Bytes::new());
-    }
-    if body.size_hint().lower() > max_bytes as u64 {
-        return Err(too_large(max_bytes));
-    }
-    let first = poll_fn(|context| {
-        // Polls once and needs no timer: most bodies come with their head.
-        Poll::Ready(match Pin::new(&mut body).poll_frame(context) {
-            Poll::Ready(frame) => frame,
-            Poll::Pending => Some(Ok(Frame::data(Bytes::new()))),
-        })
-    })
-    .await;
-    let first = match first {
-        None => return Ok(Bytes::new()),
-        Some(frame) => frame.map_err(|_| malformed_body())?.into_data().unwrap_or_default(),
-    };
-    if first.len() > max_bytes {
-        return Err(too_large(max_bytes));
-    }
-    if body.is_end_stream() {
-        return Ok(first);
-    }
-    let rest = tokio::time::timeout(time_limit, read_rest(first, body, max_bytes)).await;
-    rest.unwrap_or_else(|_| {
-        let detail = "the body did not come in time";
-        Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "timeout", detail))
-    })
-}
-
-async fn read_rest(first: Bytes, mut body: Incoming, max_bytes: usize) -> Result<Bytes, Problem> {
-    let mut all = BytesMut::from(&first[..]);
-    while let Some(frame) = body.frame().await {
-        let Ok(data) = frame.map_err(|_| malformed_body())?.into_data() else { continue };
-        if all.len() + data.len() > max_bytes {
-            return Err(too_large(max_bytes));
-        }
-        all.extend_from_slice(&data);
-    }
-    Ok(all.freeze())
-}
-
-fn too_large(max_bytes: usize) -> Problem {
-    let detail = format!("the body has more than {max_bytes} bytes");
-    Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", detail)
-}
-
-fn malformed_body() -> Problem {
-    Problem::bad_request("the body ended early or is not written as its head says")
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! | file | what happens there |
 //! | --- | --- |
 //! | `mod` | a connection: its token is checked and its requests are dispatched |
-//! | `call` | method and path become an [`HttpCall`], and its body is read |
+//! | `call` | method and path become an [`HttpCall`] |
 //! | `body_fields`, `outcome` | the body becomes [`BodyFields`](body_fields::BodyFields) |
 //! | `decide`, `batch` | the decision service decides |
 //! | `render` | a decision becomes JSON |
@@ -35,8 +35,8 @@ use super::{auth, grpc};
 use crate::access::{Permission, Role, bearer};
 use crate::decisions::ReservationOwner;
 use crate::live_tokens::{AccessControl, AccessRefusal};
-use crate::net::http::{BrowserGuard, HttpServer};
-use crate::net::{Connection, Door};
+use crate::net::http::{BrowserGuard, HttpServer, read_body};
+use crate::net::{BodyMemory, Connection, Door};
 use crate::openapi;
 use crate::problem::Problem;
 use crate::rules_service::routes::{method_not_allowed, unknown_path};
@@ -93,6 +93,8 @@ impl Door for HttpDoor {
 struct HttpConnection {
     services: Arc<HttpDoorServices>,
     peer: Option<SocketAddr>,
+    /// The memory for bodies of this client.
+    memory: BodyMemory,
     /// The token that was accepted last, so that a connection pays for its lookup once.
     accepted_token: Mutex<Option<AcceptedToken>>,
 }
@@ -108,7 +110,8 @@ struct AcceptedToken {
 
 impl HttpConnection {
     fn new(services: Arc<HttpDoorServices>, peer: Option<SocketAddr>) -> HttpConnection {
-        HttpConnection { services, peer, accepted_token: Mutex::default() }
+        let memory = BodyMemory::new(&services.context.bodies, peer.map(|peer| peer.ip()));
+        HttpConnection { services, peer, memory, accepted_token: Mutex::default() }
     }
 
     /// Returns the response to a request.
@@ -138,6 +141,8 @@ impl HttpConnection {
                 response
             }
             RouteMatch::NotACall => {
+                let mut request = request;
+                request.extensions_mut().insert(self.memory.clone());
                 let routes = self.services.admin_routes.clone();
                 let Ok(response) = routes.oneshot(request.map(axum::body::Body::new)).await;
                 response.map(Either::Right)
@@ -157,7 +162,9 @@ impl HttpConnection {
             HttpCall::OpenApi => Ok(json_response(StatusCode::OK, openapi::document())),
             call => {
                 let bounds = &context.config.bounds;
-                let body = call::read_body(body, bounds.body, bounds.header_timeout).await?;
+                let body = read_body(body, &self.memory, bounds.body, bounds.header_timeout)
+                    .await
+                    .map_err(Problem::unread_body)?;
                 if call == HttpCall::Json {
                     let with_headers = context.config.envoy_headers;
                     let may_refund = context.access.is_open()

@@ -1,16 +1,22 @@
 //! The activity of an HTTP connection: requests under way, stalled readers, broken requests.
 
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
+use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use parking_lot::Mutex;
 use pin_project_lite::pin_project;
 
+use super::frame_scanner::{HeadProgress, HeadTimer};
 use super::request_guard::Ambiguity;
+use super::stream_task::StreamProgress;
 use crate::net::{ConnectionSlot, Drain, Stream};
+
+/// The size of the pieces in which a response body is given to a client of HTTP/2: one frame each.
+const PIECE_BYTES: usize = 16 << 10;
 
 /// The activity of one connection, from which its timeouts follow.
 ///
@@ -23,13 +29,16 @@ pub(crate) struct ConnectionActivity {
     requests: AtomicU32,
     /// The number of the request whose head is ambiguous, and why.
     ambiguity: OnceLock<(u32, Ambiguity)>,
-    /// Whether bytes came that do not make a request yet.
+    /// Whether bytes of HTTP/1.1 came that do not make a request yet.
     pub(super) head_started: AtomicBool,
     /// Whether the client does not read what it is sent.
     pub(super) write_blocked: AtomicBool,
+    /// The number of bytes that were written.
+    written_bytes: AtomicU64,
+    /// The progress of heads on HTTP/2.
+    pub(super) heads: HeadProgress,
     /// Whether the connection has switched to another protocol than HTTP.
     upgraded: AtomicBool,
-    pub(super) stalled_bodies: StalledBodies,
     /// The stream, once hyper has dropped it.
     pub(super) returned_stream: Mutex<Option<Stream>>,
 }
@@ -54,8 +63,9 @@ impl ConnectionActivity {
             ambiguity: OnceLock::new(),
             head_started: AtomicBool::new(false),
             write_blocked: AtomicBool::new(false),
+            written_bytes: AtomicU64::new(0),
+            heads: HeadProgress::default(),
             upgraded: AtomicBool::new(false),
-            stalled_bodies: StalledBodies::default(),
             returned_stream: Mutex::default(),
         })
     }
@@ -96,6 +106,22 @@ impl ConnectionActivity {
         }
     }
 
+    /// Records that bytes were written; only the stream of the connection does.
+    pub(super) fn add_written(&self, bytes: usize) {
+        let before = self.written_bytes.load(Ordering::Relaxed);
+        self.written_bytes.store(before + bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Returns the number of bytes that were written.
+    pub(super) fn written_bytes(&self) -> u64 {
+        self.written_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Returns `Ready` once a head of HTTP/2 has been unfinished for too long.
+    pub(crate) fn poll_heads(&self, context: &mut Context<'_>, timer: &mut HeadTimer) -> Poll<()> {
+        timer.poll(context, &self.heads)
+    }
+
     /// Records that the connection switches to another protocol than HTTP.
     pub(crate) fn upgrade(&self) {
         self.upgraded.store(true, Ordering::Relaxed);
@@ -128,137 +154,77 @@ impl Drop for ActiveRequest {
     }
 }
 
-/// The number of response bodies that wait for their client, by the interval in which that began.
-///
-/// A client of HTTP/2 can read from its connection and still take nothing of one response, because
-/// it opens no window for that stream. Then no write is blocked and the connection is not idle, but
-/// the response waits. Such bodies are counted in the interval in which they began to wait, so that
-/// a body that waits for a whole interval is found without a timer or a list.
-#[derive(Debug, Default)]
-pub(super) struct StalledBodies {
-    interval: AtomicU32,
-    /// Waiting bodies that began in even and in odd intervals.
-    waiting: [AtomicU32; 2],
-}
-
-/// The interval in which a body began to wait for its client, if it does.
-#[derive(Debug, Default)]
-struct WaitingSince(Option<u32>);
-
-impl StalledBodies {
-    /// Starts a new interval; returns whether a body has waited during all of the previous one.
-    pub(super) fn start_interval(&self) -> bool {
-        let next = self.interval.load(Ordering::Relaxed).wrapping_add(1);
-        self.interval.store(next, Ordering::Relaxed);
-        self.count_of(next).load(Ordering::Relaxed) > 0
-    }
-
-    /// Records that a body has given a frame to its client, and waits from now on.
-    fn wait(&self, since: &mut WaitingSince) {
-        let now = self.interval.load(Ordering::Relaxed);
-        if since.0 != Some(now) {
-            self.stop_waiting(since);
-            since.0 = Some(now);
-            self.count_of(now).fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    /// Records that a body waits for its source instead of its client, or has ended.
-    fn stop_waiting(&self, since: &mut WaitingSince) {
-        if let Some(interval) = since.0.take() {
-            self.count_of(interval).fetch_sub(1, Ordering::Relaxed);
-        }
-    }
-
-    fn count_of(&self, interval: u32) -> &AtomicU32 {
-        &self.waiting[interval as usize % 2]
-    }
-}
-
 pin_project! {
     /// A response body that keeps its request active until it is sent.
+    ///
+    /// On HTTP/2 it is given to the client in pieces, so that a client which takes a large part of it
+    /// slowly is not mistaken for one that takes nothing.
     #[derive(Debug)]
     pub(super) struct TrackedBody<B> {
         #[pin]
         body: B,
-        progress: BodyProgress,
-    }
-}
-
-/// The state of a response body: waiting for its client, or for its source.
-#[derive(Debug)]
-struct BodyProgress {
-    request: ActiveRequest,
-    since: WaitingSince,
-}
-
-impl BodyProgress {
-    fn wait_for_client(&mut self) {
-        self.request.0.stalled_bodies.wait(&mut self.since);
-    }
-
-    fn wait_for_source(&mut self) {
-        self.request.0.stalled_bodies.stop_waiting(&mut self.since);
-    }
-}
-
-impl Drop for BodyProgress {
-    fn drop(&mut self) {
-        self.wait_for_source();
+        // The data that the client has not been given yet.
+        rest: Bytes,
+        // The progress of the stream; `None` on HTTP/1.1.
+        progress: Option<Arc<StreamProgress>>,
+        request: ActiveRequest,
     }
 }
 
 impl<B> TrackedBody<B> {
     pub(super) fn new(body: B, request: ActiveRequest) -> TrackedBody<B> {
-        let mut progress = BodyProgress { request, since: WaitingSince::default() };
-        progress.wait_for_client();
-        TrackedBody { body, progress }
+        let progress = StreamProgress::current();
+        progress.iter().for_each(|progress| progress.wait_for_client());
+        TrackedBody { body, rest: Bytes::new(), progress, request }
     }
 }
 
-impl<B: Body> Body for TrackedBody<B> {
-    type Data = B::Data;
+impl<B: Body<Data = Bytes>> Body for TrackedBody<B> {
+    type Data = Bytes;
     type Error = B::Error;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         let this = self.project();
-        let frame = this.body.poll_frame(context);
-        match frame.is_ready() {
-            true => this.progress.wait_for_client(),
-            false => this.progress.wait_for_source(),
+        let Some(progress) = this.progress else { return this.body.poll_frame(context) };
+        if this.rest.is_empty() {
+            match this.body.poll_frame(context) {
+                Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
+                    Ok(data) => *this.rest = data,
+                    Err(other) => {
+                        progress.wait_for_client();
+                        return Poll::Ready(Some(Ok(other)));
+                    }
+                },
+                Poll::Pending => {
+                    progress.wait_for_source();
+                    return Poll::Pending;
+                }
+                end => {
+                    progress.wait_for_client();
+                    return end;
+                }
+            }
         }
-        frame
+        progress.wait_for_client();
+        let piece = this.rest.split_to(this.rest.len().min(PIECE_BYTES));
+        Poll::Ready(Some(Ok(Frame::data(piece))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.rest.is_empty() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_a_body_that_waits_for_a_whole_interval_is_stalled() {
-        let bodies = StalledBodies::default();
-        let (mut slow, mut quick) = (WaitingSince::default(), WaitingSince::default());
-        bodies.wait(&mut slow);
-        bodies.wait(&mut quick);
-        assert!(!bodies.start_interval(), "not yet");
-        bodies.wait(&mut quick);
-        assert!(bodies.start_interval(), "one has taken nothing since");
-        bodies.stop_waiting(&mut slow);
-        bodies.wait(&mut quick);
-        assert!(!bodies.start_interval());
-        bodies.stop_waiting(&mut quick);
-        assert!(!bodies.start_interval() && !bodies.start_interval(), "no body waits");
+        let mut hint = self.body.size_hint();
+        let rest = self.rest.len() as u64;
+        let upper = hint.upper();
+        hint.set_lower(hint.lower() + rest);
+        if let Some(upper) = upper {
+            hint.set_upper(upper + rest);
+        }
+        hint
     }
 }

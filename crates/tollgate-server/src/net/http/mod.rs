@@ -5,9 +5,13 @@
 mod activity;
 mod browser_guard;
 mod chunked_body;
+mod frame_scanner;
+mod read_body;
 mod request_guard;
 mod router;
+mod slow_reader;
 mod stream;
+mod stream_task;
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -24,18 +28,22 @@ use hyper::header::{CONNECTION, HeaderValue};
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::AsyncReadExt;
 use tokio::time::{sleep, timeout};
 
 use super::{Connection, ConnectionSlot, Drain, Stream};
 use crate::config::Bounds;
 use activity::{TrackedBody, WaitingFor};
-use stream::HttpStream;
+use slow_reader::SlowReader;
+use stream_task::StreamExecutor;
 
 pub(crate) use activity::ConnectionActivity;
 pub(crate) use browser_guard::BrowserGuard;
+pub(crate) use frame_scanner::HeadTimer;
+pub(crate) use read_body::{ReadBodyError, read_body};
 pub(crate) use router::RouterDoor;
+pub(crate) use stream::HttpStream;
 
 /// The maximum size of a request head, in bytes.
 pub(crate) const MAX_HEAD_BYTES: usize = 64 << 10;
@@ -53,7 +61,7 @@ pub(crate) struct HttpServer {
     /// Whether ambiguous requests are detected.
     guards_requests: bool,
     http1: http1::Builder,
-    http2: http2::Builder<TokioExecutor>,
+    http2: http2::Builder<StreamExecutor>,
 }
 
 impl HttpServer {
@@ -62,7 +70,8 @@ impl HttpServer {
         // `supervise` enforces the timeouts: those of hyper would set a timer for every request.
         // Responses are small: copied into one buffer they are written faster than in two.
         http1.half_close(true).writev(false).max_buf_size(MAX_HEAD_BYTES);
-        let mut http2 = http2::Builder::new(TokioExecutor::new());
+        let executor = StreamExecutor { stall_timeout: bounds.stall_timeout };
+        let mut http2 = http2::Builder::new(executor);
         http2
             .timer(TokioTimer::new())
             .max_concurrent_streams(bounds.streams)
@@ -103,7 +112,7 @@ impl HttpServer {
         let Some(protocol) = detected else { return };
         let activity = ConnectionActivity::new(slot, drain.clone());
         let is_http1 = protocol == HttpProtocol::Http1;
-        let stream = HttpStream::new(stream, read.freeze(), is_http1, activity.clone());
+        let stream = HttpStream::new(stream, read.freeze(), protocol, activity.clone());
         let guards = self.guards_requests && is_http1;
         let stream = TokioIo::new(if guards { stream.guarded() } else { stream });
         let handler = make_handler(&activity);
@@ -165,6 +174,8 @@ async fn supervise<C: Future>(
     let mut evicted = pin!(activity.slot.evicted());
     let mut closing = pin!(drain.closing());
     let mut is_shut_down = false;
+    let mut heads = HeadTimer::new(bounds.header_timeout);
+    let mut reader = SlowReader::default();
     let mut timed = WaitingFor::Request;
     let mut timer = pin!(sleep(timeout_of(timed)));
     poll_fn(move |context| {
@@ -175,21 +186,30 @@ async fn supervise<C: Future>(
         if waiting != timed {
             timed = waiting;
             timer.set(sleep(timeout_of(waiting)));
+            reader = SlowReader::new(activity.written_bytes());
         }
         while timer.as_mut().poll(context).is_ready() {
-            if waiting != WaitingFor::Request {
-                return Poll::Ready(ConnectionEnd::CutOff);
+            match waiting {
+                WaitingFor::Head => return Poll::Ready(ConnectionEnd::CutOff),
+                WaitingFor::Reader => {
+                    if reader.has_stalled(activity.written_bytes(), bounds.stall_timeout) {
+                        return Poll::Ready(ConnectionEnd::CutOff);
+                    }
+                    timer.set(sleep(bounds.write_timeout));
+                    continue;
+                }
+                WaitingFor::Request => {}
             }
             // The timer is reset only when it fires, not with every request.
-            if activity.stalled_bodies.start_interval() {
-                return Poll::Ready(ConnectionEnd::CutOff);
-            }
             let idle = Duration::from_millis(activity.slot.idle_ms());
             match bounds.idle_timeout.checked_sub(idle) {
                 _ if activity.is_busy() => timer.set(sleep(bounds.idle_timeout)),
                 Some(rest) if !rest.is_zero() => timer.set(sleep(rest)),
                 _ => return Poll::Ready(ConnectionEnd::Finished),
             }
+        }
+        if activity.poll_heads(context, &mut heads).is_ready() {
+            return Poll::Ready(ConnectionEnd::CutOff);
         }
         if evicted.as_mut().poll(context).is_ready() {
             return Poll::Ready(ConnectionEnd::CutOff);
@@ -208,7 +228,7 @@ async fn supervise<C: Future>(
 
 /// The version of HTTP that a client speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum HttpProtocol {
+pub(crate) enum HttpProtocol {
     Http1,
     Http2,
 }

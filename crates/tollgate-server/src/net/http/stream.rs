@@ -9,7 +9,9 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::HttpProtocol;
 use super::activity::ConnectionActivity;
+use super::frame_scanner::FrameScanner;
 use super::request_guard::{GuardFinding, RequestGuard};
 use crate::net::Stream;
 
@@ -18,12 +20,12 @@ use crate::net::Stream;
 /// Dropping it does not close the stream but returns it to the [`ConnectionActivity`], and the
 /// server closes it without a reset.
 #[derive(Debug)]
-pub(super) struct HttpStream {
+pub(crate) struct HttpStream {
     stream: Option<Stream>,
     /// The bytes that were read to detect the protocol.
     read_ahead: Bytes,
-    /// Whether unfinished heads are timed; on HTTP/2 bytes need not belong to a request.
-    times_heads: bool,
+    /// The scanner of frames on HTTP/2.
+    frames: Option<FrameScanner>,
     guard: Option<RequestGuard>,
     /// Whether the bytes that come next could be read in two ways.
     is_broken: bool,
@@ -31,16 +33,17 @@ pub(super) struct HttpStream {
 }
 
 impl HttpStream {
-    pub(super) fn new(
+    pub(crate) fn new(
         stream: Stream,
         read_ahead: Bytes,
-        times_heads: bool,
+        protocol: HttpProtocol,
         activity: Arc<ConnectionActivity>,
     ) -> HttpStream {
+        let frames = (protocol == HttpProtocol::Http2).then(FrameScanner::new);
         HttpStream {
             stream: Some(stream),
             read_ahead,
-            times_heads,
+            frames,
             guard: None,
             is_broken: false,
             activity,
@@ -55,7 +58,12 @@ impl HttpStream {
 
     /// Records received bytes; returns how many at their end are dropped as ambiguous.
     fn record_read(&mut self, bytes: &[u8]) -> usize {
-        if self.times_heads && !self.activity.is_busy() {
+        if let Some(frames) = &mut self.frames {
+            frames.scan(bytes);
+            frames.publish(&self.activity.heads);
+            return 0;
+        }
+        if !self.activity.is_busy() {
             self.activity.head_started.store(true, Ordering::Relaxed);
         }
         let Some(guard) = &mut self.guard else { return 0 };
@@ -73,8 +81,11 @@ impl HttpStream {
         0
     }
 
-    fn record_write<T>(&self, result: Poll<T>) -> Poll<T> {
+    fn record_write(&self, result: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         self.activity.write_blocked.store(result.is_pending(), Ordering::Relaxed);
+        if let Poll::Ready(Ok(written)) = result {
+            self.activity.add_written(written);
+        }
         result
     }
 
@@ -146,7 +157,8 @@ impl AsyncWrite for HttpStream {
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let result = self.stream()?.poll_flush(context);
-        self.record_write(result)
+        self.activity.write_blocked.store(result.is_pending(), Ordering::Relaxed);
+        result
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use prost::Message;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tonic::Code;
 
@@ -221,6 +222,63 @@ fn endless_messages_are_bounded_by_the_window_and_time_out() {
         let (response, mut body) = client.begin(PATH).await;
         finish(&mut body, message);
         assert_eq!(read(response.await.unwrap()).await.response().overall_code, 1);
+    });
+}
+
+#[test]
+fn unfinished_messages_of_all_connections_share_one_budget() {
+    const CONNECTIONS: usize = 60;
+    let server = start_configured(|config| config.bounds.header_timeout = Duration::from_secs(300));
+    server.block_on(async {
+        let before = resident();
+        let mut open = Vec::new();
+        let mut answers = JoinSet::new();
+        for _ in 0..CONNECTIONS {
+            let mut client = GrpcClient::connect(server.grpc()).await;
+            let (response, mut body) = client.begin(PATH).await;
+            let mut message = vec![0];
+            message.extend((1u32 << 20).to_be_bytes());
+            message.resize(1_000_000, 0);
+            body.send_data(message.into(), false).unwrap();
+            answers.spawn(async move { read(response.await.unwrap()).await });
+            open.push((client, body));
+        }
+        // Messages that are taken are not answered; refusals come at once.
+        for _ in 0..CONNECTIONS / 4 {
+            let refused = timeout(DEADLINE, answers.join_next()).await.unwrap().unwrap().unwrap();
+            assert_eq!(refused.code, Code::Unavailable as i32, "{}", refused.status_message);
+        }
+        assert!(resident() < before + 3 * GROWTH, "{} MB", (resident() - before) >> 20);
+        assert_eq!(GrpcClient::connect(server.grpc()).await.hit("user", "ann").await, (1, 2));
+    });
+}
+
+#[test]
+fn health_checks_that_do_not_end_time_out() {
+    let server = start_configured(|config| config.bounds.header_timeout = Duration::from_secs(1));
+    server.block_on(async {
+        let before = resident();
+        let mut client = GrpcClient::connect(server.grpc()).await;
+        let mut begun = Vec::new();
+        for _ in 0..100 {
+            let (response, mut body) = client.begin("/grpc.health.v1.Health/Check").await;
+            // A message of 16 KiB, of which half comes.
+            let mut message = vec![0, 0, 0, 0x40, 0];
+            message.resize(8 << 10, 0);
+            let _ = body.send_data(message.into(), false);
+            begun.push((response, body));
+        }
+        for (response, _body) in begun {
+            let gone = timeout(DEADLINE, response).await.unwrap();
+            assert!(gone.is_err(), "the call did not time out");
+        }
+        let (response, mut body) = client.begin("/grpc.health.v1.Health/Check").await;
+        let mut large = vec![0];
+        large.extend((1u32 << 20).to_be_bytes());
+        let _ = body.send_data(large.into(), false);
+        let refused = read(timeout(DEADLINE, response).await.unwrap().unwrap()).await;
+        assert_eq!(refused.code, Code::OutOfRange as i32, "{}", refused.status_message);
+        assert!(resident() < before + GROWTH);
     });
 }
 

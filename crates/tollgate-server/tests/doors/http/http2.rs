@@ -1,8 +1,9 @@
 //! HTTP/2 without TLS, with curl and with hostile clients.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
+use std::time::Duration;
 
 use http_body_util::Full;
 use hyper::Request;
@@ -11,7 +12,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::task::JoinSet;
 
 use super::client::HttpClient;
-use crate::support::{DEADLINE, start};
+use crate::support::{DEADLINE, start, start_with};
 
 const RULES: &str = "rules: [{ name: all, limit: 1000000/s }]";
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -139,4 +140,20 @@ fn settings_and_data_floods_are_harmless() {
     let _ = data.write_all(&frame(DATA, 0, 1, &[0; 100]).repeat(1000));
     assert!(kinds(&mut data).contains(&GO_AWAY), "data without a stream");
     assert_eq!(HttpClient::connect(server.http()).post("/v1/check", "{}").status, 200);
+}
+
+#[test]
+fn a_head_without_an_end_times_out() {
+    let server = start_with(RULES, |config| {
+        config.bounds.header_timeout = Duration::from_millis(300);
+        config.bounds.idle_timeout = 10 * DEADLINE;
+    });
+    for address in [server.http(), server.grpc()] {
+        let mut stream = open(address);
+        stream.write_all(&frame(HEADERS, 0, 1, &head())).unwrap();
+        // Ends with an error of the read if the server keeps the connection.
+        let mut rest = Vec::new();
+        let end = stream.read_to_end(&mut rest);
+        assert!(!matches!(&end, Err(error) if error.kind() == ErrorKind::WouldBlock), "{end:?}");
+    }
 }

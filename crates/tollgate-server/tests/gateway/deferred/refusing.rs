@@ -33,6 +33,28 @@ fn what_cannot_wait_is_refused() {
 }
 
 #[test]
+fn unfinished_bodies_do_not_keep_others_out() {
+    let upstream = Upstream::start();
+    let data = tempfile::tempdir().unwrap();
+    let gateway = start(ONE_AN_HOUR, &upstream.url(), data.path());
+    report(&mut gateway.connect(), "acme", "");
+    let head = "POST /report HTTP/1.1\r\nhost: a\r\nx-org: acme\r\ntransfer-encoding: chunked\r\n";
+    let unfinished: Vec<_> = (0..100)
+        .map(|_| {
+            let mut client = gateway.connect();
+            client.write(format!("{head}\r\n1\r\nx\r\n"));
+            client
+        })
+        .collect();
+    let buffered = || gateway.metric("tollgate_buffered_body_bytes");
+    tollgate_rig::until("all are being read", || buffered() >= 100);
+    assert!(buffered() <= 100 << 10, "memory is reserved as it arrives: {}", buffered());
+    deferred(&mut gateway.connect(), "acme", "x");
+    drop(unfinished);
+    tollgate_rig::until("the memory comes back", || buffered() == 0);
+}
+
+#[test]
 fn only_rules_that_defer_defer() {
     let upstream = Upstream::start();
     let data = tempfile::tempdir().unwrap();

@@ -22,7 +22,8 @@ struct SlowClient {
     count: usize,
     first: String,
     again: &'static str,
-    /// Whether the client is cut off. A client that sends a body slowly but steadily is not.
+    /// Whether the client is cut off. A client that sends a body steadily is not, unless it is slower
+    /// than the least rate.
     is_cut_off: bool,
 }
 
@@ -55,6 +56,7 @@ fn bodies() -> Vec<SlowClient> {
         slow_client("half a body", 100, upload, "", true),
         slow_client("half a chunk", 100, &format!("{chunks}5\r\nhe"), "", true),
         slow_client("a body byte by byte", 50, upload, "x", false),
+        slow_client("a body below the least rate", 50, upload, "x", true),
         slow_client(
             "reads nothing",
             50,
@@ -71,7 +73,9 @@ fn gateway(upstream: &Upstream, upload_timeout: Duration) -> Gateway {
         config.bounds.write_timeout = SHORT;
         // The honest client pauses too.
         config.bounds.idle_timeout = STEADY;
-        config.gateway.as_mut().unwrap().upload_timeout = upload_timeout;
+        let options = config.gateway.as_mut().unwrap();
+        options.upload_timeout = upload_timeout;
+        options.upload_min_rate = if upload_timeout == SHORT { 1 << 20 } else { 0 };
     })
 }
 

@@ -101,7 +101,7 @@ fn who_never_opens_its_window_is_cut_off() {
         }
     });
     let gateway = start_with(OPEN, &[&upstream.url()], |config| {
-        config.bounds.write_timeout = SHORT;
+        config.bounds.stall_timeout = SHORT;
         config.bounds.idle_timeout = 3 * SHORT;
         config.gateway.as_mut().unwrap().pause_timeout = 3 * SHORT;
     });

@@ -1,8 +1,11 @@
 //! Slow, dead and too many: honest requests go on as if nothing were, and figures say so.
 
+mod bodies;
 mod clients;
 mod crowd;
 mod floods;
+mod heads;
+mod readers;
 mod upstreams;
 
 use std::time::Duration;

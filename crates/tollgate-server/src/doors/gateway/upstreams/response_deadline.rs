@@ -45,13 +45,17 @@ impl<'o> ResponseDeadline<'o> {
                 return Poll::Pending;
             }
             let Some(progress) = &self.progress else { return Poll::Ready(UpstreamError::Late) };
-            let (error, most) = match progress.stage() {
+            let (error, left) = match progress.stage() {
                 UploadStage::WaitsForClient => {
-                    (UpstreamError::SlowClient, self.options.upload_timeout)
+                    let options = self.options;
+                    let left = progress.patience(options.upload_timeout, options.upload_min_rate);
+                    (UpstreamError::SlowClient, left)
                 }
-                _ => (UpstreamError::Late, self.options.answer_timeout),
+                _ => {
+                    let still = Duration::from_millis(progress.still_ms());
+                    (UpstreamError::Late, self.options.answer_timeout.saturating_sub(still))
+                }
             };
-            let left = most.saturating_sub(Duration::from_millis(progress.still_ms()));
             if left.is_zero() {
                 return Poll::Ready(error);
             }
