@@ -3,7 +3,9 @@
 pub(crate) mod address;
 pub(crate) mod key;
 pub(crate) mod matcher;
+pub(crate) mod named_values;
 pub(crate) mod path;
 pub(crate) mod request;
 pub(crate) mod request_facts;
+pub(crate) mod request_path;
 pub(crate) mod rule_checks;
