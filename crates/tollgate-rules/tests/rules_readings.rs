@@ -69,7 +69,7 @@ rules:
 }
 
 #[test]
-fn contradicting_values_identify_nobody() {
+fn contradicting_values_identify_no_client() {
     let query = "rules: [{ name: q, per: 'query[\"k\"]', limit: 1/h, missing_key: skip }]";
     let targets: Vec<String> = (0..20).map(|n| format!("/?k=r{n}&k=real")).collect();
     let targets: Vec<&str> = targets.iter().map(String::as_str).collect();

@@ -301,10 +301,11 @@ pub(crate) fn write_part(
             _ => {
                 let before = facts.contradictions();
                 let value = expr.value(activation);
-                match facts.contradictions() == before {
-                    true => value.map(|value| writer.value(&value)),
-                    false => Some(writer.several()),
+                if facts.contradictions() > before {
+                    writer.several();
+                    return true;
                 }
+                value.map(|value| writer.value(&value))
             }
         },
     };

@@ -105,7 +105,7 @@ fn refused_description(context: &Context, error: DescriptionError) -> Problem {
     }
 }
 
-/// Counts and logs a request whose target nobody described: rules on routes do not match it.
+/// Counts and logs a request whose target is not described: rules on routes do not match it.
 #[cold]
 fn note_undescribed(context: &Context) {
     if context.decisions.telemetry().record_auth_problem(AuthProblem::Undescribed) {

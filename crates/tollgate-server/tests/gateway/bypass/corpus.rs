@@ -43,7 +43,7 @@ fn assert_corpus_holds(upstream: &RealUpstream) {
         ] {
             let url = format!("http://{}", upstream.address);
             let gateway = start_with(case.rules, &[&url], |_| {});
-            let answers: Vec<Answer> =
+            let answers: Vec<CaseResult> =
                 (0..ATTEMPTS).map(|n| send(&gateway, upstream.address, case, n)).collect();
             if let Err(why) = check(case, expected, &answers) {
                 failures += &format!("\n{door}, {}: {why}", case.name);
@@ -53,11 +53,11 @@ fn assert_corpus_holds(upstream: &RealUpstream) {
     assert!(failures.is_empty(), "{failures}");
 }
 
-type Send = fn(&Gateway, SocketAddr, &BypassCase, usize) -> Answer;
+type Send = fn(&Gateway, SocketAddr, &BypassCase, usize) -> CaseResult;
 
 /// The answer to a request.
 #[derive(Debug)]
-enum Answer {
+enum CaseResult {
     Rejected,
     Limited,
     /// The upstream got the request, and read this value.
@@ -69,10 +69,10 @@ fn request(case: &BypassCase, n: usize) -> (String, Vec<(&'static str, String)>)
     (number(case.target), case.headers.iter().map(|(name, value)| (*name, number(value))).collect())
 }
 
-fn through_gateway(gateway: &Gateway, _: SocketAddr, case: &BypassCase, n: usize) -> Answer {
+fn through_gateway(gateway: &Gateway, _: SocketAddr, case: &BypassCase, n: usize) -> CaseResult {
     let (target, headers) = request(case, n);
     let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    answer(case, &gateway.connect().send(case.method, &target, &headers, ""))
+    result(case, &gateway.connect().send(case.method, &target, &headers, ""))
 }
 
 /// Asks forward-auth as a proxy does, then sends the request as the client wrote it.
@@ -81,23 +81,23 @@ fn past_forward_auth(
     upstream: SocketAddr,
     case: &BypassCase,
     n: usize,
-) -> Answer {
+) -> CaseResult {
     let (target, headers) = request(case, n);
     let mut described = vec![("X-Forwarded-Method", case.method), ("X-Forwarded-Uri", &target)];
     described.extend(headers.iter().map(|(name, value)| (*name, value.as_str())));
     let decided = WebClient::connect(gateway.http()).send("GET", "/v1/auth", &described, "");
     if decided.status() != 200 {
-        return answer(case, &decided);
+        return result(case, &decided);
     }
-    answer(case, &WebClient::connect(upstream).send(case.method, &target, &described[2..], ""))
+    result(case, &WebClient::connect(upstream).send(case.method, &target, &described[2..], ""))
 }
 
-fn answer(case: &BypassCase, message: &Message) -> Answer {
+fn result(case: &BypassCase, message: &Message) -> CaseResult {
     let is_problem = message.header("content-type") == Some("application/problem+json");
     match message.status() {
-        429 if is_problem => Answer::Limited,
-        400 if is_problem => Answer::Rejected,
-        _ => Answer::Passed(value(case, message)),
+        429 if is_problem => CaseResult::Limited,
+        400 if is_problem => CaseResult::Rejected,
+        _ => CaseResult::Passed(value(case, message)),
     }
 }
 
@@ -114,11 +114,11 @@ fn value(case: &BypassCase, message: &Message) -> Option<String> {
     }
 }
 
-fn check(case: &BypassCase, expected: BypassOutcome, answers: &[Answer]) -> Result<(), String> {
+fn check(case: &BypassCase, expected: BypassOutcome, answers: &[CaseResult]) -> Result<(), String> {
     let passed: Vec<_> = answers
         .iter()
         .filter_map(|answer| match answer {
-            Answer::Passed(value) => Some(value),
+            CaseResult::Passed(value) => Some(value),
             _ => None,
         })
         .collect();
@@ -129,7 +129,7 @@ fn check(case: &BypassCase, expected: BypassOutcome, answers: &[Answer]) -> Resu
     // A method that a header replaces is none that these upstreams read.
     let is_limited = case.method != "POST" && by_value.values().any(|count| *count > 1);
     let is_so = match expected {
-        BypassOutcome::Rejected => answers.iter().all(|it| matches!(it, Answer::Rejected)),
+        BypassOutcome::Rejected => answers.iter().all(|it| matches!(it, CaseResult::Rejected)),
         BypassOutcome::One => passed.len() == 1,
         _ => !passed.is_empty() && !is_limited,
     };
