@@ -63,7 +63,7 @@ impl Telemetry {
         into.metric(
             name,
             "counter",
-            "Forward-auth requests whose description is untrusted, ambiguous or missing.",
+            "Forward-auth requests of untrusted proxies, with ambiguous or without targets.",
         );
         for problem in AuthProblem::ALL {
             let count = self.auth_problems.counts[problem as usize].load(Ordering::Relaxed);
