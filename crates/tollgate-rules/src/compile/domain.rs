@@ -17,9 +17,9 @@ use crate::compile::lists::Lists;
 use crate::compile::overrides::Overrides;
 use crate::compile::policy::{MissingKey, Mode, OnError, Priority, Then, Unmatched};
 use crate::compile::schedule::Schedule;
-use crate::matching::address::TrustedProxies;
 use crate::matching::key_hasher::KeyHasher;
 use crate::matching::matcher::Matcher;
+use crate::matching::request_facts::RequestReading;
 use crate::read::source::SourceSpan;
 use tollgate::Hold;
 use tollgate::{Consistency, CounterId, Limit};
@@ -50,7 +50,8 @@ pub(crate) struct CompiledDomain {
     pub(crate) number: u64,
     /// The name of the domain.
     pub(crate) domain: Box<str>,
-    pub(crate) trust: TrustedProxies,
+    /// How requests are read: trusted proxies, and what paths have in common.
+    pub(crate) reading: RequestReading,
     pub(crate) unmatched: Unmatched,
     pub(crate) matcher: Matcher,
     pub(crate) rules: Vec<CompiledRule>,

@@ -8,13 +8,15 @@
 //! | `*.json`, `v*` | one segment, with any text for the star |
 //! | `**`, at the end | the rest, also none: `/a/**` matches `/a` |
 //!
-//! Trailing slashes, doubled slashes and a query do not affect matching.
+//! Trailing slashes, doubled slashes and a query do not affect matching; nor do case and parameters
+//! behind `;`, unless the file says so.
 
 mod parse;
 
 use std::fmt;
 
 use crate::compile::glob;
+use crate::matching::request_path::PathReading;
 use crate::read::fault::Fault;
 
 /// A route: methods and a pattern of paths.
@@ -48,6 +50,16 @@ impl Route {
         &self.methods
     }
 
+    /// Returns the route with its literals as a domain reads paths.
+    pub(crate) fn read_as(mut self, reading: PathReading) -> Route {
+        for segment in &mut self.segments {
+            if let RouteSegment::Literal(text) | RouteSegment::Pattern(text) = segment {
+                *text = reading.literal(text).into();
+            }
+        }
+        self
+    }
+
     /// Returns the pattern as it is written.
     pub(crate) fn path(&self) -> &str {
         &self.path
@@ -74,7 +86,8 @@ impl Route {
         self.has_method(method) && self.has_path(path)
     }
 
-    fn has_path(&self, path: &str) -> bool {
+    /// Whether the pattern matches a path in its normal spelling.
+    pub(crate) fn has_path(&self, path: &str) -> bool {
         let mut parts = segments_of(path);
         for segment in &self.segments {
             let fits = match segment {
@@ -135,7 +148,7 @@ mod tests {
             ("/v1/*.json", "GET", "/v1/a.xml", false),
             ("/a//b/", "GET", "/a/b", true),
             ("/%61/caf%c3%a9", "GET", "/a/caf%C3%A9", true),
-            ("/a b", "GET", "/a b", true),
+            ("/a b", "GET", "/a%20b", true),
         ] {
             let parsed = Route::parse(route).unwrap();
             assert_eq!(parsed.matches(Some(method), path), expected, "{route} on {method} {path}");

@@ -183,7 +183,7 @@ async fn all<S: Store>(
         let Some(domain) = active.rules.domain_of(request) else { return Ok(unmatched(None)) };
         let now = limiter.clock.now();
         let request_checks = {
-            let facts = RequestFacts::new(request, &domain.compiled.trust);
+            let facts = RequestFacts::new(request, &domain.compiled.reading);
             rule_checks::of_limits(domain, &facts, now)
         };
         let Some(mut request_checks) = request_checks else {
@@ -233,7 +233,7 @@ async fn difference<S: Store>(
         let now = limiter.clock.now();
         let checks_at_cost = |cost| {
             let request = request.clone().cost(cost);
-            let facts = RequestFacts::new(&request, &domain.compiled.trust);
+            let facts = RequestFacts::new(&request, &domain.compiled.reading);
             rule_checks::of_limits(domain, &facts, now)
         };
         let Some(mut request_checks) = checks_at_cost(held) else { return Ok(()) };

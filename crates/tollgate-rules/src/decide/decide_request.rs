@@ -68,7 +68,7 @@ pub(crate) async fn decide<S: Store>(
         let rules = &domain.compiled;
         let mut request_checks = RuleChecks::none();
         let matched = {
-            let facts = RequestFacts::new(request, &rules.trust);
+            let facts = RequestFacts::new(request, &rules.reading);
             rule_checks::collect(domain, &facts, now, &mut request_checks)
         };
         request_checks.attempt = attempt;

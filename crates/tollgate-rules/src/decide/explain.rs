@@ -114,7 +114,7 @@ pub(crate) async fn explain<S: Store>(
     let mut ip = None;
     let now = limiter.clock.now();
     let request_checks = domain.and_then(|domain| {
-        let facts = RequestFacts::new(request, &domain.compiled.trust);
+        let facts = RequestFacts::new(request, &domain.compiled.reading);
         ip = facts.ip().map(|ip| ip.to_string());
         rule_checks::of_limits(domain, &facts, now)
     });
@@ -127,7 +127,7 @@ pub(crate) async fn explain<S: Store>(
         _ => Vec::new(),
     };
     let rules = domain.map(|domain| {
-        let facts = RequestFacts::new(request, &domain.compiled.trust);
+        let facts = RequestFacts::new(request, &domain.compiled.reading);
         let explained = domain.compiled.rules.iter().enumerate().map(|(number, rule)| {
             let why_not = why_not(domain, number as u32, rule, &facts, now);
             explain_rule(

@@ -43,7 +43,7 @@ impl Rules {
     /// ```
     pub fn matched(&self, request: &Request<'_>, now: Time) -> Vec<MatchedRule<'_>> {
         let Some(domain) = self.domain_of(request) else { return Vec::new() };
-        let facts = RequestFacts::new(request, &domain.compiled.trust);
+        let facts = RequestFacts::new(request, &domain.compiled.reading);
         let Some(request_checks) = rule_checks::of_limits(domain, &facts, now) else {
             return Vec::new();
         };

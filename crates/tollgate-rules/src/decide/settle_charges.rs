@@ -113,7 +113,7 @@ impl SettlementPlan {
             Truth::Spent(spent) => &request.clone().cost(spent),
             _ => request,
         };
-        let facts = RequestFacts::new(request, &rules.trust);
+        let facts = RequestFacts::new(request, &rules.reading);
         let mut plan = SettlementPlan::default();
         for (index, charge) in held.charges.iter().enumerate() {
             let rule = &rules.rules[charge.rule as usize];

@@ -102,7 +102,7 @@ impl<'r> DescriptorEntries<'r> {
             entries.push(("method", Cow::Borrowed(method)));
         }
         if let Some(target) = request.target {
-            entries.push(("path", path::normal(target)));
+            entries.push(("path", path::cased(target)));
         }
         if let Some(host) = request.host {
             entries.push(("host", path::host(host)));

@@ -7,6 +7,7 @@ use ipnet::IpNet;
 use crate::compile::policy::{self, MissingKey, Mode, OnError, Then, Unmatched};
 use crate::compile::route::Route;
 use crate::compile::schedule::Schedule;
+use crate::matching::request_path::PathReading;
 use crate::read::source::{SourceSpan, Spanned};
 use tollgate::{Consistency, Limit};
 
@@ -38,6 +39,8 @@ pub(crate) struct Defaults {
     /// The plan of clients without one; `default` if it is none.
     pub(crate) plan: Option<Spanned<String>>,
     pub(crate) consistency: Consistency,
+    /// What spellings of a path have in common.
+    pub(crate) path: PathReading,
 }
 
 /// A declared attribute: a name for an expression.

@@ -48,6 +48,7 @@ impl Telemetry {
         }
         self.report_settled(into);
         self.report_gateway(into);
+        self.report_auth(into);
     }
 
     fn report_decisions(&self, into: &mut Exposition) {

@@ -6,6 +6,7 @@
 //! [`ALWAYS`](sample::ALWAYS) of a thread, and then one in [`RATE`](sample::RATE), which counts for
 //! `RATE` decisions.
 
+mod auth;
 mod counting_door;
 mod decision_log;
 mod event;
@@ -32,6 +33,7 @@ use tollgate::{Span, StoreError, StoreErrorKind, Verdict};
 use tollgate_rules::envoy::{Code, RateLimitRequest, RateLimitResponse};
 use tollgate_rules::{Decision, Reason};
 
+pub(crate) use auth::AuthProblem;
 pub(crate) use counting_door::CountingDoor;
 pub(crate) use exposition::Exposition;
 pub(crate) use stripe::DecisionOutcome;
@@ -41,6 +43,7 @@ pub(crate) use top::{TopKey, TopOrder};
 use crate::clock;
 use crate::config::TelemetryOptions;
 use crate::server::StartError;
+use auth::AuthProblemCounts;
 use decision_log::DecisionLog;
 use event::DecisionEvent;
 use series::Series;
@@ -96,6 +99,7 @@ pub(crate) struct Telemetry {
     /// Decisions made without the store, by failure mode.
     without_store: [AtomicU64; 3],
     store_errors: [AtomicU64; StoreErrorKind::ALL.len()],
+    auth_problems: AuthProblemCounts,
     connections: Mutex<Vec<(&'static str, Arc<AtomicU64>)>>,
     /// The upstreams of the gateway, and whether they are healthy.
     upstreams: Mutex<Vec<(Box<str>, Arc<AtomicBool>)>>,
@@ -115,6 +119,7 @@ impl Telemetry {
             second: AtomicU64::new(now_s()),
             without_store: Default::default(),
             store_errors: Default::default(),
+            auth_problems: AuthProblemCounts::default(),
             connections: Mutex::default(),
             upstreams: Mutex::default(),
         });

@@ -237,7 +237,7 @@ impl<S: Store> WaitingRequest<'_, '_, S> {
         let by = rule.fair.as_ref()?;
         let active = self.limiter.current.load();
         let domain = active.rules.domain_of(self.request)?;
-        let facts = RequestFacts::new(self.request, &rules.trust);
+        let facts = RequestFacts::new(self.request, &rules.reading);
         let on = Activation { facts: &facts, route: None, lists: &domain.lists };
         let mut tenant = KeyBytes::new();
         write_part(&domain.hasher, on, by, &mut KeyWriter::new(&mut tenant));

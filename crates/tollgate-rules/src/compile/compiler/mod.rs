@@ -16,6 +16,7 @@ use crate::compile::expr::{Expr, Scope};
 use crate::compile::lists::{List, Lists};
 use crate::matching::address::TrustedProxies;
 use crate::matching::matcher::Matcher;
+use crate::matching::request_facts::RequestReading;
 use crate::read::definition::{AttributeDefinition, Document};
 use crate::read::diagnostic::{Diagnostic, Diagnostics};
 use crate::read::suggest::{closest, listed};
@@ -44,7 +45,7 @@ pub(crate) fn compile(document: &Document, diagnostics: &mut Diagnostics) -> Dom
     let compiled = CompiledDomain {
         number: COMPILED.fetch_add(1, Ordering::Relaxed),
         domain: name.into(),
-        trust,
+        reading: RequestReading { trust, path: document.defaults.path },
         unmatched: document.defaults.unmatched,
         reads: AttributesRead::new(&matches, &rules, &plans),
         matcher: Matcher::new(matches),

@@ -10,6 +10,7 @@ use crate::compile::domain::{
 };
 use crate::compile::expr::{Condition, Expr, Scope};
 use crate::compile::policy::{Priority, Then};
+use crate::compile::route::Route;
 use crate::matching::matcher::MatchCriteria;
 use crate::read::definition::{
     CostDefinition, Document, LimitDefinition, PriorityDefinition, RuleDefinition, WhenDefinition,
@@ -63,9 +64,10 @@ impl RuleCompiler<'_> {
         };
         let compiled = CompiledRule { outcome: outcome(&compiled), ..compiled };
         let when = rule.when.as_ref().and_then(|when| self.when(when, diagnostics));
-        let routes = rule.routes.iter().map(|route| route.value.clone()).collect();
-        (diagnostics.errors().count() == before)
-            .then_some((MatchCriteria { routes, when }, compiled))
+        let read = |route: &Spanned<Route>| route.value.clone().read_as(defaults.path);
+        let routes = rule.routes.iter().map(read).collect();
+        let criteria = MatchCriteria::new(routes, when).exempting(compiled.then == Then::Allow);
+        (diagnostics.errors().count() == before).then_some((criteria, compiled))
     }
 
     /// Compiles a limit, and checks that `shed` and `fair` can reserve a part of it.

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::Request;
-use crate::matching::address::TrustedProxies;
+use crate::matching::request_facts::RequestReading;
 
 /// Generates names, some of which a request has.
 fn name() -> impl Strategy<Value = String> {
@@ -112,8 +112,8 @@ fn compare(text: &str, request: &Request<'_>) -> Result<(), TestCaseError> {
     prop_assert_eq!(plain.as_ref().err(), interpreted.as_ref().err(), "{}", text);
     let (Ok(plain), Ok(interpreted)) = (plain, interpreted) else { return Ok(()) };
     prop_assert!(!is_interpreted(&plain), "{} should need no interpreter", text);
-    let trust = TrustedProxies::default();
-    let facts = RequestFacts::new(request, &trust);
+    let reading = RequestReading::default();
+    let facts = RequestFacts::new(request, &reading);
     let route = Route::parse("/{id}").unwrap();
     let activation = Activation { facts: &facts, route: Some(&route), lists: &scope.lists };
     prop_assert_eq!(plain.truth(activation), interpreted.truth(activation), "{}", text);

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::Request;
-use crate::matching::address::TrustedProxies;
+use crate::matching::request_facts::RequestReading;
 
 fn scope() -> Scope {
     let mut scope = Scope::default();
@@ -36,8 +36,8 @@ fn activation<T>(
     scope: &Scope,
     run: impl FnOnce(Activation<'_, '_>) -> T,
 ) -> T {
-    let trust = TrustedProxies::default();
-    let facts = RequestFacts::new(request, &trust);
+    let reading = RequestReading::default();
+    let facts = RequestFacts::new(request, &reading);
     let route = Route::parse("/orders/{id}").unwrap();
     run(Activation { facts: &facts, route: Some(&route), lists: &scope.lists })
 }

@@ -165,7 +165,7 @@ fn name_of(
 /// Splits a literal part into segments in their normal spelling, which request paths have.
 fn literals(part: &str) -> Vec<RouteSegment> {
     let spelled = format!("/{part}");
-    let normal = path::normal(&spelled);
+    let normal = path::cased(&spelled);
     let parts = normal.split('/').filter(|part| !part.is_empty());
     let segment = |part: &str| match glob::is_pattern(part) {
         true => RouteSegment::Pattern(part.into()),

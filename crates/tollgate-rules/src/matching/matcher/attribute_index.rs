@@ -35,9 +35,9 @@ impl AttributeIndex {
     /// Visits the rules for which an attribute has one of their values; one may come twice.
     pub(super) fn find(&self, facts: &RequestFacts<'_>, visit: &mut impl FnMut(Candidate)) {
         for (attribute, patterns) in &self.indexes {
-            if let Some(value) = facts.get(attribute, None) {
-                patterns.find(&value, &mut |candidate| visit(*candidate));
-            }
+            facts.each_value(attribute, &mut |value| {
+                patterns.find(value, &mut |candidate| visit(*candidate));
+            });
         }
     }
 }

@@ -23,6 +23,7 @@ mod tests;
 
 use smallvec::SmallVec;
 
+use crate::compile::attribute::Attribute;
 use crate::compile::expr::{Activation, Condition};
 use crate::compile::lists::Lists;
 use crate::compile::route::Route;
@@ -53,8 +54,42 @@ pub(crate) type Hits = SmallVec<[Hit; 8]>;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MatchCriteria {
     /// The routes, one of which must match; every request matches if there are none.
-    pub(crate) routes: Vec<Route>,
+    routes: Vec<Route>,
     pub(crate) when: Option<Condition>,
+    /// Whether the rule lets requests pass that match, whatever other rules say. Such a rule must
+    /// match however servers read a request; for any other rule, one reading is enough.
+    exempts: bool,
+    /// Whether the condition reads an attribute that servers may read differently.
+    reads_ambiguous: bool,
+}
+
+impl MatchCriteria {
+    pub(crate) fn new(routes: Vec<Route>, when: Option<Condition>) -> MatchCriteria {
+        let is_ambiguous = |attribute: &Attribute| {
+            matches!(attribute, Attribute::Path | Attribute::Query(_) | Attribute::Cookie(_))
+        };
+        let reads_ambiguous =
+            when.as_ref().is_some_and(|when| when.attributes().into_iter().any(is_ambiguous));
+        MatchCriteria { routes, when, exempts: false, reads_ambiguous }
+    }
+
+    pub(crate) fn exempting(self, exempts: bool) -> MatchCriteria {
+        MatchCriteria { exempts, ..self }
+    }
+
+    /// Returns the number of the first route that a request matches.
+    fn route_number(&self, facts: &RequestFacts<'_>) -> Option<usize> {
+        let fits = |path: &str, route: &Route| route.matches(facts.method(), path);
+        let position = |path: &str| self.routes.iter().position(|route| fits(path, route));
+        let mut numbers = facts.paths().map(position);
+        match self.exempts {
+            false => numbers.flatten().next(),
+            true => {
+                let first = numbers.next()??;
+                numbers.all(|number| number.is_some()).then_some(first)
+            }
+        }
+    }
 }
 
 /// The index over all rules of a domain.
@@ -115,13 +150,14 @@ impl Matcher {
     pub(crate) fn find(&self, facts: &RequestFacts<'_>, lists: &Lists) -> Hits {
         let mut candidates: SmallVec<[Candidate; 16]> = SmallVec::new();
         self.attributes.find(facts, &mut |candidate| candidates.push(candidate));
-        if !self.routes.is_empty()
-            && let Some(path) = facts.path()
-        {
+        if !self.routes.is_empty() {
             let bit = self.methods.bit(facts.method());
-            self.routes.find(path, bit, &mut |leaf| {
-                candidates.push(Candidate { rule: leaf.rule, known: KnownPart::Route(leaf.route) });
-            });
+            for path in facts.paths() {
+                self.routes.find(path, bit, &mut |leaf| {
+                    let known = KnownPart::Route(leaf.route);
+                    candidates.push(Candidate { rule: leaf.rule, known });
+                });
+            }
         }
         candidates.sort_unstable();
         candidates.dedup_by_key(|candidate| candidate.rule);
@@ -153,12 +189,10 @@ impl Matcher {
         lists: &Lists,
     ) -> Result<Hit, Miss> {
         let one = &self.matches[candidate.rule as usize];
-        let fits =
-            |route: &Route| facts.path().is_some_and(|path| route.matches(facts.method(), path));
         let route = match candidate.known {
-            KnownPart::Route(number) if self.methods.is_exact() => Some(number),
+            KnownPart::Route(number) if self.is_certain(one, facts) => Some(number),
             _ if one.routes.is_empty() => None,
-            _ => Some(one.routes.iter().position(fits).ok_or(Miss::Route)? as u32),
+            _ => Some(one.route_number(facts).ok_or(Miss::Route)? as u32),
         };
         let hit = Hit { rule: candidate.rule, route };
         let activation = Activation { facts, route: self.route(hit), lists };
@@ -166,17 +200,24 @@ impl Matcher {
             KnownPart::Holds(part) => Some(part),
             _ => None,
         };
-        match one.when.as_ref().is_none_or(|when| when.holds_but_for(known, activation)) {
-            true => Ok(hit),
-            false => Err(Miss::When),
+        let Some(when) = &one.when else { return Ok(hit) };
+        let known = known.filter(|_| !one.reads_ambiguous || !facts.is_ambiguous());
+        let mut holds = when.holds_but_for(known, activation);
+        if one.reads_ambiguous && holds == one.exempts && facts.is_ambiguous() {
+            holds = facts.holds_under(one.exempts, || when.holds(activation));
         }
+        if holds { Ok(hit) } else { Err(Miss::When) }
+    }
+
+    /// Whether a route that the index found is that of the rule, without another look.
+    fn is_certain(&self, one: &MatchCriteria, facts: &RequestFacts<'_>) -> bool {
+        self.methods.is_exact() && !(one.exempts && facts.is_ambiguous())
     }
 
     /// Returns the route by which a rule matches, if it does.
     pub(crate) fn route_of(&self, rule: u32, facts: &RequestFacts<'_>) -> Option<&Route> {
-        let path = facts.path()?;
-        let mut routes = self.matches[rule as usize].routes.iter();
-        routes.find(|route| route.matches(facts.method(), path))
+        let one = &self.matches[rule as usize];
+        one.routes.get(one.route_number(facts)?)
     }
 
     /// Whether one of a rule's routes matches a request.

@@ -8,7 +8,7 @@ use super::*;
 use crate::Request;
 use crate::compile::expr::{Expr, Scope};
 use crate::compile::lists::List;
-use crate::matching::address::TrustedProxies;
+use crate::matching::request_facts::RequestReading;
 
 fn scope() -> Scope {
     let mut scope = Scope::default();
@@ -22,10 +22,8 @@ fn scope() -> Scope {
 
 fn criteria(routes: &[&str], when: Option<&str>) -> MatchCriteria {
     let compile = |text| Condition::compile(text, &scope()).unwrap();
-    MatchCriteria {
-        routes: routes.iter().map(|route| Route::parse(route).unwrap()).collect(),
-        when: when.map(compile),
-    }
+    let routes = routes.iter().map(|route| Route::parse(route).unwrap()).collect();
+    MatchCriteria::new(routes, when.map(compile))
 }
 
 /// Finds the matching rules by checking each, as the reference of the index.
@@ -160,10 +158,10 @@ proptest! {
         samples in prop::collection::vec(sample(), 1..20),
     ) {
         let matcher = Matcher::new(rules.clone());
-        let (trust, scope) = (TrustedProxies::default(), scope());
+        let (reading, scope) = (RequestReading::default(), scope());
         for sample in samples {
             let request = sample.request();
-            let facts = RequestFacts::new(&request, &trust);
+            let facts = RequestFacts::new(&request, &reading);
             let expected = check_each(&rules, &facts, &scope.lists);
             prop_assert_eq!(matcher.find(&facts, &scope.lists).to_vec(), expected);
         }
@@ -171,8 +169,8 @@ proptest! {
 }
 
 fn find(matcher: &Matcher, request: &Request<'_>) -> Vec<u32> {
-    let trust = TrustedProxies::default();
-    let hits = matcher.find(&RequestFacts::new(request, &trust), &Lists::default());
+    let reading = RequestReading::default();
+    let hits = matcher.find(&RequestFacts::new(request, &reading), &Lists::default());
     hits.iter().map(|hit| hit.rule).collect()
 }
 
@@ -180,8 +178,8 @@ fn find(matcher: &Matcher, request: &Request<'_>) -> Vec<u32> {
 fn the_first_matching_route_is_reported() {
     let matcher = Matcher::new(vec![criteria(&["/b", "/a/*", "/a/{id}"], None)]);
     let request = Request::new("GET", "/a/7");
-    let trust = TrustedProxies::default();
-    let hits = matcher.find(&RequestFacts::new(&request, &trust), &Lists::default());
+    let reading = RequestReading::default();
+    let hits = matcher.find(&RequestFacts::new(&request, &reading), &Lists::default());
     assert_eq!(hits.to_vec(), [Hit { rule: 0, route: Some(1) }]);
     assert_eq!(matcher.route(hits[0]).unwrap().path(), "/a/*");
 }
@@ -236,8 +234,8 @@ fn matching_plain_attributes_allocates_nothing() {
         .header("X-Org", "t1")
         .attribute("plan", "p2")
         .attribute("n", 8);
-    let (trust, lists) = (TrustedProxies::default(), Lists::default());
-    let facts = RequestFacts::new(&request, &trust);
+    let (reading, lists) = (RequestReading::default(), Lists::default());
+    let facts = RequestFacts::new(&request, &reading);
     let mut hits = Hits::new();
     let counted = allocation_counter::measure(|| hits = matcher.find(&facts, &lists));
     let rules: Vec<u32> = hits.iter().map(|hit| hit.rule).collect();

@@ -17,7 +17,7 @@ use crate::decide::held_charges::holds_permits;
 use crate::matching::key::KeyWriter;
 use crate::matching::key_hasher::KeyHasher;
 use crate::matching::request::OutcomeTracking;
-use crate::matching::request_facts::HeaderIdentity;
+use crate::matching::request_facts::Identity;
 use tollgate::Reserve;
 use tollgate::state::stable_hash;
 
@@ -164,7 +164,10 @@ impl<'d> CheckBuilder<'_, 'd, '_, '_> {
         let Some(count) = &rule.count else { return true };
         let awaited =
             !rule.outcome.is_empty() && self.activation.facts.tracking != OutcomeTracking::Never;
-        count.truth(self.activation).unwrap_or(awaited)
+        let before = self.activation.facts.contradictions();
+        let counts = count.truth(self.activation);
+        // A request that some server reads so that it counts does count.
+        self.activation.facts.contradictions() > before || counts.unwrap_or(awaited)
     }
 
     fn add_lines(
@@ -297,13 +300,20 @@ pub(crate) fn write_part(
         KeyPart::Value(expr) => {
             let start = writer.next_part();
             let present = match expr.attribute() {
-                Some(Attribute::Header(name)) => {
-                    facts.identity_in_header(name).map(|identity| match identity {
-                        HeaderIdentity::One(value) => writer.value(&value),
-                        HeaderIdentity::Several => writer.several(),
+                Some(attribute) if attribute.is_client_controlled() => {
+                    facts.identity(attribute).map(|identity| match identity {
+                        Identity::One(value) => writer.value(&value),
+                        Identity::Several => writer.several(),
                     })
                 }
-                _ => expr.value(activation).map(|value| writer.value(&value)),
+                _ => {
+                    let before = facts.contradictions();
+                    let value = expr.value(activation);
+                    match facts.contradictions() > before {
+                        true => Some(writer.several()),
+                        false => value.map(|value| writer.value(&value)),
+                    }
+                }
             };
             if expr.is_secret() && present.is_some() {
                 writer.hash_part(start, hasher);

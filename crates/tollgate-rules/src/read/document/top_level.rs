@@ -25,8 +25,17 @@ const FIELDS: [&str; 10] = [
     "tests",
 ];
 
-const DEFAULTS: [&str; 7] =
-    ["unmatched", "on_error", "missing_key", "ipv6_prefix", "timezone", "plan", "consistency"];
+const DEFAULTS: [&str; 9] = [
+    "unmatched",
+    "on_error",
+    "missing_key",
+    "ipv6_prefix",
+    "timezone",
+    "plan",
+    "consistency",
+    "path_case",
+    "path_params",
+];
 
 pub(super) const ON_ERROR: [(&str, OnError); 3] =
     [("allow", OnError::Allow), ("deny", OnError::Deny), ("local", OnError::Local)];
@@ -37,6 +46,10 @@ pub(super) const CONSISTENCY: [(&str, Consistency); 3] = [
     ("leased", Consistency::Leased),
     ("synced", Consistency::Synced),
 ];
+/// Whether case is ignored.
+const PATH_CASE: [(&str, bool); 2] = [("ignore", true), ("exact", false)];
+/// Whether parameters are stripped.
+const PATH_PARAMS: [(&str, bool); 2] = [("strip", true), ("keep", false)];
 const UNMATCHED: [(&str, Unmatched); 2] = [("allow", Unmatched::Allow), ("deny", Unmatched::Deny)];
 
 impl DocumentReader<'_> {
@@ -117,6 +130,14 @@ impl DocumentReader<'_> {
         if let Some(node) = fields.get("ipv6_prefix") {
             let bits = self.number(node, "a number of bits", 1..=128);
             defaults.ipv6_prefix = bits.and_then(|bits| u8::try_from(bits.value).ok());
+        }
+        if let Some(node) = fields.get("path_case") {
+            let word = self.choice(node, "path_case", &PATH_CASE);
+            defaults.path.ignores_case = word.is_none_or(|word| word.value);
+        }
+        if let Some(node) = fields.get("path_params") {
+            let word = self.choice(node, "path_params", &PATH_PARAMS);
+            defaults.path.strips_params = word.is_none_or(|word| word.value);
         }
         defaults.timezone = fields.get("timezone").and_then(|node| self.timezone(node));
         defaults.plan = fields.get("plan").and_then(|node| self.name(node, "a plan"));

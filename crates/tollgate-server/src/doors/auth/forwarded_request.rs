@@ -1,21 +1,24 @@
 //! The request that a proxy describes in headers, and whether the proxy is trusted.
 //!
 //! Only the headers of trusted proxies count: those configured or, if none are, any on this machine.
-//! Every other peer is treated as a client whose own request is decided.
+//! A description by any other peer is refused: without it, rules on routes would match nothing, and
+//! everything would pass. A peer without a description is a client whose own request is decided.
 //!
 //! A proxy describes a request with `X-Original-*` (nginx) or with `X-Forwarded-*` (Traefik, Caddy),
 //! and passes the client's own headers along. So a client could add the other kind. A request with
-//! two descriptions that differ is therefore refused, and so is one with a repeated header.
+//! two descriptions that differ is therefore refused, and so is one with a repeated header, and one
+//! whose target two servers could read differently: the proxy forwards it as it is.
 
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 
 use hyper::HeaderMap;
-use hyper::header::{HOST, HeaderName};
+use hyper::header::HOST;
 use hyper::http::request::Parts;
 use ipnet::IpNet;
 use tollgate_rules::rightmost_untrusted;
 
+use crate::doors::gateway::forward_target::forward_target;
 use crate::problem::Problem;
 
 const FORWARDED_FOR: &str = "x-forwarded-for";
@@ -41,7 +44,23 @@ pub(super) struct ForwardedRequest<'h> {
     pub(super) host: Option<Cow<'h, str>>,
     pub(super) scheme: Option<Cow<'h, str>>,
     pub(super) client: Option<IpAddr>,
-    is_trusted: bool,
+    /// Whether the target was described.
+    pub(super) is_described: bool,
+}
+
+/// The reason why a description is refused.
+#[derive(Debug)]
+pub(super) enum DescriptionError {
+    /// The peer that describes the request is no trusted proxy.
+    Untrusted(IpAddr),
+    /// Servers could read the description differently.
+    Ambiguous(Problem),
+}
+
+impl From<Problem> for DescriptionError {
+    fn from(problem: Problem) -> DescriptionError {
+        DescriptionError::Ambiguous(problem)
+    }
 }
 
 impl<'h> ForwardedRequest<'h> {
@@ -49,46 +68,71 @@ impl<'h> ForwardedRequest<'h> {
         trusted: &[IpNet],
         peer: Option<SocketAddr>,
         head: &'h Parts,
-    ) -> Result<ForwardedRequest<'h>, Problem> {
+    ) -> Result<ForwardedRequest<'h>, DescriptionError> {
         let peer = peer.map(|peer| peer.ip().to_canonical());
         let own_host = || {
             let header = single(&head.headers, HOST.as_str());
             header.map(|host| host.or_else(|| head.uri.host().map(Cow::Borrowed)))
         };
         let own_target = || head.uri.path_and_query().map_or("/", |target| target.as_str());
-        if !is_trusted(trusted, peer) {
+        if let Some(address) = peer.filter(|_| !is_trusted(trusted, peer)) {
+            if DESCRIPTION_HEADERS.iter().any(|name| head.headers.contains_key(*name)) {
+                return Err(DescriptionError::Untrusted(address));
+            }
             return Ok(ForwardedRequest {
                 method: head.method.as_str().into(),
                 target: own_target().into(),
                 host: own_host()?,
                 scheme: None,
                 client: peer,
-                is_trusted: false,
+                is_described: false,
             });
         }
         let header = |name| single(&head.headers, name);
         let described = RequestDescription::read(&head.headers)?;
+        let is_described = described.target.is_some();
         let (url_host, target) = match described.target {
             Some(target) => split(target),
             None => (None, own_target().into()),
         };
+        check_target(&target)?;
+        let method = described.method.unwrap_or_else(|| head.method.as_str().into());
+        if method.bytes().any(|byte| byte.is_ascii_lowercase()) {
+            return Err(Problem::bad_request("the method is not in capitals").into());
+        }
         let host = match header("x-forwarded-host")?.or(url_host) {
             Some(host) => Some(host),
             None => own_host()?,
         };
         Ok(ForwardedRequest {
-            method: described.method.unwrap_or_else(|| head.method.as_str().into()),
+            method,
             target,
             host,
             scheme: header("x-forwarded-proto")?,
             client: client(trusted, peer, &head.headers),
-            is_trusted: true,
+            is_described,
         })
     }
+}
 
-    /// Returns whether rules see a header; descriptions are hidden unless the proxy is trusted.
-    pub(super) fn exposes(&self, name: &HeaderName) -> bool {
-        self.is_trusted || !DESCRIPTION_HEADERS.contains(&name.as_str())
+/// Checks that every server reads a target as rules do.
+///
+/// A gateway would forward the target in one spelling; a proxy may forward it as it is. So dots are
+/// refused as well: clients resolve them, and servers differ in whether they do.
+fn check_target(target: &str) -> Result<(), Problem> {
+    if let Err(error) = forward_target(target) {
+        return Err(Problem::bad_request(error.to_string()));
+    }
+    let path = target.split('?').next().unwrap_or_default();
+    let is_dots = |segment: &str| {
+        matches!(segment.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..")
+    };
+    if path.split(['/', '\\']).any(is_dots) {
+        return Err(Problem::bad_request("the path has segments of dots"));
+    }
+    match target.contains('#') {
+        true => Err(Problem::bad_request("the target has a fragment")),
+        false => Ok(()),
     }
 }
 
@@ -210,7 +254,8 @@ mod tests {
                 let client = request.client.unwrap();
                 format!("{} {} {host} {client}", request.method, request.target)
             }
-            Err(problem) => problem.to_string(),
+            Err(DescriptionError::Untrusted(address)) => format!("untrusted {address}"),
+            Err(DescriptionError::Ambiguous(problem)) => problem.to_string(),
         }
     }
 
@@ -236,19 +281,47 @@ mod tests {
     }
 
     #[test]
-    fn the_headers_of_untrusted_peers_are_ignored() {
+    fn the_headers_of_untrusted_peers_are_refused() {
         let forged = [
             ("x-forwarded-for", "1.1.1.1"),
             ("x-forwarded-uri", "/free"),
             ("x-original-method", "GET"),
         ];
+        for header in forged {
+            let untrusted = "untrusted 198.51.100.1";
+            assert_eq!(describe("10.0.0.0/8", "198.51.100.1", &[header]), untrusted);
+            assert_eq!(describe("", "198.51.100.1", &[header]), untrusted);
+        }
+        assert_eq!(describe("10.0.0.0/8", "127.0.0.1", &forged), "untrusted 127.0.0.1");
         let own = "GET /v1/auth?deny=403  198.51.100.1";
-        assert_eq!(describe("10.0.0.0/8", "198.51.100.1", &forged), own);
-        assert_eq!(describe("", "198.51.100.1", &forged), own);
-        assert_eq!(
-            describe("10.0.0.0/8", "127.0.0.1", &forged).split(' ').next_back(),
-            Some("127.0.0.1")
-        );
+        assert_eq!(describe("", "198.51.100.1", &[]), own, "a client that asks for itself");
+    }
+
+    #[test]
+    fn targets_that_servers_read_differently_are_refused() {
+        for target in [
+            "/x/../login",
+            "/x/%2E%2e/login",
+            "/x\\..\\login",
+            "/x/..;/login",
+            "/x/..%2flogin",
+            "/./a",
+            "/a%00",
+            "/a%",
+            "/a#b",
+            "a",
+            "/%c0%ae%c0%ae/a",
+        ] {
+            let described = describe("", "127.0.0.1", &[("x-forwarded-uri", target)]);
+            assert!(!described.starts_with("GET "), "{target}: {described}");
+        }
+        for target in
+            ["/", "/a/", "//a", "/a%2Fb", "/a;x", "/A?b=../c", "/...", "/.well-known", "*"]
+        {
+            let described = describe("", "127.0.0.1", &[("x-original-uri", target)]);
+            assert!(described.starts_with("GET "), "{target}: {described}");
+        }
+        assert!(describe("", "127.0.0.1", &[("x-forwarded-method", "post")]).contains("capitals"));
     }
 
     #[test]

@@ -21,8 +21,8 @@ use crate::doors::http::{HttpResponse, status_response};
 use crate::headers::{self, DecisionSummary};
 use crate::problem::Problem;
 use crate::server::Context;
-use crate::telemetry::DoorName;
-use forwarded_request::ForwardedRequest;
+use crate::telemetry::{AuthProblem, DoorName};
+use forwarded_request::{DescriptionError, ForwardedRequest};
 
 /// The header of the proxy's own token, because `Authorization` belongs to its client.
 pub(crate) const TOKEN: HeaderName = HeaderName::from_static("x-tollgate-token");
@@ -35,11 +35,14 @@ pub(crate) async fn respond(
 ) -> Result<HttpResponse, Problem> {
     let options = AuthOptions::read(head.uri.query())?;
     let forwarded = ForwardedRequest::read(&context.config.trusted_proxies, peer, head)
-        .map_err(|problem| options.apply_to(problem))?;
+        .map_err(|error| options.apply_to(refused_description(context, error)))?;
+    if !forwarded.is_described {
+        note_undescribed(context);
+    }
     let texts: Vec<(&str, Cow<'_, str>)> = head
         .headers
         .iter()
-        .filter(|(name, _)| **name != TOKEN && forwarded.exposes(name))
+        .filter(|(name, _)| **name != TOKEN)
         .map(|(name, value)| (name.as_str(), String::from_utf8_lossy(value.as_bytes())))
         .collect();
     let mut request = Request::new(&forwarded.method, &forwarded.target).unreported();
@@ -74,6 +77,43 @@ pub(crate) async fn respond(
     let mut response = Response::new(Either::Left(Full::new(Bytes::new())));
     headers::write(context.config.headers, &answer, clock::unix_s(), response.headers_mut());
     Ok(response)
+}
+
+/// Counts and logs a description that is refused, and returns the problem.
+#[cold]
+fn refused_description(context: &Context, error: DescriptionError) -> Problem {
+    let telemetry = context.decisions.telemetry();
+    match error {
+        DescriptionError::Untrusted(peer) => {
+            if telemetry.record_auth_problem(AuthProblem::Untrusted) {
+                tracing::warn!(
+                    %peer,
+                    "forward-auth refuses requests of a proxy that is not trusted: add its network \
+                     to trusted_proxies"
+                );
+            }
+            let detail = format!(
+                "{peer} describes a request, and is no trusted proxy: add its network to \
+                 trusted_proxies"
+            );
+            Problem::new(StatusCode::FORBIDDEN, "untrusted-proxy", detail)
+        }
+        DescriptionError::Ambiguous(problem) => {
+            telemetry.record_auth_problem(AuthProblem::Ambiguous);
+            problem
+        }
+    }
+}
+
+/// Counts and logs a request whose target is not described: rules on routes do not match it.
+#[cold]
+fn note_undescribed(context: &Context) {
+    if context.decisions.telemetry().record_auth_problem(AuthProblem::Undescribed) {
+        tracing::warn!(
+            "forward-auth got a request without X-Forwarded-Uri or X-Original-URI, so rules on \
+             routes do not match it: have the proxy send one of them"
+        );
+    }
 }
 
 /// The options in the query, which the proxy's configuration sets.

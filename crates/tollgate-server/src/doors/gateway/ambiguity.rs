@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use super::client_headers::check_method_case;
 use super::forward_target::forward_target;
 use hyper::body::{Body, Incoming};
 use hyper::header::{HOST, HeaderValue, TRANSFER_ENCODING};
@@ -20,6 +21,7 @@ pub(super) fn normalize_head(head: &mut Parts, body: &Incoming) -> Result<(), He
         let why = "CONNECT is not supported: this is no forward proxy";
         return Err((StatusCode::METHOD_NOT_ALLOWED, why.into()));
     }
+    check_method_case(&head.method).map_err(bad)?;
     if head.method == Method::TRACE && !body.is_end_stream() {
         return Err(bad("a TRACE request has no body"));
     }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 /// The reason why a target cannot be sent on: servers would read it differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum AmbiguousTarget {
+pub(crate) enum AmbiguousTarget {
     /// A target that does not begin with a slash.
     NoPath,
     /// A `%` without two digits after it.
@@ -13,6 +13,10 @@ pub(super) enum AmbiguousTarget {
     Control,
     /// An escaped slash beside `.` or `..`: whether it is a separator decides where it leads.
     HiddenDots,
+    /// A parameter behind `.` or `..`, as in `..;x`: servers differ in whether these are dots.
+    DotsWithParameter,
+    /// A slash, a dot or a backslash in more bytes than UTF-8 needs.
+    Overlong,
 }
 
 impl std::fmt::Display for AmbiguousTarget {
@@ -22,6 +26,8 @@ impl std::fmt::Display for AmbiguousTarget {
             AmbiguousTarget::BrokenEscape => "the path has a % without two hexadecimal digits",
             AmbiguousTarget::Control => "the path has a control character",
             AmbiguousTarget::HiddenDots => "the path has an escaped slash beside dots",
+            AmbiguousTarget::DotsWithParameter => "the path has a parameter behind dots",
+            AmbiguousTarget::Overlong => "the path has a character in more bytes than it needs",
         })
     }
 }
@@ -35,7 +41,7 @@ impl std::error::Error for AmbiguousTarget {}
 /// Dot segments are resolved, empty ones merged, `\` is a slash, escapes that need not be are
 /// undone and others are in capitals. Escaped slashes stay: rules take them for slashes, servers
 /// differ.
-pub(super) fn forward_target(target: &str) -> Result<Cow<'_, str>, AmbiguousTarget> {
+pub(crate) fn forward_target(target: &str) -> Result<Cow<'_, str>, AmbiguousTarget> {
     if target == "*" {
         return Ok(Cow::Borrowed(target));
     }
@@ -91,6 +97,17 @@ fn hex(bytes: &[u8]) -> Option<u8> {
     Some((digit(*bytes.first()?)? * 16 + digit(*bytes.get(1)?)?) as u8)
 }
 
+/// The beginnings of `.`, `/` and `\` in two, three and four bytes.
+const OVERLONG: [&str; 5] = ["%C0%A", "%C1%9", "%E0%80%", "%E0%81%", "%F0%80%"];
+
+/// Whether a part of a segment is `.` or `..` to a server that ignores parameters.
+fn is_dots(part: &[u8]) -> bool {
+    let semicolon = part.iter().position(|byte| *byte == b';');
+    let escaped = part.windows(3).position(|escape| escape == b"%3B");
+    let end = semicolon.into_iter().chain(escaped).min().unwrap_or(part.len());
+    matches!(&part[..end], b"." | b"..")
+}
+
 struct Segment {
     text: String,
     /// Whether an escaped slash is in it.
@@ -104,7 +121,6 @@ impl Segment {
         let mut rest = segment.as_bytes();
         // Where the part between escaped slashes begins.
         let mut part = 0;
-        let is_dots = |part: &[u8]| matches!(part, b"." | b"..");
         while let Some((&byte, after)) = rest.split_first() {
             rest = after;
             if byte != b'%' {
@@ -138,6 +154,12 @@ impl Segment {
         }
         // Only whole escapes were replaced, by ASCII.
         let text = String::from_utf8(bytes).map_err(|_| AmbiguousTarget::BrokenEscape)?;
+        if OVERLONG.iter().any(|overlong| text.contains(overlong)) {
+            return Err(AmbiguousTarget::Overlong);
+        }
+        if !matches!(text.as_str(), "." | "..") && is_dots(text.as_bytes()) {
+            return Err(AmbiguousTarget::DotsWithParameter);
+        }
         Ok(Segment { text, has_slash })
     }
 }
@@ -165,6 +187,7 @@ mod tests {
             ("/a/b?x=//../%zz", "/a/b?x=//../%zz"),
             ("/a%252e", "/a%252e"),
             ("/a#b", "/a"),
+            ("/a;x=..;/b..;c", "/a;x=..;/b..;c"),
             ("*", "*"),
         ] {
             assert_eq!(forward_target(target).as_deref(), Ok(sound), "{target}");
@@ -184,6 +207,13 @@ mod tests {
             ("/a%5c%2e%2e", AmbiguousTarget::HiddenDots),
             ("/a%2f./b", AmbiguousTarget::HiddenDots),
             ("/a%2fb/../c", AmbiguousTarget::HiddenDots),
+            ("/x/..;/admin", AmbiguousTarget::DotsWithParameter),
+            ("/x/%2e.;a=b/admin", AmbiguousTarget::DotsWithParameter),
+            ("/x/..%3b/admin", AmbiguousTarget::DotsWithParameter),
+            ("/.;/admin", AmbiguousTarget::DotsWithParameter),
+            ("/x%2f..;/admin", AmbiguousTarget::HiddenDots),
+            ("/x/%c0%ae%c0%ae/admin", AmbiguousTarget::Overlong),
+            ("/x%c0%afadmin", AmbiguousTarget::Overlong),
             ("a/b", AmbiguousTarget::NoPath),
             ("", AmbiguousTarget::NoPath),
         ] {

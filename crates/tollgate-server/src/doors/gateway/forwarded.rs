@@ -8,23 +8,12 @@ use hyper::header::{FORWARDED, HOST, HeaderName, HeaderValue};
 use ipnet::IpNet;
 use tollgate_rules::rightmost_untrusted;
 
+use super::client_headers::is_forwarding;
+
 const FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
-/// The header fields that describe the client.
-const FORWARDING_FIELDS: [HeaderName; 9] = [
-    FOR,
-    PROTO,
-    FORWARDED_HOST,
-    REAL_IP,
-    FORWARDED,
-    HeaderName::from_static("x-forwarded-port"),
-    HeaderName::from_static("x-forwarded-server"),
-    HeaderName::from_static("x-forwarded-scheme"),
-    HeaderName::from_static("x-forwarded-ssl"),
-];
-
 /// The peer of a client connection, ready to be written into every request.
 #[derive(Clone, Debug)]
 pub(super) struct ConnectionPeer {
@@ -46,6 +35,13 @@ enum ForwardedTrust {
     Absent,
     Trusted,
     Untrusted,
+}
+
+impl ResolvedClient {
+    /// Whether the request has forwarding headers of an untrusted peer.
+    pub(super) fn is_untrusted(&self) -> bool {
+        self.trust == ForwardedTrust::Untrusted
+    }
 }
 
 impl ConnectionPeer {
@@ -70,7 +66,7 @@ impl ConnectionPeer {
         proxies: impl FnOnce() -> Vec<IpNet>,
     ) -> ResolvedClient {
         // Comparing names is cheaper than looking each of them up.
-        if !headers.keys().any(|name| FORWARDING_FIELDS.contains(name)) {
+        if !headers.keys().any(is_forwarding) {
             return ResolvedClient { trust: ForwardedTrust::Absent, client: self.address };
         }
         let proxies = proxies();
@@ -83,16 +79,13 @@ impl ConnectionPeer {
         ResolvedClient { trust: ForwardedTrust::Trusted, client: client.or(self.address) }
     }
 
-    /// Writes the forwarding headers of a request.
+    /// Writes the forwarding headers of a request. Those of untrusted peers are
+    /// [removed](super::client_headers) before.
     pub(super) fn write_forwarded(
         &self,
         headers: &mut HeaderMap,
         ResolvedClient { trust, client }: ResolvedClient,
     ) {
-        remove_lookalikes(headers);
-        if trust == ForwardedTrust::Untrusted {
-            FORWARDING_FIELDS.iter().for_each(|name| drop(headers.remove(name)));
-        }
         // Upstreams would choose between two notations, so only one is sent.
         headers.remove(FORWARDED);
         // Four fields are added below; one allocation is enough.
@@ -132,33 +125,13 @@ pub(super) fn join(headers: &mut HeaderMap, name: &HeaderName, between: &str) {
     }
 }
 
-/// Removes fields whose name with `-` for `_` is that of a forwarding header or of another field:
-/// many upstreams do not distinguish them.
-fn remove_lookalikes(headers: &mut HeaderMap) {
-    let has_line = |name: &&HeaderName| memchr::memchr(b'_', name.as_str().as_bytes()).is_some();
-    if !headers.keys().any(|name| has_line(&name)) {
-        return;
-    }
-    let lookalikes: Vec<HeaderName> = headers
-        .keys()
-        .filter(has_line)
-        .filter(|name| {
-            let meant = name.as_str().replace('_', "-");
-            FORWARDING_FIELDS.iter().any(|field| field.as_str() == meant)
-                || matches!(meant.as_str(), "content-length" | "transfer-encoding")
-                || headers.contains_key(&meant)
-        })
-        .cloned()
-        .collect();
-    lookalikes.iter().for_each(|name| drop(headers.remove(name)));
-}
-
 fn covers(proxies: &[IpNet], address: IpAddr) -> bool {
     proxies.iter().any(|proxies| proxies.contains(&address))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::client_headers::PassedHeaders;
     use super::*;
 
     fn introduced(peer: &str, trusted: &str, sent: &[(&str, &str)]) -> Vec<String> {
@@ -170,6 +143,7 @@ mod tests {
         }
         let peer = ConnectionPeer::new(Some(peer.parse().unwrap()), false);
         let resolved = peer.resolve_client(&headers, || proxies.clone());
+        PassedHeaders::default().remove_others(&mut headers, resolved.is_untrusted());
         peer.write_forwarded(&mut headers, resolved);
         let value = |name: &HeaderName| {
             let all: Vec<_> =
@@ -218,15 +192,5 @@ mod tests {
             introduced("10.0.0.1", trusted, &hops),
             ["6.6.6.6, 1.1.1.1, 10.0.0.2, 10.0.0.1", "1.1.1.1", "http", "shop", ""]
         );
-    }
-
-    #[test]
-    fn lookalikes_of_fields_that_are_there_are_forgotten() {
-        let mut headers = HeaderMap::new();
-        for name in ["x-org", "x_org", "x_other"] {
-            headers.insert(name.parse::<HeaderName>().unwrap(), HeaderValue::from_static("a"));
-        }
-        remove_lookalikes(&mut headers);
-        assert!(!headers.contains_key("x_org") && headers.contains_key("x_other"));
     }
 }

@@ -7,6 +7,7 @@ use hyper::header::{
 };
 use smallvec::SmallVec;
 
+use super::client_headers::is_forwarding;
 use super::forwarded::join;
 
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
@@ -31,6 +32,24 @@ pub(super) fn strip(headers: &mut HeaderMap) {
     // A length beside chunks is another one than that of the body.
     if headers.remove(TRANSFER_ENCODING).is_some() {
         headers.remove(CONTENT_LENGTH);
+    }
+}
+
+/// Removes the fields of a request that `Connection` names, before rules see them: the upstream will
+/// not. Fields about the connection itself stay until it is known how the request goes on.
+pub(super) fn remove_named(headers: &mut HeaderMap) {
+    const NEEDED: [HeaderName; 7] =
+        [HOST, CONTENT_LENGTH, CONNECTION, EXPECT, TE, TRANSFER_ENCODING, UPGRADE];
+    if headers.contains_key(CONNECTION) {
+        let is_removed = |name: &HeaderName| !NEEDED.contains(name) && !is_forwarding(name);
+        let named: SmallVec<[HeaderName; 4]> = tokens(headers, &CONNECTION)
+            .filter_map(|name| name.parse().ok())
+            .filter(is_removed)
+            .collect();
+        named.iter().for_each(|name| drop(headers.remove(name)));
+    }
+    for name in [KEEP_ALIVE, PROXY_CONNECTION, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION] {
+        headers.remove(name);
     }
 }
 
@@ -102,6 +121,10 @@ mod tests {
             headers.append(name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
         }
         merge_duplicates(&mut headers);
+        remove_named(&mut headers);
+        let gone = ["x-secret", "keep-alive", "proxy-authorization"];
+        assert!(!gone.iter().any(|name| headers.contains_key(*name)), "{headers:?}");
+        assert!(["connection", "te", "upgrade"].iter().all(|name| headers.contains_key(*name)));
         prepare_request(&mut headers);
         let mut left: Vec<_> = headers
             .iter()

@@ -6,15 +6,16 @@
 //! observes it through a [`RequestLifecycle`](tollgate_tower::lifecycle::RequestLifecycle).
 //!
 //! The gateway forwards exactly what it decided on: the target in one spelling, and the client's
-//! address from [trusted](forwarded) sources. It rejects requests that two servers could read
-//! differently.
+//! address from [trusted](forwarded) sources. It [removes](client_headers) header fields that an
+//! upstream could take for others, and rejects requests that two servers could read differently.
 
 mod ambiguity;
 mod body_fields;
 mod body_reader;
 mod choose_upstream;
+mod client_headers;
 mod defer;
-mod forward_target;
+pub(crate) mod forward_target;
 mod forwarded;
 mod hop_headers;
 mod inspect_body;
@@ -39,6 +40,7 @@ use crate::deferred::{any_defers, replay as replay_deferred};
 use crate::net::http::{ConnectionActivity, HttpServer};
 use crate::net::{Connection, Door};
 use crate::server::{Context, StartError};
+use client_headers::PassedHeaders;
 use forwarded::ConnectionPeer;
 use tunnel::{Tunnel, TunnelTimeouts};
 use upstreams::Upstreams;
@@ -61,6 +63,7 @@ struct Gateway {
     context: Context,
     options: Arc<GatewayOptions>,
     upstreams: Upstreams,
+    passed_headers: PassedHeaders,
     /// The last rule set, counted from 1, that the warning about its domains was logged for.
     warned_rules: AtomicU64,
     /// Whether the warning about a missing deferred queue was logged.
@@ -85,6 +88,7 @@ impl GatewayDoor {
         let http = HttpServer::new(context.config.bounds).for_proxy();
         check(options, &context.decisions.limiter().rules())?;
         let options = Arc::new(options.clone());
+        let passed_headers = passed_headers(&options).map_err(StartError::Gateway)?;
         let upstreams = Upstreams::new(&options, context.decisions.telemetry());
         let upstreams = upstreams.map_err(StartError::Gateway)?;
         upstreams.start_maintenance(&context.drain);
@@ -92,6 +96,7 @@ impl GatewayDoor {
             context,
             options,
             upstreams,
+            passed_headers,
             warned_rules: AtomicU64::new(0),
             warned_no_queue: AtomicBool::new(false),
         };
@@ -181,7 +186,12 @@ pub(crate) fn check(options: &GatewayOptions, rules: &Rules) -> Result<(), Start
     check_domain(options, rules)
         .and_then(|()| upstreams::check(options))
         .and_then(|()| defer::check_prefix(&options.defer.prefix))
+        .and_then(|()| passed_headers(options).map(drop))
         .map_err(StartError::Gateway)
+}
+
+fn passed_headers(options: &GatewayOptions) -> Result<PassedHeaders, String> {
+    PassedHeaders::new(&options.pass_headers, options.underscores_in_headers)
 }
 
 /// Checks that exactly one domain applies to the gateway.

@@ -52,6 +52,12 @@ pub struct GatewayOptions {
     pub health: Option<String>,
     /// The interval of the health check.
     pub health_interval: Duration,
+    /// The header fields of clients that are forwarded although upstreams could take them for
+    /// another target, host or method, such as `X-Original-URL`.
+    pub pass_headers: Vec<String>,
+    /// Whether header fields are forwarded whose names have other characters than letters, digits
+    /// and hyphens. Many upstreams take `X_Org` for `X-Org`.
+    pub underscores_in_headers: bool,
     /// The options of the deferred queue.
     pub defer: DeferOptions,
 }
@@ -78,6 +84,8 @@ impl GatewayOptions {
             idle_timeout: Duration::from_secs(30),
             health: None,
             health_interval: Duration::from_secs(5),
+            pass_headers: Vec::new(),
+            underscores_in_headers: false,
             defer: DeferOptions::default(),
         }
     }

@@ -64,12 +64,18 @@ impl GatewayConnection {
         let (mut head, body) = request.into_parts();
         ambiguity::normalize_head(&mut head, &body)
             .map_err(|rejection| local_response::rejected(version, &rejection))?;
+        let bad =
+            |why| local_response::rejected(version, &(StatusCode::BAD_REQUEST, Cow::Borrowed(why)));
+        let passed = &self.gateway.passed_headers;
         hop_headers::merge_duplicates(&mut head.headers);
+        hop_headers::remove_named(&mut head.headers);
+        passed.check_method(&head).map_err(bad)?;
         if let Some(id) = head.uri.path().strip_prefix(&*self.gateway.options.defer.prefix) {
             // Boxed, because a rare future must not enlarge that of every request.
             return Err(Box::pin(self.deferred_status(&head.method, id)).await);
         }
         let resolved = self.peer.resolve_client(&head.headers, || self.gateway.trusted_proxies());
+        passed.remove_others(&mut head.headers, resolved.is_untrusted());
         let inspected = match inspect_body(self, &head, &resolved, body).await {
             Ok(inspected) => inspected,
             Err(error) => return Err(local_response::inspection_failed(version, error)),

@@ -100,6 +100,7 @@ impl RequestSender for Gateway {
             return Delivery::Unsent("what was kept of it is no request".to_owned());
         };
         hop_headers::prepare_request(&mut parts.headers);
+        self.passed_headers.remove_others(&mut parts.headers, resolved.is_untrusted());
         peer.write_forwarded(&mut parts.headers, resolved);
         if !parts.headers.contains_key(IDEMPOTENCY_KEY) {
             let name = HeaderValue::try_from(name).ok();

@@ -60,18 +60,41 @@ fn only_trusted_proxies_can_describe_a_request() {
         config.trusted_proxies = vec!["10.0.0.0/8".parse().unwrap()];
     });
     let mut client = HttpClient::connect(server.http());
-    let statuses: Vec<_> = (1..=5)
-        .map(|last| {
-            let forged = [
-                ("X-Forwarded-For", &*format!("203.0.113.{last}")),
-                ("X-Real-IP", &*format!("203.0.113.{last}")),
-                ("X-Forwarded-Uri", "/free"),
-                ("X-Api-Key", "one"),
-            ];
-            client.send_with("POST", "/v1/auth", &forged, "").status
-        })
-        .collect();
-    assert_eq!(statuses, [200, 200, 429, 429, 429]);
+    for header in ["X-Forwarded-For", "X-Real-IP", "X-Forwarded-Uri", "X-Original-URL"] {
+        let forged = [(header, "/free"), ("X-Api-Key", "one")];
+        let refused = client.send_with("POST", "/v1/auth", &forged, "");
+        assert_eq!(
+            (refused.status, refused.json()["code"].as_str()),
+            (403, Some("untrusted-proxy"))
+        );
+        let detail = refused.json()["detail"].as_str().unwrap().to_owned();
+        assert!(detail.contains("127.0.0.1") && detail.contains("trusted_proxies"), "{detail}");
+    }
+    assert_eq!(client.send_with("GET", "/v1/auth?deny=401", &[("X-Real-IP", "x")], "").status, 401);
+    let metrics = client.send("GET", "/metrics", "").body;
+    assert!(metrics.contains("tollgate_auth_problems_total{reason=\"untrusted\"} 5"), "{metrics}");
+    // A client that describes nothing asks for itself.
+    let mut own = || client.send_with("POST", "/v1/auth", &[("X-Api-Key", "one")], "").status;
+    assert_eq!([own(), own(), own()], [200, 200, 429]);
+}
+
+#[test]
+fn a_target_that_servers_read_differently_is_refused() {
+    let server = start(RULES);
+    let mut client = HttpClient::connect(server.http());
+    let mut status = |target: &str| {
+        client.send_with("GET", "/v1/auth", &[("X-Forwarded-Uri", target)], "").status
+    };
+    let targets = ["/x/../login", "/x/..;/login", "/x/..%2flogin", "/login%00", "/login#x"];
+    assert_eq!(targets.map(&mut status), [400; 5]);
+    assert_eq!(status("/other"), 200);
+    let undescribed = client.send_with("GET", "/v1/auth", &[], "").status;
+    assert_eq!(undescribed, 200, "no rule without a route matches");
+    let metrics = client.send("GET", "/metrics", "").body;
+    for (reason, count) in [("ambiguous", 5), ("undescribed", 1), ("untrusted", 0)] {
+        let series = format!("tollgate_auth_problems_total{{reason=\"{reason}\"}} {count}\n");
+        assert!(metrics.contains(&series), "{series}: {metrics}");
+    }
 }
 
 #[test]

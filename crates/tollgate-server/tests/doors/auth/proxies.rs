@@ -39,7 +39,8 @@ impl ProxySetup {
         ProxySetup { listen, upstream, _proxy: proxy, _tollgate: tollgate, _folder: folder }
     }
 
-    /// Checks that three logins pass and the fourth does not, whatever headers the client sends.
+    /// Checks that three logins pass and the fourth does not, whatever headers the client sends and
+    /// however it spells the path.
     fn assert_logins_are_limited(&self) {
         let before = self.upstream.served();
         let forgeries: [&[(&str, &str)]; 5] = [
@@ -49,11 +50,13 @@ impl ProxySetup {
             &[("X-Original-Method", "GET"), ("X-Original-URI", "/free")],
             &[("X-Original-URL", "http://x/free"), ("Connection", "X-Forwarded-For")],
         ];
+        let targets = ["/login?a=b", "/login;x=y", "/LOGIN", "/%6Cogin", "/login;"];
         let responses: Vec<_> = forgeries
             .iter()
-            .map(|forged| {
+            .zip(targets)
+            .map(|(forged, target)| {
                 let mut client = HttpClient::connect(self.listen);
-                client.send_with("POST", "/login?a=b", forged, "")
+                client.send_with("POST", target, forged, "")
             })
             .collect();
         let statuses: Vec<_> = responses.iter().map(|response| response.status).collect();

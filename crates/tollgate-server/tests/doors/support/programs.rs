@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::DEADLINE;
 
 /// Returns the folder of `cargo xtask components`.
-fn components() -> PathBuf {
+pub(crate) fn components() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/components");
     let folder = std::env::var_os("TOLLGATE_COMPONENTS").map_or(here, PathBuf::from);
     assert!(folder.is_dir(), "{} is missing: run cargo xtask components", folder.display());

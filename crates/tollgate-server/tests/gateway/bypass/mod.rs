@@ -2,8 +2,10 @@
 //! counted before, and the upstream is asked for what was decided on.
 
 mod addresses;
+mod corpus;
 mod fields;
 mod paths;
+mod upstreams;
 
 use tollgate_rig::Upstream;
 
