@@ -125,9 +125,9 @@ impl<S: Store> MatchedRequest<'_, '_, S> {
                 self.write_ban(decision, rule_check, banned.remaining);
                 if let Some(rung) = banned.new_rung {
                     decision.starts_ban = true;
-                    let until = limiter.clock.now() + banned.remaining;
-                    let ban = self.ladder_ban(rule_check, rung, until);
-                    limiter.ban_list.add(&limiter.store, ban, limiter.clock.now()).await;
+                    let date = limiter.date();
+                    let ban = self.ladder_ban(rule_check, rung, date + banned.remaining);
+                    limiter.ban_list.add(&limiter.store, ban, date).await;
                 }
             }
         }

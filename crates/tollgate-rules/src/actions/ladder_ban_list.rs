@@ -46,7 +46,7 @@ pub struct LadderBan {
     pub key: Box<str>,
     /// The rung of the ladder; the first ban is 1.
     pub rung: u32,
-    /// The end of the ban.
+    /// The end of the ban, as a date.
     pub until: Time,
 }
 

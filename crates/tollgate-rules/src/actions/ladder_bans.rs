@@ -35,7 +35,7 @@ impl<S: Store> LadderBans<'_, S> {
     /// # }
     /// ```
     pub async fn list(&self) -> Result<Vec<LadderBan>, StoreError> {
-        let now = self.0.clock.now();
+        let now = self.0.date();
         let mut bans = match self.0.store.share_text(SharedText::All).await? {
             Some(texts) => {
                 let bans = texts.iter().filter_map(|(text, until)| parse_ban(text, *until));
@@ -61,7 +61,7 @@ impl<S: Store> LadderBans<'_, S> {
     pub fn banned_keys(&self) -> usize {
         match self.0.ban_list.count.load(Ordering::Relaxed) {
             0 => 0,
-            _ => self.0.ban_list.all(self.0.clock.now()).len(),
+            _ => self.0.ban_list.all(self.0.date()).len(),
         }
     }
 

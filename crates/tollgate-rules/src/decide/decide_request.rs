@@ -52,7 +52,7 @@ pub(crate) async fn decide<S: Store>(
         let active = limiter.current.load_full();
         #[cfg(feature = "envoy")]
         if let Some(tree) = active.rules.tree_of(request) {
-            if active.rules.is_tree_disabled(tree, limiter.clock.now()) {
+            if active.rules.is_tree_disabled(tree, limiter.date()) {
                 *decision = Decision::none();
                 return;
             }
@@ -63,12 +63,12 @@ pub(crate) async fn decide<S: Store>(
             *decision = Decision::none();
             return;
         };
-        let now = limiter.clock.now();
+        let (now, date) = limiter.now_and_date();
         let rules = &domain.compiled;
         let mut request_checks = RuleChecks::none();
         let matched = {
             let facts = RequestFacts::new(request, &rules.trust);
-            rule_checks::collect(domain, &facts, now, &mut request_checks)
+            rule_checks::collect(domain, &facts, date, &mut request_checks)
         };
         request_checks.attempt = attempt;
         let (allowed, reason, code, rule) = match matched {
@@ -88,7 +88,7 @@ pub(crate) async fn decide<S: Store>(
             }
             MatchOutcome::Limited => {
                 if !domain.bans.is_empty()
-                    && let Some(refused) = bans::refuse(domain, &request_checks, now)
+                    && let Some(refused) = bans::refuse(domain, &request_checks, date)
                 {
                     *decision = refused;
                     return;
