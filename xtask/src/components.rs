@@ -24,6 +24,7 @@ const DEBIAN: &[(&str, &str)] = &[
     ("haproxy", "haproxy"),
     ("promtool", "prometheus"),
     ("valgrind", "valgrind"),
+    ("faketime", "faketime"),
     ("addr2line", "binutils"),
     ("php", "php-cli"),
 ];

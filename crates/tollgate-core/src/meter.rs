@@ -249,7 +249,7 @@ impl Meter {
 
     /// Returns the time of the last refill, on the clock of the states.
     #[inline(always)]
-    fn refilled_at(&self, now: Time) -> u64 {
+    pub(crate) fn refilled_at(&self, now: Time) -> u64 {
         match self.tick_offset {
             None => now.as_nanos(),
             Some(offset) => {

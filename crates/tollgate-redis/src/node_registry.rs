@@ -20,7 +20,7 @@ pub(crate) struct NodeRegistry {
     /// A random name, new at every start, so that a restarted node is not taken for the old one.
     id: String,
     count: Arc<AtomicU64>,
-    /// The latest known time at which units were given back, in microseconds of the store's clock.
+    /// The last known time at which units were given back, in microseconds of the store's clock.
     last_given_back: AtomicU64,
 }
 
@@ -64,7 +64,9 @@ impl NodeRegistry {
             return Err(());
         }
         let given_back = known().map(|reports| reports.given_back).max().unwrap_or(0);
-        let news = self.last_given_back.fetch_max(given_back, Ordering::Relaxed) < given_back;
+        // The time may be earlier than the last one, after the store's clock stepped back.
+        let last = self.last_given_back.swap(given_back, Ordering::Relaxed);
+        let news = given_back > 0 && given_back != last;
         Ok(news.then(|| Time::from_nanos(given_back.saturating_mul(1_000))))
     }
 

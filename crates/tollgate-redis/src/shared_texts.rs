@@ -1,7 +1,7 @@
 //! Texts that all nodes share: the names of banned keys.
 
 use redis::Value;
-use tollgate::{SharedText, SharedTexts, StoreError, StoreErrorKind, Time};
+use tollgate::{Clock, SharedText, SharedTexts, Span, StoreError, StoreErrorKind, Time};
 
 use crate::arguments::Arguments;
 use crate::client::RedisClient;
@@ -21,14 +21,17 @@ impl SharedTextList {
     pub(crate) async fn share_text(
         &self,
         client: &RedisClient,
+        clock: &Clock,
         text: SharedText<'_>,
     ) -> Result<SharedTexts, StoreError> {
+        let date = clock.date(clock.now());
         let (mut keys, mut args) = (Arguments::default(), Arguments::default());
         keys.push(&self.key);
         match text {
             SharedText::Keep { text, until } => {
                 args.push(b"keep");
-                args.number(until.as_nanos() / 1_000);
+                // The wall clocks of this machine and of the server may differ.
+                args.number(until.since(date).as_nanos() / 1_000);
                 args.push(text);
             }
             SharedText::Drop { texts: [] } => return Ok(SharedTexts::new()),
@@ -40,19 +43,19 @@ impl SharedTextList {
         }
         let route = client.route(&self.key);
         let answer = client.run(route, ServerFunction::notes(), &keys, &args).await?;
-        read(&answer).ok_or_else(|| {
+        read(&answer, date).ok_or_else(|| {
             StoreError::new("the list of bans in Redis is damaged: delete its key")
                 .with_kind(StoreErrorKind::Refused)
         })
     }
 }
 
-/// Reads texts and their expiry times in microseconds, in turn.
-fn read(answer: &Value) -> Option<SharedTexts> {
+/// Reads texts and how many microseconds are left to them at `date`, in turn.
+fn read(answer: &Value, date: Time) -> Option<SharedTexts> {
     let Value::Array(parts) = answer else { return None };
     let note = |pair: &[Value]| match pair {
         [Value::BulkString(text), end] => {
-            Some((text.clone().into(), Time::from_nanos(micros(end)?.saturating_mul(1_000))))
+            Some((text.clone().into(), date + Span::from_micros(micros(end)?)))
         }
         _ => None,
     };

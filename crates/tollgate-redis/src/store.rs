@@ -119,7 +119,8 @@ impl Store for RedisStore {
     }
 
     async fn share_text(&self, text: SharedText<'_>) -> Result<Option<SharedTexts>, StoreError> {
-        self.0.shared_texts.share_text(self.client(), text).await.map(Some)
+        let clock = self.0.strict.clock();
+        self.0.shared_texts.share_text(self.client(), clock, text).await.map(Some)
     }
 }
 

@@ -181,7 +181,7 @@ impl RequestLimiter {
             AnyRuleLimiter::Local(limiter) => limiter.clock(),
             AnyRuleLimiter::Remote(limiter) => limiter.clock(),
         };
-        clock.now().as_nanos() / 1_000_000_000
+        clock.date(clock.now()).as_nanos() / 1_000_000_000
     }
 
     fn warn_of_missing_address(&self, decision: &Decision, request_head: &RequestHead<'_>) {

@@ -13,14 +13,15 @@ mod with_reserve;
 
 use smallvec::SmallVec;
 use tollgate_core::{
-    Algorithm, ConcurrencyState, FixedWindowState, Judgement, MeterState, Retry, SlidingLogState,
-    SlidingSlotsState, SlidingWindowState, Span, Time, Verdict, WarmUpState,
+    Algorithm, ConcurrencyState, FixedWindowState, Judgement, MeterState, Retry, Rewind,
+    SlidingLogState, SlidingSlotsState, SlidingWindowState, Span, Time, Verdict, WarmUpState,
+    Window,
 };
 
-use crate::Reserve;
 use crate::adaptive::AdaptiveState;
 use crate::limit::{Limit, LimitAlgorithm};
 use crate::store::{Action, Check};
+use crate::{Clock, Reserve};
 
 use all_or_none::run;
 pub(crate) use slots::{INLINE_CHECKS, Slots, run_on, run_on_single};
@@ -83,6 +84,9 @@ pub(crate) struct Account<'a> {
     pub(crate) reserve: Reserve,
     /// The index of an earlier account of the same request that has the same state.
     pub(crate) same_as: Option<usize>,
+    /// How far the clock of the state is ahead of the store's, in nanoseconds: calendars follow the
+    /// wall clock.
+    pub(crate) ahead: i64,
 }
 
 /// Runs `$body` with the algorithm and the state of an account.
@@ -110,6 +114,13 @@ macro_rules! each_algorithm {
 }
 
 use each_algorithm;
+
+/// Returns a time by a clock that is ahead.
+#[inline(always)]
+fn shifted(now: Time, ahead: i64) -> Time {
+    // A clock shows no time near the end of the range.
+    Time::from_nanos(now.as_nanos().wrapping_add_signed(ahead))
+}
 
 /// The judgement of an unlimited account.
 const UNLIMITED: Judgement = Judgement {
@@ -178,7 +189,7 @@ impl<'a> Account<'a> {
     /// Creates an account without a lease, a reserve or a limit on the wait.
     pub(crate) fn new(limit: &'a Limit, state: State, cost: u64) -> Account<'a> {
         let (patience, reserve) = (Span::MAX, Reserve::None);
-        Account { limit, state, cost, lease: 0, patience, reserve, same_as: None }
+        Account { limit, state, cost, lease: 0, patience, reserve, same_as: None, ahead: 0 }
     }
 
     /// Creates the account of a check from the stored state of its key.
@@ -186,7 +197,20 @@ impl<'a> Account<'a> {
     pub(crate) fn open(check: &Check<'a>, state: Option<State>, now: Time) -> Account<'a> {
         let Check { limit, cost, lease, patience, reserve, .. } = *check;
         let state = state.unwrap_or_else(|| State::fresh(limit, now));
-        Account { limit, state, cost, lease, patience, reserve, same_as: None }
+        Account { limit, state, cost, lease, patience, reserve, same_as: None, ahead: 0 }
+    }
+
+    /// Makes a calendar follow the wall clock. The end of a period is a date, and stays where it is
+    /// when the clock is set. A period that has not begun any more becomes the current one.
+    #[inline]
+    pub(crate) fn follow_wall_clock(&mut self, clock: &Clock, now: Time) {
+        if let LimitAlgorithm::FixedWindow(window) = self.limit.algorithm()
+            && let Window::Calendar(_) = window.window()
+            && let State::FixedWindow(state) = &mut self.state
+        {
+            self.ahead = clock.ahead(now);
+            window.rewind(state, None, shifted(now, self.ahead));
+        }
     }
 
     /// Returns the most that can be spent at once.
@@ -204,7 +228,7 @@ impl<'a> Account<'a> {
     /// If it is not, the caller restores the state; a state on the heap stays unchanged.
     #[inline(always)]
     fn attempt(&mut self, now: Time, max_wait: Span) -> Verdict {
-        let (cost, lease) = (self.cost, self.lease);
+        let (cost, lease, now) = (self.cost, self.lease, shifted(now, self.ahead));
         let max_wait = max_wait.min(self.patience);
         if !self.reserve.is_none() {
             return self.attempt_with_reserve(now, max_wait);
@@ -219,7 +243,7 @@ impl<'a> Account<'a> {
 
     /// Returns the verdict of a refusal.
     fn refuse(&mut self, now: Time) -> Verdict {
-        let (cost, lease) = (self.cost, self.lease);
+        let (cost, lease, now) = (self.cost, self.lease, shifted(now, self.ahead));
         if !self.reserve.is_none() {
             return self.refuse_with_reserve(now);
         }
@@ -233,6 +257,7 @@ impl<'a> Account<'a> {
 
     /// Judges the state without charging it.
     pub(crate) fn peek(&mut self, now: Time) -> Judgement {
+        let now = shifted(now, self.ahead);
         each_algorithm!(
             self,
             |algorithm, state| algorithm.peek(state, now),
@@ -252,7 +277,7 @@ impl<'a> Account<'a> {
 
     /// Charges `cost` without a check, or refunds it if it is negative.
     pub(crate) fn charge(&mut self, now: Time, cost: i64) {
-        let lease = self.lease;
+        let (lease, now) = (self.lease, shifted(now, self.ahead));
         each_algorithm!(
             self,
             |algorithm, state| algorithm.charge(state, now, cost),
@@ -324,19 +349,20 @@ impl<'a> Account<'a> {
         }
     }
 
-    /// Returns the time from which on the state equals an absent one.
+    /// Returns the time from which on the state equals an absent one, by the store's clock.
     pub(crate) fn full_at(&mut self) -> Time {
         if let (LimitAlgorithm::Adaptive(range), State::Adaptive(state)) =
             (self.limit.algorithm(), &self.state)
         {
             return state.full_at(range);
         }
-        each_algorithm!(
+        let full_at = each_algorithm!(
             self,
             |algorithm, state| algorithm.full_at(state),
             |concurrency, leases| concurrency.full_at(leases),
             Time::EPOCH
-        )
+        );
+        Time::from_nanos(full_at.as_nanos().saturating_add_signed(self.ahead.saturating_neg()))
     }
 
     /// Returns [`full_at`](Self::full_at), computed from a verdict that describes the state.

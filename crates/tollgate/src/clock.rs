@@ -1,13 +1,15 @@
 //! The clock: the only module that reads the time.
 //!
 //! A clock starts from the wall clock and moves on by a monotonic counter, so a step of the
-//! system clock changes no decision. The counters of cores may differ by some nanoseconds. The time of
+//! system clock changes no decision. Dates (calendar windows, schedules, the ends of bans) follow the
+//! wall clock instead, by [`Clock::date`]. The counters of cores may differ by some nanoseconds. The time of
 //! a state never moves backwards, so a caller loses at most those nanoseconds. Tests drive a [manual](crate::testing::ManualClock) clock instead.
 #![allow(clippy::disallowed_methods, reason = "this module owns time: other modules use it")]
 
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -43,7 +45,47 @@ struct SystemClock {
     start: u64,
     /// The wall clock when the clock was created.
     start_ns: u64,
+    wall: WallOffset,
 }
+
+/// How far the wall clock is ahead of a clock, read again at intervals.
+#[derive(Debug, Default)]
+struct WallOffset {
+    ahead_ns: AtomicI64,
+    /// The time at which the wall clock is read again, in nanoseconds.
+    read_again_at: AtomicU64,
+}
+
+/// The interval at which the wall clock is read, where dates are needed.
+const READ_INTERVAL: Span = Span::from_millis(100);
+
+impl WallOffset {
+    #[inline]
+    fn at(&self, now: Time) -> i64 {
+        if now.as_nanos() >= self.read_again_at.load(Ordering::Relaxed) {
+            self.read(now);
+        }
+        self.ahead_ns.load(Ordering::Relaxed)
+    }
+
+    /// Reads the wall clock. Threads that do so at the same time store the same offset, but for what
+    /// passed between their reading of the two clocks.
+    #[cold]
+    #[inline(never)]
+    fn read(&self, now: Time) {
+        let ahead = i128::from(wall_ns()) - i128::from(now.as_nanos());
+        let ahead = ahead.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64;
+        let before = self.ahead_ns.load(Ordering::Relaxed);
+        // Less is the time between the readings of the two clocks, and no step.
+        if ahead.abs_diff(before) > MIN_STEP.as_nanos() {
+            self.ahead_ns.store(ahead, Ordering::Relaxed);
+        }
+        self.read_again_at.store((now + READ_INTERVAL).as_nanos(), Ordering::Relaxed);
+    }
+}
+
+/// The least difference that counts as a step of the wall clock.
+const MIN_STEP: Span = Span::from_millis(10);
 
 /// A clock that reads the time of the kernel's last tick.
 #[cfg(target_os = "linux")]
@@ -51,6 +93,7 @@ struct SystemClock {
 struct CoarseClock {
     start: u64,
     start_ns: u64,
+    wall: WallOffset,
 }
 
 #[cfg(target_os = "linux")]
@@ -85,7 +128,13 @@ impl Clock {
     pub fn system() -> Clock {
         let counter = quanta::Clock::new();
         let start = counter.raw();
-        Clock(ClockSource::System(Arc::new(SystemClock { counter, start, start_ns: wall_ns() })))
+        let wall = WallOffset::default();
+        Clock(ClockSource::System(Arc::new(SystemClock {
+            counter,
+            start,
+            start_ns: wall_ns(),
+            wall,
+        })))
     }
 
     /// Creates a clock that reads the kernel's last tick, which is 1 to 10 ms old.
@@ -108,6 +157,7 @@ impl Clock {
         return Clock(ClockSource::Coarse(Arc::new(CoarseClock {
             start: CoarseClock::read(),
             start_ns: wall_ns(),
+            wall: WallOffset::default(),
         })));
         #[cfg(not(target_os = "linux"))]
         Clock::system()
@@ -124,6 +174,43 @@ impl Clock {
             #[cfg(target_os = "linux")]
             ClockSource::Coarse(coarse) => coarse.now(),
             ClockSource::Manual(manual) => manual.now(),
+        }
+    }
+
+    /// Returns the date: the time of the wall clock, at the time `now` of this clock.
+    ///
+    /// The wall clock may be set while the process runs, forward or back, and it goes on while the
+    /// machine is suspended. Decisions use [`now`](Clock::now), and dates this. The wall clock is read
+    /// every 100 ms at most.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Clock, Span, testing::ManualClock};
+    /// let manual = ManualClock::new();
+    /// let clock = Clock::from(&manual);
+    /// assert_eq!(clock.date(clock.now()), clock.now());
+    /// manual.step_wall(Duration::from_secs(7_200)); // the machine was two hours behind
+    /// assert_eq!(clock.date(clock.now()), clock.now() + Span::from_secs(7_200));
+    /// ```
+    #[inline]
+    pub fn date(&self, now: Time) -> Time {
+        Time::from_nanos(now.as_nanos().saturating_add_signed(self.ahead(now)))
+    }
+
+    /// Returns the time of this clock that has the date `date`, as the wall clock is now.
+    pub fn time_of(&self, date: Time) -> Time {
+        let ahead = self.ahead(self.now());
+        Time::from_nanos(date.as_nanos().saturating_add_signed(ahead.saturating_neg()))
+    }
+
+    /// Returns by how many nanoseconds the wall clock is ahead of this clock.
+    #[inline]
+    pub(crate) fn ahead(&self, now: Time) -> i64 {
+        match &self.0 {
+            ClockSource::System(system) => system.wall.at(now),
+            #[cfg(target_os = "linux")]
+            ClockSource::Coarse(coarse) => coarse.wall.at(now),
+            ClockSource::Manual(manual) => manual.wall_ahead(),
         }
     }
 

@@ -151,6 +151,7 @@ mod limits;
 mod memory;
 mod permit;
 mod reserve;
+mod rewind;
 pub mod state;
 mod store;
 mod store_error;

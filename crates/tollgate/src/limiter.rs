@@ -314,6 +314,7 @@ impl Limiter {
                 || State::fresh(limit, now),
                 |(old, state)| {
                     let mut account = Account::new(old, state.clone(), 0);
+                    account.follow_wall_clock(&self.0.clock, now);
                     account.carry(limit, now, carry);
                     account.state
                 },
@@ -347,7 +348,8 @@ impl Counters for Limiter {
         }
         let mut current = self.0.states.lock();
         let LimitStates { limits, states } = &mut *current;
-        let mut slots = LimiterSlots { limits, states, cost, lease };
+        let clock = &self.0.clock;
+        let mut slots = LimiterSlots { limits, states, cost, lease, clock };
         let mut verdicts = Verdicts::new();
         let done = account::run_on(&mut slots, action, now, &mut verdicts);
         done.expect("a limiter without keys is never full");
@@ -361,6 +363,7 @@ struct LimiterSlots<'a> {
     states: &'a mut [State],
     cost: u64,
     lease: u64,
+    clock: &'a Clock,
 }
 
 impl<'a> Slots<'a> for LimiterSlots<'a> {
@@ -368,9 +371,12 @@ impl<'a> Slots<'a> for LimiterSlots<'a> {
         self.limits.len()
     }
 
-    fn open(&mut self, i: usize, _now: Time) -> Account<'a> {
+    fn open(&mut self, i: usize, now: Time) -> Account<'a> {
         let state = std::mem::replace(&mut self.states[i], State::Nothing);
-        Account { lease: self.lease, ..Account::new(&self.limits[i], state, self.cost) }
+        let mut account = Account::new(&self.limits[i], state, self.cost);
+        account.lease = self.lease;
+        account.follow_wall_clock(self.clock, now);
+        account
     }
 
     fn close(&mut self, i: usize, account: &mut Account<'a>, _verdict: &Verdict, _now: Time) {

@@ -26,6 +26,7 @@ pub use crate::adaptive::AdaptiveState;
 pub use crate::counters::new_lease;
 pub use crate::denied::refusal;
 pub use crate::identity::stable_hash;
+pub use crate::rewind::{is_ahead, rewind};
 
 use crate::account::{self, Account, Slots};
 use crate::store::{Check, PreviousLimit, StoreCall};

@@ -256,7 +256,7 @@ pub enum SharedText<'a> {
     Keep {
         /// The text.
         text: &'a [u8],
-        /// When the text expires.
+        /// When the text expires, as a [date](crate::Clock::date).
         until: Time,
     },
     /// Removes texts.
@@ -268,7 +268,7 @@ pub enum SharedText<'a> {
     All,
 }
 
-/// Shared texts, each with the time at which it expires.
+/// Shared texts, each with the [date](crate::Clock::date) at which it expires.
 pub type SharedTexts = Vec<(Box<[u8]>, Time)>;
 
 /// The storage of states, and where requests are decided.

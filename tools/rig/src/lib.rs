@@ -17,6 +17,7 @@
 //! server imitates network faults. For HTTP there are a [`WebClient`] that sends exactly the given
 //! bytes, and an [`Upstream`] that records its requests.
 
+mod clock;
 mod cluster;
 mod files;
 mod flavour;

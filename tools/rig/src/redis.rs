@@ -7,6 +7,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use tempfile::TempDir;
 
+use crate::clock;
 use crate::flavour::Flavour;
 use crate::ports::Port;
 use crate::process::Process;
@@ -92,6 +93,16 @@ impl Redis {
     /// Resumes it after [`stop`](Redis::stop) (SIGCONT).
     pub fn cont(&self) {
         self.process.signal(Signal::CONT);
+    }
+
+    /// Sets its wall clock to the real one plus `seconds`, at once and also for the next start. Its
+    /// monotonic clock goes on.
+    ///
+    /// # Panics
+    ///
+    /// If it was started without [`Setup::settable_clock`].
+    pub fn step_clock(&self, seconds: i64) {
+        clock::step(self.folder(), seconds);
     }
 
     /// Kills it (SIGKILL).

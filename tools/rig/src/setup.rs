@@ -9,8 +9,8 @@ use crate::ports::Port;
 use crate::process::Process;
 use crate::redis::Redis;
 use crate::tls::Certificates;
-use crate::wait;
 use crate::{Client, Reply};
+use crate::{clock, wait};
 
 /// The settings of a server to start.
 #[derive(Clone, Debug)]
@@ -21,12 +21,21 @@ pub struct Setup {
     tls: bool,
     users: Option<String>,
     sentinel: Option<String>,
+    settable_clock: bool,
 }
 
 impl Setup {
     /// Creates settings for a server without persistence, with defaults otherwise.
     pub fn new(flavour: Flavour) -> Setup {
-        Setup { flavour, args: Vec::new(), core: None, tls: false, users: None, sentinel: None }
+        Setup {
+            flavour,
+            args: Vec::new(),
+            core: None,
+            tls: false,
+            users: None,
+            sentinel: None,
+            settable_clock: false,
+        }
     }
 
     /// Adds command-line arguments, such as `["--maxmemory", "2mb"]`.
@@ -52,6 +61,13 @@ impl Setup {
     /// may do everything, as [`Redis::command`] needs it.
     pub fn users(mut self, lines: impl Into<String>) -> Setup {
         self.users = Some(lines.into());
+        self
+    }
+
+    /// Lets [`Redis::step_clock`] set the wall clock of the server, by `libfaketime`. It does not work
+    /// with [`Flavour::Redis7`], whose allocator reads the time too early.
+    pub fn settable_clock(mut self) -> Setup {
+        self.settable_clock = true;
         self
     }
 
@@ -92,6 +108,9 @@ impl Setup {
             }
         };
         command.current_dir(folder);
+        if self.settable_clock {
+            clock::make_settable(&mut command, folder);
+        }
         if let Some(lines) = &self.sentinel {
             // A sentinel writes what it learns into its configuration file.
             fs::write(folder.join("sentinel.conf"), lines).expect("a file is written");

@@ -32,7 +32,7 @@ pub(super) struct LogEntry {
 
 impl SlidingLogState {
     /// Returns times and costs, the newest last.
-    pub fn entries(&self) -> impl ExactSizeIterator<Item = (Time, u64)> {
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = (Time, u64)> + DoubleEndedIterator {
         self.entries.iter().map(|entry| (entry.at, entry.cost))
     }
 

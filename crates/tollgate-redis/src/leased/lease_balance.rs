@@ -29,6 +29,8 @@ pub(super) struct LeaseBalance {
     owed: MeterState,
     /// The state in the last reply of the store, if there was one.
     store_state: Option<Option<State>>,
+    /// The time of the last reply, by the store's clock.
+    replied_at: Time,
     /// The desired size of a chunk.
     target_size: u64,
     /// Whether the last chunk was smaller than desired, because too little was left.
@@ -61,6 +63,7 @@ impl LeaseBalance {
         patience: Span,
     ) -> Option<Verdict> {
         self.used_at = now.local;
+        self.follow_clock(now.store);
         if let Some(chunk) = &mut self.chunk
             && chunk.spend(check.cost, now)
         {
@@ -78,6 +81,14 @@ impl LeaseBalance {
             return None;
         }
         Some(self.refused(check.limit, verdict, now.local))
+    }
+
+    /// Forgets all times if the store's clock has stepped back: they would refuse requests until it
+    /// has caught up. Units of the chunk refill at the store.
+    fn follow_clock(&mut self, store: Time) {
+        if store < self.replied_at {
+            self.clear();
+        }
     }
 
     /// Refuses a request: the store is asked again after the time to retry, and not too often.
@@ -146,6 +157,7 @@ impl LeaseBalance {
         patience: Span,
     ) -> ChunkPlan {
         let (limit, cost) = (check.limit, check.cost);
+        now.into_iter().for_each(|now| self.follow_clock(now.store));
         let back = now.map_or(0, |now| self.returnable(limit, now, patience));
         if let Some(now) = now
             && now.local >= self.not_before + ask_interval(limit)
@@ -197,7 +209,8 @@ impl LeaseBalance {
         let Outcome { verdicts, states, now } = outcome;
         let verdict = verdicts[0];
         let state = states.into_iter().next().flatten();
-        self.failure = None;
+        self.follow_clock(now);
+        (self.failure, self.replied_at) = (None, now);
         if !verdict.allowed {
             (self.saturated, self.store_state) = (false, Some(state));
             return self.refused(limit, verdict, local);
@@ -221,6 +234,7 @@ impl LeaseBalance {
 
     /// Puts spent units back into the chunk, if it is still there.
     pub(super) fn give_back(&mut self, limit: &Limit, cost: u64, now: ClockReading) -> bool {
+        self.follow_clock(now.store);
         let Some(chunk) = &mut self.chunk else { return false };
         if chunk.is_over(now.local) || cost > chunk.size - chunk.left {
             return false;
@@ -233,6 +247,8 @@ impl LeaseBalance {
 
     /// Records that units were given back at the store.
     pub(super) fn refunded(&mut self, limit: &Limit, cost: u64, state: Option<State>, now: Time) {
+        self.follow_clock(now);
+        self.replied_at = now;
         self.owe_less(limit, now, cost);
         (self.store_state, self.saturated, self.not_before) = (Some(state), false, Time::EPOCH);
     }
@@ -257,6 +273,7 @@ impl LeaseBalance {
         now: ClockReading,
         patience: Span,
     ) -> u64 {
+        self.follow_clock(now.store);
         let Some(chunk) = self.chunk else { return 0 };
         let back = self.returnable(limit, now, patience);
         if back > 0 || chunk.is_over(now.local) {

@@ -26,6 +26,9 @@ use crate::strict::{Outcome, names_a_counter_twice};
 const MAX_STATES: usize = 1 << 16;
 /// The maximum length of a cached log.
 const MAX_LOG_ENTRIES: usize = 256;
+/// The longest time for which a reply is under way. Units given back later than that after a reply were
+/// given back before the store's clock stepped back.
+const MAX_IN_FLIGHT: Span = Span::from_secs(60);
 /// The time for which a cost above the capacity is cached.
 const NEVER_PASSES_FOR: Span = Span::from_secs(1);
 
@@ -42,6 +45,9 @@ pub(crate) struct RefusalCache {
 #[derive(Debug)]
 struct CachedRefusal {
     state: Option<State>,
+    /// The time of the refusal. If the store's clock shows less, it has stepped back, and the times of
+    /// the state mean nothing.
+    since: Time,
     /// The time at which the refused request could pass.
     until: Time,
     carried: Carried,
@@ -104,7 +110,7 @@ impl RefusalCache {
         let name = CounterName::from_check(check)?;
         let mut shard = self.shards.shard(&name);
         let entry = shard.get(&name)?;
-        if entry.until > now && entry.carried == carried(check) {
+        if entry.until > now && entry.since <= now && entry.carried == carried(check) {
             return Some(entry.state.clone());
         }
         shard.remove(&name);
@@ -123,12 +129,22 @@ impl RefusalCache {
             Action::Spend => self.forget(call.checks),
             _ => {
                 for name in call.checks.iter().filter_map(CounterName::from_check) {
-                    let given_back = &self.given_back[self.shards.number(&name)];
-                    given_back.fetch_max(outcome.now.as_nanos(), Ordering::Relaxed);
+                    self.give_back(self.shards.number(&name), outcome.now);
                 }
                 self.forget(call.checks);
             }
         }
+    }
+
+    /// Records that units were given back to a counter of a shard.
+    fn give_back(&self, shard: usize, at: Time) {
+        let latest = |known: u64| match Time::from_nanos(known) > at + MAX_IN_FLIGHT {
+            true => at.as_nanos(), // The clock has stepped back.
+            false => known.max(at.as_nanos()),
+        };
+        let shard = &self.given_back[shard];
+        let _ =
+            shard.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |known| Some(latest(known)));
     }
 
     fn remember(&self, checks: &[Check<'_>], outcome: &Outcome) {
@@ -146,10 +162,12 @@ impl RefusalCache {
         }
         for (check, state) in checks.iter().zip(&outcome.states) {
             let Some(name) = CounterName::from_check(check) else { continue };
-            let entry = CachedRefusal { state: state.clone(), until, carried: carried(check) };
+            let (state, since) = (state.clone(), outcome.now);
+            let entry = CachedRefusal { state, since, until, carried: carried(check) };
             let given_back = &self.given_back[self.shards.number(&name)];
             let mut shard = self.shards.shard(&name);
-            if outcome.now.as_nanos() <= given_back.load(Ordering::Relaxed) {
+            let given_back = Time::from_nanos(given_back.load(Ordering::Relaxed));
+            if outcome.now <= given_back && given_back <= outcome.now + MAX_IN_FLIGHT {
                 continue;
             }
             if !shard.contains_key(&name) && !self.shards.has_capacity(&shard) {
@@ -175,9 +193,7 @@ impl RefusalCache {
 
     /// Clears the cache after another node gave units back to an unknown counter.
     pub(crate) fn forget_all(&self, given_back_at: Time) {
-        for given_back in &self.given_back {
-            given_back.fetch_max(given_back_at.as_nanos(), Ordering::Relaxed);
-        }
+        (0..SHARDS).for_each(|shard| self.give_back(shard, given_back_at));
         for mut shard in self.shards.each() {
             self.count.fetch_sub(shard.len(), Ordering::Relaxed);
             shard.clear();

@@ -2,11 +2,16 @@
 -- whole numbers are exact below 2^53. A call that might exceed that returns BEYOND, and the caller,
 -- which has wider numbers, computes and writes the states itself.
 local PASSES, REFUSED, LATE, BEYOND, STALE = 1, 0, 2, 3, 4
+-- The state was written before the clock stepped back: it is moved back and decided on again.
+local STEPPED = 5
 local MAX = 9007199254740991
 
 -- kind -> function(state, now, numbers, action). It returns one of the codes above; the new state
 -- (nil: unchanged) with how long it matters; and the state to write if another check of the request
--- refuses it. `numbers` is a packed list of doubles, as `struct` reads them.
+-- refuses it. `numbers` is a packed list of doubles, as `struct` reads them. With STEPPED, the second
+-- and third result are the state as it should be now. Mirrors rewind.rs: a state that reaches further
+-- ahead of now than the limit takes a key without debt also has the time of writing, so that a debt is
+-- not taken for a step of the clock.
 local algorithms = {}
 
 -- Set when a function runs: `struct` is not available while a library is loaded.

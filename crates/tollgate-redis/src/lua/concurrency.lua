@@ -1,5 +1,6 @@
 -- Mirrors concurrency.rs. The state is the sum of all permits in use (24 digits), then a lease for
--- each holder, the first to expire in front: 20 digits of time, 20 of cost, 20 of id.
+-- each holder, the first to expire in front: 20 digits of time, 20 of cost, 20 of id. If the last one
+-- expires later than the limit says, 20 digits of the time of writing follow.
 
 local HEADER, LEASE = 24, 60
 
@@ -10,6 +11,27 @@ algorithms.p = function(text, now, numbers, action)
   local leases = text and string.sub(text, HEADER + 1) or ''
   if total + cost > MAX then
     return BEYOND
+  end
+  local written
+  if #leases % LEASE > 0 then
+    written = tonumber(string.sub(leases, -20))
+    leases = string.sub(leases, 1, -21)
+  end
+  local function last_expiry()
+    return tonumber(string.sub(leases, -LEASE, -41))
+  end
+  local function state()
+    local late = last_expiry() > now + length and string.format('%020d', now) or ''
+    return string.format('%024d', total) .. leases .. late
+  end
+  if #leases > 0 and last_expiry() > now + length and (not written or written > now) then
+    -- The clock stepped back: all leases move back.
+    local by = written and written - now or last_expiry() - now - length
+    leases = string.gsub(leases, '(' .. string.rep('%d', 20) .. ')(' .. string.rep('%d', 40) .. ')',
+      function(expires, rest)
+        return string.format('%020d', math.max(tonumber(expires) - by, 0)) .. rest
+      end)
+    return STEPPED, state(), last_expiry() - now
   end
   local changed = false
   local function forget_expired()
@@ -75,7 +97,6 @@ algorithms.p = function(text, now, numbers, action)
   if not changed then
     return allowed and PASSES or REFUSED
   end
-  local state = #leases > 0 and string.format('%024d', total) .. leases
-  local full = #leases > 0 and tonumber(string.sub(leases, -LEASE, -41)) - now or 0
-  return allowed and PASSES or REFUSED, state, full
+  local full = #leases > 0 and last_expiry() - now or 0
+  return allowed and PASSES or REFUSED, #leases > 0 and state(), full
 end

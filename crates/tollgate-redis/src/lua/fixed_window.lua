@@ -29,6 +29,14 @@ algorithms.f = function(text, now, numbers, action)
   if ends > MAX or used > MAX then
     return BEYOND
   end
+  -- Returns the end of the window of a first hit now.
+  local function end_after()
+    local ends = now + length
+    if phase >= 0 then
+      ends = ends - (now - phase) % length
+    end
+    return ends
+  end
   -- Moves to the current window. Windows that have ended pay off what was borrowed from them.
   local function rolled()
     if now < ends and used > 0 then
@@ -42,10 +50,7 @@ algorithms.f = function(text, now, numbers, action)
       end
     end
     used = 0
-    ends = now + length
-    if phase >= 0 then
-      ends = ends - (now - phase) % length
-    end
+    ends = end_after()
   end
   -- Returns the end of the window in which what is spent is paid off down to `allowance`.
   local function paid_off(allowance)
@@ -59,6 +64,10 @@ algorithms.f = function(text, now, numbers, action)
   end
   local function judge()
     return most >= 0 and paid_off(most) - now <= wait
+  end
+  if used > 0 and ends > now and ends > end_after() then
+    ends = end_after()
+    return STEPPED, write(ends, used), paid_off(0) - now
   end
   rolled()
   used = charge(used, cost, action)
@@ -82,6 +91,9 @@ algorithms.c = function(text, now, numbers, action)
     return STALE
   end
   local ends, used = read(text)
+  if used > 0 and ends > to and ends <= MAX then
+    return STEPPED, write(to, used), to - now
+  end
   if now >= ends or used == 0 then
     if used > limit and not counts then
       return BEYOND

@@ -1,24 +1,44 @@
 -- Mirrors meter.rs: token bucket, leaky bucket, GCRA. The state is the theoretical arrival time:
 -- whole microseconds, and parts of the next one, of which there are `scale`.
 
--- Reads one double, or two if there are parts: reading and writing digits would cost more than the
--- decision. A longer text holds numbers that Lua cannot represent.
+-- Reads one double, two if there are parts, or three with the time of writing of a debt: reading and
+-- writing digits would cost more than the decision. A longer text holds numbers that Lua cannot
+-- represent.
 local function read(state)
   if not state then
     return 0, 0
   elseif #state == 8 then
     return (unpack_doubles('<d', state)), 0
   elseif #state == 16 then
-    return unpack_doubles('<dd', state)
+    local us, part = unpack_doubles('<dd', state)
+    return us, part
+  elseif #state == 24 then
+    return unpack_doubles('<ddd', state)
   end
   return MAX + 1, 0
 end
 
-local function write(us, part)
-  if part == 0 then
+-- `empty_us` and `empty_part` are the arrival time of an empty bucket without debt.
+local function write(us, part, now, empty_us, empty_part)
+  if us > empty_us or (us == empty_us and part > empty_part) then
+    return pack_doubles('<ddd', us, part, now)
+  elseif part == 0 then
     return pack_doubles('<d', us)
   end
   return pack_doubles('<dd', us, part)
+end
+
+-- Returns the state of a clock that stepped back, and how long it matters.
+local function rewind(us, part, written, now, empty_us, empty_part)
+  if written then
+    us = us - (written - now)
+    if us < 0 then
+      us, part = 0, 0
+    end
+  else
+    us, part = empty_us, empty_part
+  end
+  return write(us, part, now, empty_us, empty_part), us - now + 1
 end
 
 -- Spends (or refunds) the time `t`, after everything due by `since` has refilled.
@@ -48,12 +68,17 @@ local function judge(us, part, bound_us, bound_part)
   return us < bound_us or (us == bound_us and part <= bound_part)
 end
 
--- numbers of a plain meter: scale, time of the cost, sum of depth and maximum wait
+-- numbers of a plain meter: scale, time of the cost, sum of depth and maximum wait, depth
 algorithms.m = function(text, now, numbers, action)
-  local scale, t_us, t_part, bound_us, bound_part = unpack_doubles('<ddddd', numbers)
-  local us, part = read(text)
+  local scale, t_us, t_part, bound_us, bound_part, depth_us, depth_part =
+    unpack_doubles('<ddddddd', numbers)
+  local us, part, written = read(text)
   if us > MAX then
     return BEYOND
+  end
+  local empty_us = now + depth_us
+  if us >= empty_us and (us > empty_us or part > depth_part) and (not written or written > now) then
+    return STEPPED, rewind(us, part, written, now, empty_us, depth_part)
   end
   us, part = charge(us, part, now, t_us, t_part, scale, action)
   if us > MAX then
@@ -62,15 +87,16 @@ algorithms.m = function(text, now, numbers, action)
   if action == 'T' and not judge(us - now, part, bound_us, bound_part) then
     return REFUSED
   end
-  return PASSES, write(us, part), us - now + (part > 0 and 1 or 0)
+  return PASSES, write(us, part, now, empty_us, depth_part), us - now + (part > 0 and 1 or 0)
 end
 
--- numbers of a meter with options: scale, time of the cost, depth, wait, interval and its offset
--- (0: none), what a new key owes, how far ahead requests are not delayed (-1: none), whether the
--- cost is paid later
+-- numbers of a meter with options: scale, time of the cost, depth less what must be left, wait,
+-- interval and its offset (0: none), what a new key owes, how far ahead requests are not delayed (-1:
+-- none), whether the cost is paid later, depth
 algorithms.M = function(text, now, numbers, action)
   local scale, t_us, t_part, depth_us, depth_part, wait, interval, offset, owed_us, owed_part,
-    smooth_us, smooth_part, later = unpack_doubles('<ddddddddddddd', numbers)
+    smooth_us, smooth_part, later, empty_us, empty_part =
+    unpack_doubles('<ddddddddddddddd', numbers)
   -- Returns the last time up to `moment` at which tokens were refilled.
   local function refilled_at(moment)
     if interval == 0 then
@@ -80,15 +106,20 @@ algorithms.M = function(text, now, numbers, action)
     return moment - moment % interval
   end
   local since = refilled_at(now)
-  local us, part = read(text)
+  local us, part, written = read(text)
   if us > MAX then
     return BEYOND
+  end
+  empty_us = since + empty_us
+  if us >= empty_us and (us > empty_us or part > empty_part) and (not written or written > now) then
+    local state, matters = rewind(us, part, written, now, empty_us, empty_part)
+    return STEPPED, state, matters + interval
   end
   -- A key that does not start full begins now, whether the check passes or not.
   local begun
   if judge(us, part, since, 0) then
     us, part = since + owed_us, owed_part
-    begun = owed_us + owed_part > 0 and write(us, part) or nil
+    begun = owed_us + owed_part > 0 and write(us, part, now, empty_us, empty_part) or nil
   end
   local latest = refilled_at(now + wait > MAX and MAX or now + wait)
   local function conforms(ahead_us, ahead_part)
@@ -112,5 +143,5 @@ algorithms.M = function(text, now, numbers, action)
   if judge(us, part, since, 0) then
     return PASSES, false
   end
-  return PASSES, write(us, part), us - since + 1 + interval, begun
+  return PASSES, write(us, part, now, empty_us, empty_part), us - since + 1 + interval, begun
 end

@@ -18,6 +18,8 @@ local function nodes(keys, args)
   end
   redis.call('PEXPIRE', keys[1], 2 * SILENT / 1000)
   redis.call('ZREMRANGEBYSCORE', keys[1], '-inf', string.format('(%d', now - SILENT))
+  -- A heartbeat of the future is older than a step of the clock; nodes that live send another.
+  redis.call('ZREMRANGEBYSCORE', keys[1], string.format('(%d', now), '+inf')
   local gave = redis.call('ZSCORE', keys[1], GAVE)
   return { redis.call('ZCARD', keys[1]) - (gave and 1 or 0), gave and tonumber(gave) or 0 }
 end

@@ -1,8 +1,13 @@
 -- Mirrors sliding_log.rs, and sliding_slots.rs, which is a log with rounded times. The state is the
 -- sum of all costs (24 digits), then an entry for each time, the newest last: 20 digits of time and
--- 20 of cost. Entries are removed at either end, and never all read.
+-- 20 of cost. Entries are removed at either end, and never all read. If the newest waits for its time,
+-- 20 digits of the time of writing follow.
 
 local HEADER, ENTRY = 24, 40
+
+local function write(at, cost)
+  return string.format('%020d%020d', at, cost)
+end
 
 local function entry(text, from)
   return tonumber(string.sub(text, from + 1, from + 20)), tonumber(string.sub(text, from + 21, from + 40))
@@ -15,6 +20,11 @@ algorithms.l = function(text, now, numbers, action)
   counts = counts == 1
   local total = text and tonumber(string.sub(text, 1, HEADER)) or 0
   local first, last = HEADER, text and #text or HEADER
+  local written
+  if (last - HEADER) % ENTRY > 0 then
+    last = last - 20
+    written = tonumber(string.sub(text, last + 1))
+  end
   if total > MAX or total + cost > MAX then
     return BEYOND
   end
@@ -28,6 +38,23 @@ algorithms.l = function(text, now, numbers, action)
     end
   end
   pop()
+  -- Moves all entries back, after the clock stepped back.
+  local function rewind()
+    local by = (written or newest_at) - now
+    local moved = { string.format('%024d', total) }
+    for from = first, last, ENTRY do
+      local at, spent = entry(text, from)
+      newest_at = at > by and at - by or 0
+      moved[#moved + 1] = write(newest_at, spent)
+    end
+    if newest_at > now then
+      moved[#moved + 1] = string.format('%020d', now)
+    end
+    return STEPPED, table.concat(moved), newest_at + window - now
+  end
+  if newest_at and newest_at > now and (not written or written > now) then
+    return rewind()
+  end
   local added = ''
   local function oldest()
     if last > first then
@@ -80,7 +107,7 @@ algorithms.l = function(text, now, numbers, action)
     else
       if newest_at then
         -- The previous newest entry goes back to the end of the text.
-        added = string.format('%020d%020d', newest_at, newest_cost)
+        added = write(newest_at, newest_cost)
         moment = moment > newest_at and moment or newest_at
       end
       newest_at, newest_cost = moment, cost
@@ -131,8 +158,8 @@ algorithms.l = function(text, now, numbers, action)
       return false, 0
     end
     local middle = first < last and string.sub(text, first + 1, last) or ''
-    return string.format('%024d', total) .. middle .. added
-      .. string.format('%020d%020d', newest_at, newest_cost), newest_at + window - now
+    return string.format('%024d', total) .. middle .. added .. write(newest_at, newest_cost)
+      .. (newest_at > now and string.format('%020d', now) or ''), newest_at + window - now
   end
   forget()
   if action ~= 'T' then

@@ -49,6 +49,10 @@ algorithms.w = function(text, now, numbers, action)
   if previous > 2251799813685247 or current > MAX or start > MAX then
     return BEYOND
   end
+  if start > now then
+    start = now - now % length
+    return STEPPED, string.format('%d:%d:%d', start, previous, current), start + 2 * length - now
+  end
   start, previous, current = rolled(start, previous, current, length, now)
   if estimate(start, previous, current, length, now) == 0 then
     previous = 0 -- As good as new.

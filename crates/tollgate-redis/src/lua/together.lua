@@ -77,6 +77,22 @@ local function look(key, args, at, count, step)
   return redis.call('HMGET', key, unpack(names))
 end
 
+-- Decides on a state that was moved back. It is written even if the check is refused: otherwise it
+-- would be moved back again at the next request, and the key would never recover.
+local function again(kind, state, lasts, now, numbers, action)
+  local code, after, matters, begun = algorithms[kind](state, now, numbers, action)
+  if code == PASSES or code == REFUSED then
+    if after == nil then
+      after = state
+    end
+    if code == PASSES and begun == nil then
+      begun = state
+    end
+    matters = math.max(matters or 0, lasts)
+  end
+  return code, after, matters, begun
+end
+
 -- args: time and deadline (0: none), action (T take, S spend, R refund, X release, K renew), then
 -- for each key the number of its checks, and for each check its field, its kind (and F if its state
 -- may be in the counter of a previous limit) and its numbers. Returns the time, a code, and the
@@ -104,6 +120,9 @@ local function run(keys, args)
         end
       end
       local code, after, matters, begun = algorithms[kind](state, now, args[at + 3], action)
+      if code == STEPPED then
+        code, after, matters, begun = again(kind, after, matters, now, args[at + 3], action)
+      end
       if code == PASSES then
         if after ~= nil then
           note(page, name, after, matters, state)
@@ -114,7 +133,8 @@ local function run(keys, args)
       else
         return { now, code }
       end
-      -- A refused request writes refusals where they count, and keys that begin.
+      -- A refused request writes refusals where they count, keys that begin, and states that were
+      -- moved back.
       if after ~= nil then
         refused[k] = refused[k] or { matters = 0 }
         note(refused[k], name, after, matters, state)

@@ -116,14 +116,31 @@ algorithms.u = function(text, now, numbers, action)
   local scale, per_nano, t_us, t_part, idle_us, idle_part, warm_up, warm_us, warm_part, cold_us,
     cold_part, coldest, wait = unpack_doubles('<ddddddddddddd', numbers)
   local stored_us, stored_part, free_us, free_part = warm_up, 0, now, 0
+  local function state()
+    local text = string.format('%d:%d:%d:%d', stored_us, stored_part, free_us, free_part)
+    return is_later(free_us, free_part, now, 0) and text .. string.format(':%d', now) or text
+  end
+  local function matters()
+    return free_us - now + warm_up - stored_us + 1
+  end
   if text then
     local parts = {}
     for number in string.gmatch(text, '%d+') do
       parts[#parts + 1] = tonumber(number)
     end
-    stored_us, stored_part, free_us, free_part = unpack(parts)
+    local written
+    stored_us, stored_part, free_us, free_part, written = unpack(parts)
     if free_us > MAX then
       return BEYOND
+    end
+    if is_later(free_us, free_part, now, 0) and (not written or written > now) then
+      -- The clock stepped back.
+      if written then
+        free_us, free_part = minus(free_us, free_part, written - now, 0, scale)
+      else
+        free_us, free_part = now, 0
+      end
+      return STEPPED, state(), matters()
     end
   end
   local function cap()
@@ -184,10 +201,8 @@ algorithms.u = function(text, now, numbers, action)
   if free_us > MAX then
     return BEYOND
   end
-  local matters = free_us - now + warm_up - stored_us + 1
-  local state = string.format('%d:%d:%d:%d', stored_us, stored_part, free_us, free_part)
   if free_us == now and free_part == 0 and stored_us == warm_up then
-    state = false
+    return PASSES, false, 0
   end
-  return PASSES, state, matters
+  return PASSES, state(), matters()
 end

@@ -184,7 +184,7 @@ impl<T: Backend> ModeRouter<T> {
                 Ok(outcome) => {
                     for (check, state) in checks.iter().zip(&outcome.states) {
                         if check.consistency == Consistency::Synced && can_sync(check.limit) {
-                            self.synced.adopt(check, state);
+                            self.synced.adopt(check, state, outcome.now);
                         }
                     }
                     verdicts_so_far.put(&modes.strict, outcome.verdicts);

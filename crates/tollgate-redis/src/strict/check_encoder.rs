@@ -154,15 +154,16 @@ impl<'w> CheckEncoder<'w> {
         let parts = meter.parts();
         let time = units.in_parts(meter.time_of(cost));
         let reserved = meter.time_of(self.reserve(check, meter));
+        let full_depth = units.in_parts(parts.depth);
         let depth = units.difference_in_parts(parts.depth, reserved);
-        if time.0 > MAX / 2 || depth.0 > MAX / 2 {
+        if time.0 > MAX / 2 || full_depth.0 > MAX / 2 {
             return Some(CheckEncoding::TooLarge);
         }
         let wait = self.wait(check, meter);
         if meter.as_plain().is_some() {
             let bound = (depth.0 + wait).min(MAX);
-            let numbers = [units.scale, time.0, time.1, bound, depth.1].map(double);
-            return Some(self.push(b'm', &numbers));
+            let numbers = [units.scale, time.0, time.1, bound, depth.1, full_depth.0, full_depth.1];
+            return Some(self.push(b'm', &numbers.map(double)));
         }
         let (interval, offset) = match parts.interval {
             None => (0, 0),
@@ -172,10 +173,10 @@ impl<'w> CheckEncoder<'w> {
         let smooth = parts.smooth.map(|smooth| units.in_parts(smooth));
         let smooth = smooth.map_or([-1.0, 0.0], |(us, part)| [us.min(MAX), part].map(double));
         let numbers = [units.scale, time.0, time.1, depth.0, depth.1, wait, interval, offset];
-        let mut all = SmallVec::<[f64; 13]>::from_slice(&numbers.map(double));
+        let mut all = SmallVec::<[f64; 15]>::from_slice(&numbers.map(double));
         all.extend([owed.0, owed.1].map(double));
         all.extend(smooth);
-        all.push(double(parts.pays_later.into()));
+        all.extend([parts.pays_later.into(), full_depth.0, full_depth.1].map(double));
         Some(self.push(b'M', &all))
     }
 

@@ -117,6 +117,15 @@ impl<'a> RoutedCall<'a> {
     async fn peek(&self) -> Result<Outcome, StoreError> {
         let layout = self.layout(true);
         let reply = self.read_states(&layout).await?;
+        let is_stepped = |(field, text): (HashField, &Option<Vec<u8>>)| {
+            let limit = self.call.checks[field.check].limit;
+            let text = text.as_deref().filter(|_| field.ago == 0);
+            text.is_some_and(|text| state_text::is_stepped(text, limit, reply.now))
+        };
+        if layout.fields().zip(&reply.texts).any(is_stepped) {
+            // The states must be written as they are now, or they would not recover.
+            return self.swap().await;
+        }
         let mut states = self.states(&layout, &reply);
         let verdicts = state::run(self.call, &mut states, reply.now);
         Ok(Outcome { verdicts, states, now: reply.now })
@@ -142,7 +151,8 @@ impl<'a> RoutedCall<'a> {
         let state = |(check, of): (usize, &Check<'_>)| {
             let live = |state: &state::State| state::is_live(state, of.limit, reply.now);
             let own = text(HashField { check, ago: 0, counter: of.counter });
-            let own = own.and_then(|text| state_text::decode(text, of.limit)).filter(live);
+            let own = own.and_then(|text| state_text::decode(text, of.limit, reply.now));
+            let own = own.filter(live);
             if own.is_some() || of.previous.is_none() {
                 return own;
             }
@@ -150,6 +160,7 @@ impl<'a> RoutedCall<'a> {
                 state_text::decode(
                     text(HashField { check, ago, counter: previous.counter })?,
                     &previous.limit,
+                    reply.now,
                 )
             });
             state::carried(of, remembered.collect(), reply.now)

@@ -2,11 +2,14 @@
 //!
 //! The text consists of readable digits, except for the plain meter, whose digits would cost Redis more
 //! than the decision.
+//!
+//! A state that is ahead of the limit, because it owes a debt, also has the time of writing, so that a
+//! step of the server's clock is not taken for a debt nor a debt for a step (`tollgate::state::rewind`).
 
 use std::io::Write;
 use std::str::FromStr;
 
-use tollgate::state::State;
+use tollgate::state::{self, State};
 use tollgate::{Limit, LimitAlgorithm, Time};
 use tollgate_core::{
     ConcurrencyState, FixedWindowState, Lease, Meter, MeterState, SlidingLogState,
@@ -20,19 +23,29 @@ const SUM: usize = 24;
 /// The number of digits of a number in a list.
 const DIGITS: usize = 20;
 
-/// Returns the text of a state; `None` if the state is not stored in Redis.
-pub(crate) fn encode(state: &State, limit: &Limit) -> Option<Vec<u8>> {
+/// A decoded state, and when it was written if it was ahead of its limit then.
+type WrittenState = (State, Option<Time>);
+
+/// Returns the text of a state that is written at `now`; `None` if it is not stored in Redis.
+pub(crate) fn encode(state: &State, limit: &Limit, now: Time) -> Option<Vec<u8>> {
     let mut text = Vec::new();
+    let written = state::is_ahead(state, limit, now).then(|| micros(now));
     // Writing to memory does not fail.
     let _ = match (state, limit.algorithm()) {
         (State::Meter(state), LimitAlgorithm::Meter(meter)) => {
             let units = MeterUnits::new(meter);
             let (us, part) = units.map_or(state.parts(), |units| units.in_parts(state.parts()));
-            match (units, part) {
-                (Some(_), 0) if us <= MAX => text.write_all(&double(us)),
-                (Some(_), _) if us <= MAX => text.write_all(&[double(us), double(part)].concat()),
+            match (units, part, written) {
+                (Some(_), _, Some(written)) if us <= MAX => {
+                    text.write_all(&[double(us), double(part), double(written)].concat())
+                }
+                (Some(_), 0, _) if us <= MAX => text.write_all(&double(us)),
+                (Some(_), ..) if us <= MAX => text.write_all(&[double(us), double(part)].concat()),
                 // Lua cannot represent the number.
-                _ => write!(text, "{us:0DIGITS$}:{part:0DIGITS$}"),
+                _ => {
+                    let _ = write!(text, "{us:0DIGITS$}:{part:0DIGITS$}");
+                    written.map_or(Ok(()), |written| write!(text, ":{written:0DIGITS$}"))
+                }
             }
         }
         (State::FixedWindow(state), _) => {
@@ -46,9 +59,10 @@ pub(crate) fn encode(state: &State, limit: &Limit) -> Option<Vec<u8>> {
         (State::SlidingSlots(state) | State::SlidingLog(state), _) => {
             let sum: u128 = state.entries().map(|(_, cost)| u128::from(cost)).sum();
             let _ = write!(text, "{sum:0SUM$}");
-            state
-                .entries()
-                .try_for_each(|(at, cost)| write!(text, "{:0DIGITS$}{cost:0DIGITS$}", micros(at)))
+            for (at, cost) in state.entries() {
+                let _ = write!(text, "{:0DIGITS$}{cost:0DIGITS$}", micros(at));
+            }
+            written.map_or(Ok(()), |written| write!(text, "{written:0DIGITS$}"))
         }
         (State::WarmUp(state), LimitAlgorithm::WarmUp(limit)) => {
             let scale = u128::from(limit.scale());
@@ -58,27 +72,71 @@ pub(crate) fn encode(state: &State, limit: &Limit) -> Option<Vec<u8>> {
             };
             let (stored, next_free) = state.parts();
             let ((stored, stored_part), (free, free_part)) = (parts(stored), parts(next_free));
-            write!(text, "{stored}:{stored_part}:{free}:{free_part}")
+            let _ = write!(text, "{stored}:{stored_part}:{free}:{free_part}");
+            written.map_or(Ok(()), |written| write!(text, ":{written}"))
         }
         (State::Leases(state), _) => {
             let sum: u128 = state.leases().map(|lease| u128::from(lease.cost)).sum();
             let _ = write!(text, "{sum:0SUM$}");
-            state.leases().try_for_each(|Lease { id, cost, expires }| {
-                write!(text, "{:0DIGITS$}{cost:0DIGITS$}{id:0DIGITS$}", micros(expires))
-            })
+            for Lease { id, cost, expires } in state.leases() {
+                let _ = write!(text, "{:0DIGITS$}{cost:0DIGITS$}{id:0DIGITS$}", micros(expires));
+            }
+            written.map_or(Ok(()), |written| write!(text, "{written:0DIGITS$}"))
         }
         _ => return None,
     };
     Some(text)
 }
 
-/// Returns the state of a text; `None` if the text does not fit the limit.
-pub(crate) fn decode(text: &[u8], limit: &Limit) -> Option<State> {
+/// Returns the text of a state after a call at `now`, given its text before. A state that has not
+/// changed keeps its text, and with it the time of writing.
+pub(crate) fn encode_after(
+    before: Option<&[u8]>,
+    state: &State,
+    limit: &Limit,
+    now: Time,
+) -> Option<Vec<u8>> {
+    let text = encode(state, limit, now);
+    match before {
+        Some(old) if !is_stepped(old, limit, now) => {
+            let same = decode_written(old, limit).and_then(|(old, _)| encode(&old, limit, now));
+            if same == text { Some(old.to_vec()) } else { text }
+        }
+        _ => text,
+    }
+}
+
+/// Returns whether a text was written before the clock stepped back.
+pub(crate) fn is_stepped(text: &[u8], limit: &Limit, now: Time) -> bool {
+    let decoded = decode_written(text, limit);
+    decoded.is_some_and(|(mut state, written)| state::rewind(&mut state, limit, written, now))
+}
+
+/// Returns the state of a text at `now`, moved back if it was written before the clock stepped back;
+/// `None` if the text does not fit the limit.
+pub(crate) fn decode(text: &[u8], limit: &Limit, now: Time) -> Option<State> {
+    let (mut state, written) = decode_written(text, limit)?;
+    state::rewind(&mut state, limit, written, now);
+    Some(state)
+}
+
+/// Returns the state of a text as it was written.
+pub(crate) fn decode_written(text: &[u8], limit: &Limit) -> Option<WrittenState> {
     if let LimitAlgorithm::Meter(meter) = limit.algorithm() {
-        return Some(State::Meter(arrival(text, meter)?));
+        let (state, written) = arrival(text, meter)?;
+        return Some((State::Meter(state), written));
     }
     let text = std::str::from_utf8(text).ok()?;
-    Some(match limit.algorithm() {
+    let (text, written) = match limit.algorithm() {
+        LimitAlgorithm::SlidingSlots(_) | LimitAlgorithm::SlidingLog(_) => split_time::<2>(text)?,
+        LimitAlgorithm::Concurrent(_) => split_time::<3>(text)?,
+        LimitAlgorithm::WarmUp(_) => match text.match_indices(':').nth(3) {
+            Some((at, _)) => (&text[..at], Some(time(text[at + 1..].parse().ok()?))),
+            None => (text, None),
+        },
+        _ => (text, None),
+    };
+    let state = match limit.algorithm() {
         LimitAlgorithm::FixedWindow(_) => {
             let [end, used] = numbers(text)?;
             State::FixedWindow(FixedWindowState::from_parts(time(end), used))
@@ -107,24 +165,44 @@ pub(crate) fn decode(text: &[u8], limit: &Limit) -> Option<State> {
         LimitAlgorithm::Meter(_) | LimitAlgorithm::Adaptive(_) | LimitAlgorithm::Unlimited => {
             return None;
         }
-    })
+    };
+    Some((state, written))
 }
 
-/// Reads an arrival time: one double, two of them, or digits.
-fn arrival(text: &[u8], meter: &Meter) -> Option<MeterState> {
+/// Splits the time of writing from a list with rows of `N` numbers.
+fn split_time<const N: usize>(text: &str) -> Option<(&str, Option<Time>)> {
+    match text.len().checked_sub(SUM)? % (N * DIGITS) {
+        DIGITS => {
+            let (list, written) = text.split_at_checked(text.len() - DIGITS)?;
+            Some((list, Some(time(written.parse().ok()?))))
+        }
+        _ => Some((text, None)),
+    }
+}
+
+/// Reads an arrival time, and the time of writing of a debt: up to three doubles, or digits.
+fn arrival(text: &[u8], meter: &Meter) -> Option<(MeterState, Option<Time>)> {
     let whole = |bytes: &[u8]| -> Option<u64> {
         let number = f64::from_le_bytes(bytes.try_into().ok()?);
         (0.0..=MAX as f64).contains(&number).then_some(number as u64)
     };
-    let (us, part) = match text.len() {
-        8 => (whole(text)?, 0),
-        16 => (whole(&text[..8])?, whole(&text[8..])?),
-        _ => numbers(std::str::from_utf8(text).ok()?).map(|[us, part]| (us, part))?,
+    let (us, part, written) = match text.len() {
+        8 => (whole(text)?, 0, None),
+        16 => (whole(&text[..8])?, whole(&text[8..])?, None),
+        24 => (whole(&text[..8])?, whole(&text[8..16])?, Some(whole(&text[16..])?)),
+        _ => {
+            let text = std::str::from_utf8(text).ok()?;
+            match numbers(text) {
+                Some([us, part]) => (us, part, None),
+                None => numbers(text).map(|[us, part, written]| (us, part, Some(written)))?,
+            }
+        }
     };
-    Some(match MeterUnits::new(meter) {
+    let state = match MeterUnits::new(meter) {
         Some(units) => units.state(us, part),
         None => MeterState::from_parts(us, part),
-    })
+    };
+    Some((state, written.map(time)))
 }
 
 fn double(number: u64) -> [u8; 8] {

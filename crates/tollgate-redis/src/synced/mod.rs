@@ -120,7 +120,7 @@ impl<T: Backend> SyncedCounters<T> {
     }
 
     /// Starts to decide a key locally, given its state at the store.
-    pub(crate) fn adopt(&self, check: &Check<'_>, state: &Option<State>) {
+    pub(crate) fn adopt(&self, check: &Check<'_>, state: &Option<State>, at: Time) {
         let Some(name) = CounterName::from_check(check) else { return };
         let mut shard = self.table.shard(&name);
         let other = |entry: &SyncedCounter| *entry.limit != *check.limit;
@@ -129,7 +129,8 @@ impl<T: Backend> SyncedCounters<T> {
         }
         self.largest_capacity.fetch_max(check.limit.capacity(), Ordering::Relaxed);
         let (limit, state) = (Arc::new(check.limit.clone()), state.clone());
-        let entry = SyncedCounter { limit, state, unreported: 0, late: false, used: true, idle: 0 };
+        let entry =
+            SyncedCounter { limit, state, at, unreported: 0, late: false, used: true, idle: 0 };
         shard.insert(name, entry);
     }
 
@@ -181,7 +182,7 @@ impl<T: Backend> SyncedCounters<T> {
                 match outcome {
                     Ok(outcome) => {
                         for (item, state) in items.iter().zip(outcome.states) {
-                            self.merge(item, state);
+                            self.merge(item, state, outcome.now);
                         }
                     }
                     Err(error) => {
@@ -194,10 +195,10 @@ impl<T: Backend> SyncedCounters<T> {
     }
 
     /// Replaces a state by that of the store, and adds what was spent since.
-    fn merge(&self, item: &BatchItem, state: Option<State>) {
+    fn merge(&self, item: &BatchItem, state: Option<State>, at: Time) {
         let mut shard = self.table.shard(&item.name);
         let Some(entry) = shard.get_mut(&item.name) else { return };
-        entry.state = state;
+        (entry.state, entry.at) = (state, at);
         let action = if entry.unreported < 0 { Action::Refund } else { Action::Spend };
         let check = item.name.check(&item.limit, entry.unreported.unsigned_abs());
         if let Some(now) = self.backend.latest(&check)

@@ -13,6 +13,8 @@ use crate::local::decision::apply;
 pub(super) struct SyncedCounter {
     pub(super) limit: Arc<Limit>,
     pub(super) state: Option<State>,
+    /// The time of the state, by the store's clock.
+    pub(super) at: Time,
     /// The units spent, less those given back, since the last push to the store.
     pub(super) unreported: i64,
     /// Whether some of these units are older than an interval.
@@ -23,8 +25,19 @@ pub(super) struct SyncedCounter {
 }
 
 impl SyncedCounter {
+    /// Moves the state back if the store's clock has stepped back.
+    fn follow_clock(&mut self, now: Time) {
+        if now < self.at
+            && let Some(state) = &mut self.state
+        {
+            state::rewind(state, &self.limit, Some(self.at), now);
+        }
+        self.at = now;
+    }
+
     /// Drops unreported units of a window that has ended.
     pub(super) fn roll(&mut self, now: Time) {
+        self.follow_clock(now);
         let live = |state: &State| state::is_live(state, &self.limit, now);
         let is_window = matches!(self.limit.algorithm(), LimitAlgorithm::FixedWindow(_));
         if is_window && self.unreported != 0 && !self.state.as_ref().is_some_and(live) {

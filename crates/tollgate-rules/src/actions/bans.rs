@@ -57,18 +57,19 @@ impl Bans {
 }
 
 /// Refuses a request whose key is banned; of several bans the longest one counts. Nothing is
-/// charged. Bans apply in every mode of the rule, because they are set deliberately.
+/// charged. Bans apply in every mode of the rule, because they are set deliberately. Their ends are
+/// dates, so `date` is the time of the wall clock.
 #[cold]
 pub(crate) fn refuse(
     domain: &Domain,
     request_checks: &RuleChecks<'_>,
-    now: Time,
+    date: Time,
 ) -> Option<Decision> {
     let banned = request_checks.rule_checks.iter().filter_map(|rule_check| {
         let remaining = domain.bans.remaining(
             rule_check.rule,
             &request_checks.keys[rule_check.key.clone()],
-            now,
+            date,
         )?;
         Some((rule_check, remaining))
     });

@@ -125,9 +125,9 @@ impl<S: Store> MatchedRequest<'_, '_, S> {
                 self.write_ban(decision, rule_check, banned.remaining);
                 if let Some(rung) = banned.new_rung {
                     decision.starts_ban = true;
-                    let until = limiter.clock.now() + banned.remaining;
-                    let ban = self.ladder_ban(rule_check, rung, until);
-                    limiter.ban_list.add(&limiter.store, ban, limiter.clock.now()).await;
+                    let date = limiter.date();
+                    let ban = self.ladder_ban(rule_check, rung, date + banned.remaining);
+                    limiter.ban_list.add(&limiter.store, ban, date).await;
                 }
             }
         }
@@ -156,15 +156,16 @@ impl<S: Store> MatchedRequest<'_, '_, S> {
     /// Returns the refusal of a key with a ban that this node knows, while the store does not
     /// answer: `on_error` must not end a ban early.
     pub(crate) fn known_ban(&self) -> Option<Decision> {
+        let date = self.clock.date(self.now);
         for rule_check in self.checks.rule_checks.iter().filter(|check| check.enforced) {
             let rule = &self.domain.compiled.rules[rule_check.rule as usize];
             if rule.ladder.is_none() {
                 continue;
             }
-            if let Some(until) = self.ban_list.end(&self.ban_name(rule_check), self.now) {
+            if let Some(until) = self.ban_list.end(&self.ban_name(rule_check), date) {
                 let compiled = Some(self.domain.compiled.clone());
                 let mut decision = Decision::plain(false, Reason::Banned, 429, None, compiled);
-                self.write_ban(&mut decision, rule_check, until.since(self.now));
+                self.write_ban(&mut decision, rule_check, until.since(date));
                 decision.without_store = Some(rule.on_error);
                 return Some(decision);
             }
@@ -175,7 +176,8 @@ impl<S: Store> MatchedRequest<'_, '_, S> {
     /// Notes a ban that a shared store reported, for the time when the store does not answer.
     pub(crate) fn note_ban(&self, rule_check: &RuleCheck, remaining: Span) {
         if self.store.is_shared() {
-            self.ban_list.note(self.ban_name(rule_check), self.now + remaining, self.now);
+            let date = self.clock.date(self.now);
+            self.ban_list.note(self.ban_name(rule_check), date + remaining, date);
         }
     }
 

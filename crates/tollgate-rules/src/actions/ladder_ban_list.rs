@@ -14,7 +14,7 @@ pub(crate) const MAX_BANS: usize = 10_000;
 /// The maximum number of rules whose bans are counted.
 const MAX_COUNTED_RULES: usize = 1000;
 /// The rung of a ban that another node has given.
-const UNKNOWN_RUNG: u32 = 0;
+pub(super) const UNKNOWN_RUNG: u32 = 0;
 /// The length up to which a banned key is listed.
 const MAX_KEY_LENGTH: usize = 1024;
 
@@ -48,7 +48,7 @@ pub struct LadderBan {
     pub key: Box<str>,
     /// The rung of the ladder; the first ban is 1.
     pub rung: u32,
-    /// The end of the ban.
+    /// The end of the ban, as a date.
     pub until: Time,
 }
 
@@ -117,14 +117,14 @@ impl LadderBanList {
     }
 
     /// Notes a ban that the store reported: another node may have given it.
-    pub(crate) fn note(&self, name: BanName, until: Time, now: Time) {
+    pub(crate) fn note(&self, name: BanName, until: Time, date: Time) {
         let mut bans = self.bans.lock();
         if let Some((_, known_until)) = bans.get_mut(&name) {
             *known_until = until;
             return;
         }
         if bans.len() >= MAX_BANS {
-            bans.retain(|_, (_, until)| *until > now);
+            bans.retain(|_, (_, until)| *until > date);
         }
         if bans.len() < MAX_BANS && name.2.len() <= MAX_KEY_LENGTH {
             bans.insert(name, (UNKNOWN_RUNG, until));
@@ -133,11 +133,11 @@ impl LadderBanList {
     }
 
     /// Returns the end of a ban that has not ended.
-    pub(crate) fn end(&self, name: &BanName, now: Time) -> Option<Time> {
+    pub(crate) fn end(&self, name: &BanName, date: Time) -> Option<Time> {
         if self.count.load(Ordering::Relaxed) == 0 {
             return None;
         }
-        self.bans.lock().get(name).map(|(_, until)| *until).filter(|until| *until > now)
+        self.bans.lock().get(name).map(|(_, until)| *until).filter(|until| *until > date)
     }
 
     pub(super) fn remove(&self, domain: &str, rule: &str, key: &str) {

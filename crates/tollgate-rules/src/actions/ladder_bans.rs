@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use crate::Request;
 use crate::actions::ladder::{consistency, ladder_check};
-use crate::actions::ladder_ban_list::{LadderBan, ban_text, parse_ban};
+use crate::actions::ladder_ban_list::{LadderBan, UNKNOWN_RUNG, ban_text, parse_ban};
 use crate::decide::limiter::LimiterState;
 use crate::read::document::MAX_RUNGS;
 use tollgate::{Action, Key, SharedText, Store, StoreCall, StoreError};
@@ -35,7 +35,7 @@ impl<S: Store> LadderBans<'_, S> {
     /// # }
     /// ```
     pub async fn list(&self) -> Result<Vec<LadderBan>, StoreError> {
-        let now = self.0.clock.now();
+        let now = self.0.date();
         let mut bans = match self.0.store.share_text(SharedText::All).await? {
             Some(texts) => {
                 let bans = texts.iter().filter_map(|(text, until)| parse_ban(text, *until));
@@ -61,7 +61,10 @@ impl<S: Store> LadderBans<'_, S> {
     pub fn banned_keys(&self) -> usize {
         match self.0.ban_list.count.load(Ordering::Relaxed) {
             0 => 0,
-            _ => self.0.ban_list.all(self.0.clock.now()).len(),
+            _ => {
+                let bans = self.0.ban_list.all(self.0.date());
+                bans.iter().filter(|ban| ban.rung != UNKNOWN_RUNG).count()
+            }
         }
     }
 

@@ -184,7 +184,7 @@ async fn all<S: Store>(
         let now = limiter.clock.now();
         let request_checks = {
             let facts = RequestFacts::new(request, &domain.compiled.reading);
-            rule_checks::of_limits(domain, &facts, now)
+            rule_checks::of_limits(domain, &facts, limiter.clock.date(now))
         };
         let Some(mut request_checks) = request_checks else {
             return Ok(unmatched(Some(domain.compiled.clone())));
@@ -234,7 +234,7 @@ async fn difference<S: Store>(
         let checks_at_cost = |cost| {
             let request = request.clone().cost(cost);
             let facts = RequestFacts::new(&request, &domain.compiled.reading);
-            rule_checks::of_limits(domain, &facts, now)
+            rule_checks::of_limits(domain, &facts, limiter.clock.date(now))
         };
         let Some(mut request_checks) = checks_at_cost(held) else { return Ok(()) };
         let actual = spent.and_then(checks_at_cost);

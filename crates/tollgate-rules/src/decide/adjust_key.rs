@@ -53,7 +53,7 @@ async fn each_of<S: Store>(
 ) -> Result<Option<SmallVec<[LimitState; 4]>>, StoreError> {
     let now = limiter.clock.now();
     let current = || limiter.current.load().generation == active.generation;
-    let mode = domain.mode_of(number, now);
+    let mode = domain.mode_of(number, limiter.clock.date(now));
     let enforced = matches!(mode, Mode::Enforce | Mode::Share(_));
     let mut limits = SmallVec::new();
     for (bound, own) in bounds_of(domain, number) {

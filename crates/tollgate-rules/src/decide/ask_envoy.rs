@@ -53,7 +53,7 @@ pub async fn decide_envoy<S: Store + 'static>(
 ) -> Result<RateLimitResponse, StoreError> {
     let active = limiter.0.current.load_full();
     let plan = match active.rules.tree(request.domain) {
-        Some(tree) if active.rules.is_tree_disabled(tree, limiter.0.clock.now()) => {
+        Some(tree) if active.rules.is_tree_disabled(tree, limiter.0.date()) => {
             CheckPlan::unlimited(request.descriptors.len())
         }
         Some(tree) => tree.plan_hashed(request, Some(&active.hasher)),

@@ -24,7 +24,7 @@ use crate::decide::local_shares::LocalShare;
 use crate::matching::request_facts::RequestFacts;
 use crate::matching::rule_checks::{self, LimitCheck, LimitCheckKind, MatchOutcome, RuleChecks};
 use tollgate::state::new_lease;
-use tollgate::{Action, Check, Store, StoreCall, StoreError, Verdicts};
+use tollgate::{Action, Check, Clock, Store, StoreCall, StoreError, Verdicts};
 
 /// Whether limits are charged, or only checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub(crate) async fn decide<S: Store>(
         let active = limiter.current.load_full();
         #[cfg(feature = "envoy")]
         if let Some(tree) = active.rules.tree_of(request) {
-            if active.rules.is_tree_disabled(tree, limiter.clock.now()) {
+            if active.rules.is_tree_disabled(tree, limiter.date()) {
                 *decision = Decision::none();
                 return;
             }
@@ -64,12 +64,12 @@ pub(crate) async fn decide<S: Store>(
             *decision = Decision::none();
             return;
         };
-        let now = limiter.clock.now();
+        let (now, date) = limiter.now_and_date();
         let rules = &domain.compiled;
         let mut request_checks = RuleChecks::none();
         let matched = {
             let facts = RequestFacts::new(request, &rules.reading);
-            rule_checks::collect(domain, &facts, now, &mut request_checks)
+            rule_checks::collect(domain, &facts, date, &mut request_checks)
         };
         request_checks.attempt = attempt;
         let (allowed, reason, code, rule) = match matched {
@@ -89,7 +89,7 @@ pub(crate) async fn decide<S: Store>(
             }
             MatchOutcome::Limited => {
                 if !domain.bans.is_empty()
-                    && let Some(refused) = bans::refuse(domain, &request_checks, now)
+                    && let Some(refused) = bans::refuse(domain, &request_checks, date)
                 {
                     *decision = refused;
                     return;
@@ -139,6 +139,7 @@ pub(crate) struct MatchedRequest<'a, 'd, S> {
     pub(crate) current: &'a ArcSwap<ActiveRules>,
     pub(crate) active: &'a Arc<ActiveRules>,
     pub(crate) ban_list: &'a LadderBanList,
+    pub(crate) clock: &'a Clock,
     pub(crate) domain: &'a Domain,
     pub(crate) checks: &'a RuleChecks<'d>,
     /// The local shares that the checks count on; empty where they count on whole limits.
@@ -168,6 +169,7 @@ impl<'a, 'd, S: Store> MatchedRequest<'a, 'd, S> {
             current,
             active,
             ban_list: &limiter.ban_list,
+            clock: &limiter.clock,
             domain,
             checks: request_checks,
             shares,

@@ -113,10 +113,11 @@ pub(crate) async fn explain<S: Store>(
     let domain = active.rules.domain_of(request);
     let mut ip = None;
     let now = limiter.clock.now();
+    let date = limiter.clock.date(now);
     let request_checks = domain.and_then(|domain| {
         let facts = RequestFacts::new(request, &domain.compiled.reading);
         ip = facts.ip().map(|ip| ip.to_string());
-        rule_checks::of_limits(domain, &facts, now)
+        rule_checks::of_limits(domain, &facts, date)
     });
     let auxiliary = match (domain, &request_checks) {
         (Some(domain), Some(request_checks)) => {
@@ -129,11 +130,11 @@ pub(crate) async fn explain<S: Store>(
     let rules = domain.map(|domain| {
         let facts = RequestFacts::new(request, &domain.compiled.reading);
         let explained = domain.compiled.rules.iter().enumerate().map(|(number, rule)| {
-            let why_not = why_not(domain, number as u32, rule, &facts, now);
+            let why_not = why_not(domain, number as u32, rule, &facts, date);
             explain_rule(
                 domain,
                 number as u32,
-                now,
+                date,
                 why_not,
                 request_checks.as_ref(),
                 &auxiliary,
@@ -162,22 +163,22 @@ fn why_not(
     number: u32,
     rule: &CompiledRule,
     facts: &RequestFacts<'_>,
-    now: Time,
+    date: Time,
 ) -> Option<String> {
     let miss = domain.compiled.matcher.miss(number, facts, &domain.lists).map(|miss| match miss {
         Miss::Route => "its route is another".to_owned(),
         Miss::When => "its condition does not hold".to_owned(),
     });
-    let is_off = || domain.mode_of(number, now) == Mode::Off;
+    let is_off = || domain.mode_of(number, date) == Mode::Off;
     let miss = miss.or_else(|| is_off().then(|| "it is switched off".to_owned()));
-    let asleep = || rule.during.as_ref().is_some_and(|during| !during.covers(now));
+    let asleep = || rule.during.as_ref().is_some_and(|during| !during.covers(date));
     miss.or_else(|| asleep().then(|| "it is not in force at this time".to_owned()))
 }
 
 fn explain_rule(
     domain: &Domain,
     number: u32,
-    now: Time,
+    date: Time,
     why_not: Option<String>,
     request_checks: Option<&RuleChecks<'_>>,
     auxiliary: &[(usize, Verdict)],
@@ -203,7 +204,7 @@ fn explain_rule(
         auxiliary.iter().find(is_refused).map(|(_, verdict)| verdict)
     };
     let banned = refused_check(LimitCheckKind::Ban).and_then(Verdict::retry_after);
-    let mode = domain.mode_of(number, now);
+    let mode = domain.mode_of(number, date);
     RuleExplanation {
         banned_ms: banned.map(|rest| millis_up(rest.into())),
         repeated: refused_check(LimitCheckKind::Dedupe).is_some(),

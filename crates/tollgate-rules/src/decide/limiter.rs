@@ -22,7 +22,7 @@ use crate::decide::settlement::SettlementListener;
 use crate::decide::status::LimiterStatus;
 use crate::matching::key_hasher::KeyHasher;
 use crate::{KeySecret, Request, RuleLimiterBuilder, Rules};
-use tollgate::{Clock, MemoryStore, Store};
+use tollgate::{Clock, MemoryStore, Store, Time};
 
 /// Decides requests by rules. Clones share its state.
 ///
@@ -72,6 +72,21 @@ pub(crate) struct LimiterState<S> {
     pub(crate) leases: Leases,
     /// What cancelled and dropped requests still have to return.
     pub(crate) pending_returns: PendingReturns,
+}
+
+impl<S> LimiterState<S> {
+    /// Returns the time for decisions, and the date for schedules, bans and other times that people
+    /// set.
+    #[inline]
+    pub(crate) fn now_and_date(&self) -> (Time, Time) {
+        let now = self.clock.now();
+        (now, self.clock.date(now))
+    }
+
+    /// Returns the date.
+    pub(crate) fn date(&self) -> Time {
+        self.now_and_date().1
+    }
 }
 
 impl RuleLimiter {

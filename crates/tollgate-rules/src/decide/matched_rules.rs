@@ -41,10 +41,10 @@ impl Rules {
     /// assert_eq!((defers.name, &*defers.key), ("report", "acme"));
     /// # Ok::<(), tollgate_rules::Diagnostics>(())
     /// ```
-    pub fn matched(&self, request: &Request<'_>, now: Time) -> Vec<MatchedRule<'_>> {
+    pub fn matched(&self, request: &Request<'_>, date: Time) -> Vec<MatchedRule<'_>> {
         let Some(domain) = self.domain_of(request) else { return Vec::new() };
         let facts = RequestFacts::new(request, &domain.compiled.reading);
-        let Some(request_checks) = rule_checks::of_limits(domain, &facts, now) else {
+        let Some(request_checks) = rule_checks::of_limits(domain, &facts, date) else {
             return Vec::new();
         };
         let matched = request_checks.rule_checks.iter().map(|rule_check| {

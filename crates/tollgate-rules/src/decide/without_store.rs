@@ -111,6 +111,7 @@ impl<S: Store> MatchedRequest<'_, '_, S> {
             current: self.current,
             active: self.active,
             ban_list: self.ban_list,
+            clock: self.clock,
             domain: self.domain,
             checks: &request_checks,
             shares: &shares,

@@ -172,17 +172,18 @@ impl<'d> RuleChecks<'d> {
 pub(crate) fn of_limits<'d>(
     domain: &'d Domain,
     facts: &RequestFacts<'_>,
-    now: Time,
+    date: Time,
 ) -> Option<RuleChecks<'d>> {
     let mut checks = RuleChecks::none();
-    (collect(domain, facts, now, &mut checks) == MatchOutcome::Limited).then_some(checks)
+    (collect(domain, facts, date, &mut checks) == MatchOutcome::Limited).then_some(checks)
 }
 
-/// Matches a request and collects its checks. They are large, so they are written in place.
+/// Matches a request and collects its checks at a `date`, by the wall clock. They are large, so they
+/// are written in place.
 pub(crate) fn collect<'d>(
     domain: &'d Domain,
     facts: &RequestFacts<'_>,
-    now: Time,
+    date: Time,
     checks: &mut RuleChecks<'d>,
 ) -> MatchOutcome {
     checks.patience = facts.patience;
@@ -195,18 +196,18 @@ pub(crate) fn collect<'d>(
     let rule_of = |hit: &Hit| &compiled.rules[hit.rule as usize];
     let mut any_off = false;
     hits.retain(|hit| {
-        let is_off = domain.mode_of(hit.rule, now) == Mode::Off;
+        let is_off = domain.mode_of(hit.rule, date) == Mode::Off;
         any_off |= is_off;
-        !is_off && rule_of(hit).during.as_ref().is_none_or(|during| during.covers(now))
+        !is_off && rule_of(hit).during.as_ref().is_none_or(|during| during.covers(date))
     });
     if hits.is_empty() {
-        let is_off = any_off || domain.modes.are_all_off(now);
+        let is_off = any_off || domain.modes.are_all_off(date);
         return if is_off { MatchOutcome::SwitchedOff } else { MatchOutcome::Nothing };
     }
     if let Some(hit) = hits.iter().find(|hit| rule_of(hit).then == Then::Allow) {
         return MatchOutcome::Allowed { rule: hit.rule };
     }
-    let is_enforced = |hit: &Hit| domain.mode_of(hit.rule, now) == Mode::Enforce;
+    let is_enforced = |hit: &Hit| domain.mode_of(hit.rule, date) == Mode::Enforce;
     if let Some(hit) = hits.iter().find(|hit| rule_of(hit).limits.is_empty() && is_enforced(hit)) {
         return MatchOutcome::Denied { rule: hit.rule };
     }
@@ -214,7 +215,7 @@ pub(crate) fn collect<'d>(
     for hit in hits.iter().filter(|hit| !rule_of(hit).limits.is_empty()) {
         let activation =
             Activation { facts, route: compiled.matcher.route(*hit), lists: &domain.lists };
-        let mut builder = CheckBuilder { domain, activation, now, plan: &mut plan, into: checks };
+        let mut builder = CheckBuilder { domain, activation, date, plan: &mut plan, into: checks };
         if builder.add(hit.rule) == AddOutcome::KeyMissing {
             return MatchOutcome::KeyMissing { rule: hit.rule };
         }

@@ -54,7 +54,7 @@ mod tests {
 
     fn queues(limiter: &RuleLimiter, request: &Request<'_>) -> usize {
         let rules = limiter.rules();
-        let matched = rules.matched(request, limiter.clock().now());
+        let matched = rules.matched(request, limiter.clock().date(limiter.clock().now()));
         matched.into_iter().filter_map(DeferredQueueKey::from_rule).count()
     }
 

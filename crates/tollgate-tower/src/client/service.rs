@@ -110,7 +110,8 @@ where
             let host = host_of(&request);
             policy.wait(&host).await.map_err(PoliteError::TooLong)?;
             let response = inner.call(request).await.map_err(PoliteError::Inner)?;
-            let wall = Duration::from_nanos(policy.clock.now().as_nanos());
+            let date = policy.clock.date(policy.clock.now());
+            let wall = Duration::from_nanos(date.as_nanos());
             if let Some(pause) = retry_hints::pause(response.status(), response.headers(), wall) {
                 policy.hosts.pause(&host, pause);
             }

@@ -2,13 +2,14 @@
 
 use tollgate_core::{Algorithm, Carry, Time};
 
-use super::{Account, State, each_algorithm};
+use super::{Account, State, each_algorithm, shifted};
 use crate::adaptive::AdaptiveState;
 use crate::limit::{Limit, LimitAlgorithm};
 
 impl<'a> Account<'a> {
     /// Returns what is left to spend; negative if the key is in debt.
     fn remaining(&mut self, now: Time) -> i128 {
+        let now = shifted(now, self.ahead);
         let used = each_algorithm!(
             self,
             |algorithm, state| algorithm.used(state, now),

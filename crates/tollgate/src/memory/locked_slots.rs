@@ -162,6 +162,7 @@ impl<'a, 's, 'c> LockedSlots<'a, 's, 'c> {
             self.carried_over(&previous.limit, previous.previous.as_deref(), i + 1, now)
         })?;
         let mut account = Account::new(&previous.limit, state, 0);
+        account.follow_wall_clock(&self.store.clock, now);
         account.carry(limit, previous.until.min(now), previous.carry);
         Some(account.state)
     }
@@ -200,7 +201,9 @@ impl<'c> Slots<'c> for LockedSlots<'_, '_, 'c> {
         self.next_previous += previous_limits(check).count();
         let handle = &self.handles[i];
         let same_as = self.handles[..i].iter().rposition(|other| other.is_same_slot(handle));
-        Account { same_as, ..Account::open(check, state, now) }
+        let mut account = Account { same_as, ..Account::open(check, state, now) };
+        account.follow_wall_clock(&self.store.clock, now);
+        account
     }
 
     #[inline]

@@ -203,7 +203,12 @@ where
     #[inline(always)]
     fn open(&mut self, _i: usize, now: Time) -> Account<'c> {
         self.vacant = !self.slot.has_entry();
-        Account::open(self.check, self.slot.load(self.check.limit, now), now)
+        let state = self.slot.load(self.check.limit, now);
+        let mut account = Account::open(self.check, state, now);
+        if <TableSlot<'a, W, N>>::CLASS == SlotClass::Wide {
+            account.follow_wall_clock(&self.store.clock, now);
+        }
+        account
     }
 
     #[inline(always)]

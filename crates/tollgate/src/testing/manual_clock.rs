@@ -1,6 +1,7 @@
 //! A clock that stands still until it is advanced.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
@@ -32,6 +33,8 @@ pub struct ManualClock(Arc<SharedTime>);
 struct SharedTime {
     state: Mutex<TimeState>,
     moved: Condvar,
+    /// How far the wall clock is ahead, in nanoseconds.
+    wall_ahead: AtomicI64,
 }
 
 /// The current time, the tasks that wait for a later one, and the number of blocked threads.
@@ -93,6 +96,34 @@ impl ManualClock {
         self.0.moved.notify_all();
         let due: Vec<(Time, Waker)> = due;
         due.into_iter().for_each(|(_, waker)| waker.wake());
+    }
+
+    /// Moves the wall clock ahead of this clock: a step forward, or the end of a suspended time.
+    ///
+    /// The time of this clock stays. See [`Clock::date`](crate::Clock::date).
+    pub fn step_wall(&self, by: Duration) {
+        let by = i64::try_from(by.as_nanos()).unwrap_or(i64::MAX);
+        self.0.wall_ahead.fetch_add(by, Ordering::Relaxed);
+    }
+
+    /// Moves the wall clock back.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Clock, Span, testing::ManualClock};
+    /// let manual = ManualClock::new();
+    /// manual.step_wall_back(Duration::from_secs(60));
+    /// let date = Clock::from(&manual).date(manual.now());
+    /// assert_eq!(date, manual.now() - Span::from_secs(60));
+    /// ```
+    pub fn step_wall_back(&self, by: Duration) {
+        let by = i64::try_from(by.as_nanos()).unwrap_or(i64::MAX);
+        self.0.wall_ahead.fetch_sub(by, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn wall_ahead(&self) -> i64 {
+        self.0.wall_ahead.load(Ordering::Relaxed)
     }
 
     /// Returns the number of tasks and threads that wait for this clock.

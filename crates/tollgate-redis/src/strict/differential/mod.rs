@@ -8,11 +8,11 @@ mod sequence;
 
 use tollgate_rig::{Client, Redis, Reply};
 
-use self::sequence::{Sequence, Step};
+use self::sequence::{Course, Sequence, Step};
 use crate::function::{FAMILIES, sources};
 
 /// The number of requests in one call, so that the network does not dominate.
-const BATCH: usize = 200;
+const BATCH: usize = 50;
 
 /// A script that runs many requests in one call.
 const RUN_ALL: &str = "
@@ -128,11 +128,12 @@ fn compare(
     client: &mut Client,
     lua: &str,
     subject: &Subject,
+    course: Course,
     seed: u64,
     steps: usize,
 ) -> Result<(), String> {
     let script = format!("{lua}{RUN_ALL}");
-    let mut sequence = Sequence::new(subject.limits, subject.pace_us, seed);
+    let mut sequence = Sequence::new(subject.limits, subject.pace_us, course, seed);
     let mut compared = 0;
     while compared < steps {
         let batch: Vec<Step> = (0..BATCH).map(|_| sequence.next()).collect();
@@ -161,9 +162,11 @@ fn differ(family: &str, steps: usize) {
     let mine = |subject: &&Subject| subject.family == family;
     let subjects: Vec<&Subject> = SUBJECTS.iter().filter(mine).collect();
     for subject in &subjects {
-        let steps = steps.div_ceil(subjects.len());
-        compare(&mut client, &sources(u8::MAX), subject, 7, steps).unwrap();
-        client.command(&["FLUSHALL"]).unwrap();
+        let steps = steps.div_ceil(2 * subjects.len());
+        for course in [Course::Steady, Course::Stepping] {
+            compare(&mut client, &sources(u8::MAX), subject, course, 7, steps).unwrap();
+            client.command(&["FLUSHALL"]).unwrap();
+        }
     }
 }
 

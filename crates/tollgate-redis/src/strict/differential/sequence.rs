@@ -29,6 +29,8 @@ pub(super) struct Step {
     action: Action,
     now: Time,
     specs: Vec<CheckSpec>,
+    /// The kinds of the checks, as the Lua gets them.
+    kinds: Vec<u8>,
     keys: Arguments,
     args: Arguments,
 }
@@ -42,27 +44,56 @@ impl Step {
     }
 }
 
+/// The expected content of a counter after a request.
+struct ExpectedText {
+    at: Time,
+    /// The time of writing may be that of the request or, if nothing changed, an earlier one.
+    allowed: Vec<Option<CanonicalText>>,
+}
+
+/// The text of a state without expired leases, and its time of writing.
+type CanonicalText = (Vec<u8>, Option<Time>);
+
+/// The course of time in a sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Course {
+    /// Time goes on at random.
+    Steady,
+    /// Time also jumps to moments at which a counter changes, and the clock steps back.
+    Stepping,
+}
+
 /// A sequence of requests that depends on the seed alone, and the states they lead to.
 pub(super) struct Sequence {
     limits: Vec<Limit>,
     pace_us: u64,
+    course: Course,
     dice: fastrand::Rng,
     now: Time,
     lease: u64,
-    states: HashMap<(usize, usize), State>,
+    /// The texts that the Lua may have left in each counter.
+    expected: HashMap<(usize, usize), ExpectedText>,
+    /// The times at which counters of the last requests are full again, or a refused one passes; the
+    /// first is the last.
+    moments: Vec<(Time, (usize, usize))>,
+    /// The counter of the next request.
+    target: Option<(usize, usize)>,
     pub(super) passed: usize,
     pub(super) refused: usize,
 }
 
 impl Sequence {
-    pub(super) fn new(limits: &[&str], pace_us: u64, seed: u64) -> Sequence {
+    pub(super) fn new(limits: &[&str], pace_us: u64, course: Course, seed: u64) -> Sequence {
         Sequence {
             limits: limits.iter().map(|text| text.parse().unwrap()).collect(),
             pace_us,
+            course,
             dice: fastrand::Rng::with_seed(seed),
             now: Time::from_nanos(1_767_268_800_000_000_000),
             lease: u64::MAX / 3,
-            states: HashMap::new(),
+            expected: HashMap::new(),
+            moments: Vec::new(),
+            target: None,
             passed: 0,
             refused: 0,
         }
@@ -78,11 +109,29 @@ impl Sequence {
                 _ => self.dice.u64(..self.pace_us * 40),
             };
             self.now = self.now + Span::from_micros(pause);
+            if self.course == Course::Stepping {
+                self.jump();
+            }
             let action = self.action();
             let specs = self.specs(action);
             if let Some(step) = self.encode(action, specs) {
                 return step;
             }
+        }
+    }
+
+    /// Jumps to a moment at which a counter changes or to the microsecond before, or steps back.
+    fn jump(&mut self) {
+        if self.dice.u8(..3) == 0
+            && let Some((moment, counter)) = self.moments.pop()
+            && moment.since(self.now) < Span::from_micros(self.pace_us * 40)
+        {
+            (self.now, self.target) = (self.now.max(moment), Some(counter));
+        }
+        if self.dice.u8(..100) == 0 {
+            // By a little, or by many windows.
+            let most = self.pace_us * [3, 30, 3_000][self.dice.usize(..3)];
+            self.now = self.now - Span::from_micros(self.dice.u64(..most));
         }
     }
 
@@ -103,8 +152,10 @@ impl Sequence {
     fn specs(&mut self, action: Action) -> Vec<CheckSpec> {
         let mut specs: Vec<CheckSpec> = Vec::new();
         for _ in 0..1 + self.dice.usize(..3) {
-            let (limit, key) =
-                (self.dice.usize(..self.limits.len()), self.dice.usize(..KEYS.len()));
+            let (limit, key) = match self.target.take() {
+                Some(target) => target,
+                None => (self.dice.usize(..self.limits.len()), self.dice.usize(..KEYS.len())),
+            };
             if specs.iter().any(|other| (other.limit, other.key) == (limit, key)) {
                 continue;
             }
@@ -154,21 +205,24 @@ impl Sequence {
         args.push(action_letter(action).as_bytes());
         let checks = self.checks(&specs);
         let layout = HashLayout::new("t", &checks, false);
+        let mut kinds = Vec::new();
         for fields in &layout.hashes {
             args.number(fields.len() as u64);
             for field in fields {
                 args.field(field.counter);
+                let at = args.len();
                 let mut encoder = CheckEncoder::new(&mut args, action, self.now);
                 if encoder.encode(&checks[field.check]).unwrap() == CheckEncoding::TooLarge {
                     return None;
                 }
+                kinds.extend(args.iter().nth(at).and_then(|kind| kind.first()));
             }
         }
         // Replies come in the order of the layout.
         let order: Vec<usize> = layout.fields().map(|field| field.check).collect();
         let specs = order.into_iter().map(|i| specs[i]).collect();
         let keys = layout.keys;
-        Some(Step { action, now: self.now, specs, keys, args })
+        Some(Step { action, now: self.now, specs, kinds, keys, args })
     }
 
     /// Compares a reply with the outcome in Rust, and applies the request to the states.
@@ -188,33 +242,40 @@ impl Sequence {
         };
         let [_, code, texts @ ..] = answer.list() else { return Err(failure("no answer")) };
         let code = code.int().unwrap_or(-1);
-        for (((counter, check), text), i) in counters.iter().zip(&checks).zip(texts).zip(0..) {
-            let live = |state: State| {
-                let live = state::is_live(&state, check.limit, step.now);
-                live.then(|| without_expired(state, step.now))
-            };
-            let known = self.states.get(counter).cloned().and_then(live);
-            let known = known.and_then(|state| state_text::encode(&state, check.limit));
-            let stored = match text {
-                Reply::Bytes(text) => state_text::decode(text, check.limit),
-                _ => None,
-            };
-            let stored =
-                stored.and_then(live).and_then(|state| state_text::encode(&state, check.limit));
-            if known != stored {
-                let [known, stored] =
-                    [known, stored].map(|t| t.map(|t| String::from_utf8_lossy(&t).into_owned()));
-                return Err(failure(&format!("state {i}: Rust {known:?}, Lua {stored:?}")));
+        let texts: Vec<Option<&[u8]>> = texts.iter().map(bytes).collect();
+        for (((counter, check), text), i) in counters.iter().zip(&checks).zip(&texts).zip(0..) {
+            let Some(expected) = self.expected.get(counter) else { continue };
+            let stored = text.and_then(|text| canonical(text, check.limit, expected.at));
+            if !expected.allowed.contains(&stored) {
+                let of = |text: &Option<CanonicalText>| {
+                    text.as_ref()
+                        .map(|(text, at)| format!("{} {at:?}", String::from_utf8_lossy(text)))
+                };
+                let known: Vec<_> = expected.allowed.iter().map(of).collect();
+                return Err(failure(&format!("state {i}: Rust {known:?}, Lua {:?}", of(&stored))));
             }
         }
+        let unchanged = |(check, text): (&Check<'_>, &Option<&[u8]>)| {
+            text.and_then(|text| canonical(text, check.limit, step.now))
+        };
+        let unchanged: Vec<Option<CanonicalText>> =
+            checks.iter().zip(&texts).map(unchanged).collect();
         match code {
             // Lua cannot represent the numbers, and must not have changed anything.
-            3 => return Ok(()),
+            3 => {
+                for (counter, text) in counters.into_iter().zip(unchanged) {
+                    let expected = ExpectedText { at: step.now, allowed: vec![text] };
+                    self.expected.insert(counter, expected);
+                }
+                return Ok(());
+            }
             0 | 1 => {}
             _ => return Err(failure("an unknown code")),
         }
-        let mut states: Vec<Option<State>> =
-            counters.iter().map(|counter| self.states.get(counter).cloned()).collect();
+        let decode = |(check, text): (&Check<'_>, &Option<&[u8]>)| {
+            text.and_then(|text| state_text::decode(text, check.limit, step.now))
+        };
+        let mut states: Vec<Option<State>> = checks.iter().zip(&texts).map(decode).collect();
         let call = StoreCall { action: step.action, checks: &checks };
         let verdicts = state::run(call, &mut states, step.now);
         let is_take = matches!(step.action, Action::Take { .. });
@@ -222,17 +283,61 @@ impl Sequence {
         if passes != (code == 1) {
             return Err(failure(&format!("Rust {verdicts:?}")));
         }
+        let mut moments = Vec::new();
+        for ((check, state), (verdict, counter)) in
+            checks.iter().zip(&states).zip(verdicts.iter().zip(&counters))
+        {
+            let retry = verdict.retry_after().map(|span| step.now + span);
+            let full = state.as_ref().map(|state| state.full_at(check.limit));
+            for moment in retry.into_iter().chain(full) {
+                let before = Time::from_nanos(moment.as_nanos() / 1_000 * 1_000);
+                moments.extend([before, before + Span::from_micros(1)].map(|at| (at, *counter)));
+            }
+        }
+        moments.sort_unstable_by(|one, other| other.cmp(one));
+        let mut expected = Vec::new();
+        for (i, (check, state)) in checks.iter().zip(&states).enumerate() {
+            let written = state.as_ref().and_then(|s| state_text::encode(s, check.limit, step.now));
+            let written = written.and_then(|text| canonical(&text, check.limit, step.now));
+            let is_same = written.as_ref().map(|w| &w.0) == unchanged[i].as_ref().map(|w| &w.0);
+            let stepped =
+                texts[i].is_some_and(|t| state_text::is_stepped(t, check.limit, step.now));
+            // Some kinds only read their state, and leave it as it was before a step of the clock.
+            let kept = (is_same && !stepped || b"nx".contains(&step.kinds[i]))
+                .then(|| unchanged[i].clone());
+            let mut allowed = vec![written];
+            allowed.extend(kept);
+            expected.push(ExpectedText { at: step.now, allowed });
+        }
         if is_take {
             *if passes { &mut self.passed } else { &mut self.refused } += 1;
         }
-        for (counter, state) in counters.into_iter().zip(states) {
-            match state {
-                Some(state) => self.states.insert(counter, state),
-                None => self.states.remove(&counter),
-            };
-        }
+        self.moments = moments;
+        self.expected.extend(counters.into_iter().zip(expected));
         Ok(())
     }
+}
+
+fn bytes(reply: &Reply) -> Option<&[u8]> {
+    match reply {
+        Reply::Bytes(text) => Some(text),
+        _ => None,
+    }
+}
+
+/// Returns a text with its time of writing apart; `None` if it is as good as none at `now`.
+fn canonical(text: &[u8], limit: &Limit, now: Time) -> Option<CanonicalText> {
+    let (state, written) = state_text::decode_written(text, limit)?;
+    let state = without_expired(Some(state).filter(|s| state::is_live(s, limit, now))?, now);
+    let canonical = match (&state, text) {
+        // The parts of a microsecond must be fewer than a whole one: compare what the Lua wrote.
+        (State::Meter(_), [us @ .., _, _, _, _, _, _, _, _]) if text.len() == 24 => {
+            us.strip_suffix(&[0; 8]).unwrap_or(us).to_vec()
+        }
+        (State::Meter(_), text) => text.to_vec(),
+        _ => state_text::encode(&state, limit, Time::MAX)?,
+    };
+    Some((canonical, written))
 }
 
 /// Removes expired leases, which the two sides may drop at different times.

@@ -32,7 +32,7 @@ pub(super) enum AddOutcome {
 pub(super) struct CheckBuilder<'b, 'd, 'f, 'r> {
     pub(super) domain: &'d Domain,
     pub(super) activation: Activation<'f, 'r>,
-    pub(super) now: Time,
+    pub(super) date: Time,
     /// The request's plan, once it is looked up.
     pub(super) plan: &'b mut Option<Option<u32>>,
     pub(super) into: &'b mut RuleChecks<'d>,
@@ -43,7 +43,7 @@ impl<'d> CheckBuilder<'_, 'd, '_, '_> {
         let rule = &self.domain.compiled.rules[number as usize];
         let start = self.into.keys.len();
         let complete = self.write_key(rule);
-        let mode = self.domain.mode_of(number, self.now);
+        let mode = self.domain.mode_of(number, self.date);
         match (complete, rule.missing_key) {
             (true, _) | (false, MissingKey::Shared) => {}
             (false, MissingKey::Skip) => {
@@ -219,7 +219,7 @@ impl<'d> CheckBuilder<'_, 'd, '_, '_> {
             };
             self.into.limit_checks.push(once);
         }
-        let granted = domain.overrides.for_rule(number, self.activation, self.now);
+        let granted = domain.overrides.for_rule(number, self.activation, self.date);
         if let Some(OverrideEffect::Limits(limits)) = granted {
             let granted =
                 |bound| LimitCheck { origin: LimitOrigin::Override, ..limit_check(bound) };
@@ -273,7 +273,7 @@ impl<'d> CheckBuilder<'_, 'd, '_, '_> {
     fn plan(&mut self) -> Option<u32> {
         let plans = &self.domain.compiled.plans;
         *self.plan.get_or_insert_with(|| {
-            let granted = self.domain.overrides.plan(self.activation, self.now);
+            let granted = self.domain.overrides.plan(self.activation, self.date);
             let own = || plans.named(&plans.selector.as_ref()?.value(self.activation)?.text());
             granted.or_else(own).or(plans.default)
         })

@@ -87,8 +87,8 @@ impl GatewayConnection {
             .body_fields
             .add_to(RequestHead::new(head).peer(resolved.client).domain(domain));
         let limiter = self.gateway.context.decisions.limiter();
-        let (rules, now) = (limiter.rules(), limiter.clock().now());
-        let matched = rules.matched(&request_head.request(), now);
+        let (rules, clock) = (limiter.rules(), limiter.clock());
+        let matched = rules.matched(&request_head.request(), clock.date(clock.now()));
         let mut queue_keys = matched.into_iter().filter_map(DeferredQueueKey::from_rule);
         let queue_key = queue_keys.find(|queue_key| deferred.index().has_untried(queue_key))?;
         let fits = can_wait(head, &inspected.upload, deferred.options.body);

@@ -21,10 +21,10 @@ pub(super) struct EndTime {
 }
 
 pub(super) fn now(context: &RoutesContext) -> Timestamp {
-    to_timestamp(context.clock.now())
+    to_timestamp(context.clock.date(context.clock.now()))
 }
 
-/// Converts a time of the limiter's clock.
+/// Converts a date of the limiter's clock.
 pub(super) fn to_timestamp(time: tollgate::Time) -> Timestamp {
     Timestamp::from_nanosecond(i128::from(time.as_nanos())).unwrap_or(Timestamp::UNIX_EPOCH)
 }

@@ -85,3 +85,32 @@ fn an_invalid_ban_is_refused_with_a_hint() {
     assert!(bans(&admin).is_empty());
     server.stop();
 }
+
+/// A machine that starts two hours behind, whose clock is then corrected. The ends of bans are dates, so
+/// a server that is started again later reads the same ones.
+#[test]
+fn bans_follow_a_wall_clock_that_is_corrected() {
+    let clock = ManualClock::new();
+    let server = start_with(API, |config| config.clock = Some((&clock).into()));
+    let admin = AdminClient::with_all_rights(&server);
+    let hours = |n: u64| Duration::from_secs(n * 3_600);
+    let ban = |key: &str, field: &str, end: &str| {
+        let ban = json!({ "domain": "shop", "rule": "api", "key": key, field: end });
+        admin.post("/v1/bans", &ban).json()
+    };
+    ban("early", "until", "2026-01-01T15:00:00Z");
+    assert_eq!(admin.check("early")["retry_after_ms"], 3 * 3_600_000);
+    clock.step_wall(hours(2));
+    assert_eq!(admin.check("early")["retry_after_ms"], 3_600_000, "its end is a date");
+    let late = ban("late", "for", "10m");
+    assert_eq!(late["until"], "2026-01-01T14:10:00Z", "what is stored is the date");
+    assert_eq!(admin.check("late")["retry_after_ms"], 600_000);
+    clock.advance(Duration::from_secs(600));
+    assert!(admin.passes("late"));
+    assert_eq!(bans(&admin)[0]["rest_ms"], 3_000_000);
+    clock.step_wall_back(hours(1));
+    assert_eq!(bans(&admin)[0]["rest_ms"], 6_600_000);
+    clock.step_wall(hours(2));
+    assert!(bans(&admin).is_empty() && admin.passes("early"));
+    server.stop();
+}
