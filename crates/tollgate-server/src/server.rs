@@ -18,8 +18,9 @@ use crate::net::{
 };
 use crate::rules_service::ServiceError;
 use crate::secret::Secret;
+use crate::snapshot::Snapshots;
 use crate::sources::SourceError;
-use crate::store::{self, AnyStore};
+use crate::store::{self, AnyStore, OpenedStore};
 use crate::telemetry::{CountingDoor, Telemetry};
 
 /// The rules of a server that starts without rules and without a data folder.
@@ -73,6 +74,10 @@ pub(crate) struct Context {
     pub(crate) connections: Arc<Connections>,
     /// The deferred queue, if the server has a gateway and durable storage.
     pub(crate) deferred: Option<Arc<Deferred>>,
+    /// The time up to which the counters have the charges of the former process, since 1970.
+    pub(crate) counted_until_ms: i64,
+    /// The thread that writes snapshots, if the counters are saved.
+    pub(crate) snapshots: Option<Arc<Snapshots>>,
 }
 
 /// A running server.
@@ -127,7 +132,8 @@ impl Server {
     async fn open_all(config: Config) -> Result<Server, StartError> {
         let clock = config.clock.clone().unwrap_or_else(Clock::system);
         let telemetry = Telemetry::new(&config.telemetry)?;
-        let store = AnyStore::open(&config, &clock, &telemetry).await?;
+        let OpenedStore { store, clock, saved, counted_until_ms } =
+            AnyStore::open(&config, clock, &telemetry).await?;
         let reading = (config.clone(), clock.clone(), telemetry.clone());
         let open = move || ActiveRules::open(&reading.0, &reading.1, store, reading.2);
         let rules = tokio::task::spawn_blocking(open).await;
@@ -137,10 +143,21 @@ impl Server {
             Connections::new(config.bounds.connections.unwrap_or_else(max_connections));
         let decisions = DecisionService::new(rules.limiter().clone(), clock, telemetry);
         tokio::spawn(store::log_health_changes(decisions.clone(), drain.clone()));
+        saved.restore(&decisions).await;
+        let snapshots = Snapshots::start(&config, &decisions).map(Arc::new);
         let deferred = Deferred::open(&config, decisions.store()).await?;
         decisions.set_defers(deferred.is_some());
         let config = Arc::new(config);
-        let context = Context { config, decisions, rules, drain, connections, deferred };
+        let context = Context {
+            config,
+            decisions,
+            rules,
+            drain,
+            connections,
+            deferred,
+            counted_until_ms,
+            snapshots,
+        };
         let mut server = Server {
             context: context.clone(),
             addresses: Addresses::default(),
@@ -245,9 +262,12 @@ impl Server {
                 "closing connections that did not end within the drain timeout"
             );
         }
-        let Context { rules, decisions, .. } = self.context;
+        let Context { rules, decisions, snapshots, .. } = self.context;
         decisions.store().flush().await;
         let close = move || {
+            if let Some(snapshots) = snapshots {
+                snapshots.stop();
+            }
             if let Some(deferred) = deferred {
                 deferred.close();
             }

@@ -10,7 +10,7 @@ use tollgate_server::rules_service::Tokens;
 use tollgate_server::sources::Origin;
 
 use super::args::ServeArgs;
-use super::values::DoorAddress;
+use super::values::{DoorAddress, SnapshotInterval};
 use crate::data_folder;
 
 /// Returns the configuration of a server, and reads the token files.
@@ -19,6 +19,11 @@ pub(super) fn config(args: &ServeArgs) -> anyhow::Result<Config> {
     let data = data(args);
     config.store = args.store.choice()?;
     config.max_keys = args.max_keys;
+    match args.snapshot {
+        Some(SnapshotInterval::Every(interval)) => config.snapshot = Some(interval),
+        Some(SnapshotInterval::Off) => config.snapshot = None,
+        None => {}
+    }
     config.rules = args.rules.as_deref().map(|rules| origin(args, rules, &data)).transpose()?;
     for (name, given, bind) in [
         ("http", &args.http, &mut config.http),

@@ -28,6 +28,9 @@ pub(super) async fn metrics(
     let help = "Keys evicted because the memory store was full.";
     text.metric("tollgate_evictions_total", "counter", help);
     memory.iter().for_each(|it| text.sample("tollgate_evictions_total", &[], it.evictions()));
+    if let Some(snapshots) = &context.snapshots {
+        snapshots.status().report(&mut text);
+    }
     let help = "Store servers that are not contacted until they recover.";
     text.single("tollgate_store_resting", "gauge", help, health.outages.len());
     let help = "Nodes that share the store, including this one.";

@@ -18,7 +18,7 @@ pub(crate) use inline_limit::{InlineLimit, InlineLimitError};
 pub(crate) use request_attributes::RequestAttributes;
 pub(crate) use reservations::{
     DEFAULT_OPEN_TIME as DEFAULT_RESERVATION_TIME, ReservationId, ReservationOutcome,
-    SettlementResult,
+    SavedReservation, SettlementResult,
 };
 
 use crate::store::{AnyLimiter, AnyStore, SharedStore};

@@ -4,6 +4,8 @@
 //! cancelling it returns all, and an abandoned one keeps its charge. The memory for reservations is
 //! bounded: at the bound the one that expires first is forgotten, and its charge stays.
 
+mod saved;
+
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
@@ -16,6 +18,7 @@ use tollgate_rules::{Adjustment, Admission, Decision, Outcome as RequestOutcome,
 use super::{DecisionService, InlineLimit, RequestAttributes};
 use crate::random_id::RandomId;
 use crate::telemetry::DoorName;
+pub(crate) use saved::SavedReservation;
 
 /// The maximum memory of all reservations, in bytes.
 const MAX_WEIGHT: usize = 64 << 20;

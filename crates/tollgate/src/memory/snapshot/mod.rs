@@ -72,6 +72,8 @@ pub struct RestoredStore {
     pub store: MemoryStore,
     /// The clock of the store, which goes on from the time of the snapshot.
     pub clock: Clock,
+    /// The time of the wall clock when the snapshot was begun. Later charges may be missing.
+    pub saved_wall: Time,
     /// The bytes that were saved with the states.
     pub attachment: Vec<u8>,
 }
@@ -146,7 +148,7 @@ impl MemoryStore {
             }
         }
         let clock = self.clock.clone();
-        Ok(RestoredStore { store: self, clock, attachment })
+        Ok(RestoredStore { store: self, clock, saved_wall: header.saved_wall, attachment })
     }
 }
 
