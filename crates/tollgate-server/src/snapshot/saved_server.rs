@@ -43,3 +43,25 @@ impl SavedServer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Later versions must read this attachment.
+    #[test]
+    fn the_first_attachment_is_read() {
+        let bytes = include_bytes!("attachment-1.json");
+        let written: serde_json::Value = serde_json::from_slice(bytes).unwrap();
+        let read: SavedServer = serde_json::from_slice(bytes).unwrap();
+        assert_eq!(read.reservations.len(), 3);
+        assert_eq!(serde_json::to_value(&read).unwrap(), written);
+    }
+
+    #[test]
+    fn an_attachment_of_another_version_is_read_as_far_as_known() {
+        let read = SavedServer::parse(br#"{"reservations": [], "invented_later": 1}"#);
+        assert!(read.reservations.is_empty());
+        assert!(SavedServer::parse(b"no JSON").reservations.is_empty());
+    }
+}
