@@ -78,6 +78,8 @@ pub use decide::limiter::RuleLimiter;
 pub use decide::maintenance::Maintenance;
 pub use decide::matched_rules::MatchedRule;
 pub use decide::outcome::Outcome;
+pub use decide::saved_admission::SavedAdmission;
+pub use decide::saved_limiter::SavedLimiter;
 pub use decide::settlement::SettledAs;
 pub use decide::shadow_denial::ShadowDenial;
 pub use decide::status::LimiterStatus;

@@ -32,7 +32,8 @@ pub use tollgate_tower::headers::HeaderStyle;
 pub struct Config {
     /// The origin of the rules. Without one, the data folder stores them and `/v1/rules` edits them.
     pub rules: Option<Origin>,
-    /// The folder of the rules database and the tokens. Without one, nothing survives a restart.
+    /// The folder of the rules database, the tokens and the snapshot. Without one, nothing survives
+    /// a restart.
     pub data: Option<PathBuf>,
     /// Address of the HTTP door: decisions, forward-auth, `POST /json` and operations.
     ///
@@ -83,6 +84,10 @@ pub struct Config {
     pub max_keys: Option<u64>,
     /// The maximum memory of the counters in the memory store, in bytes. The default is 2 GiB.
     pub max_memory: Option<u64>,
+    /// The time between snapshots of the memory store, in the data folder; `None` for no snapshots.
+    ///
+    /// Without a data folder, or with another store, there are none. The default is one second.
+    pub snapshot: Option<Duration>,
     /// The clock used for decisions. The default is the system clock.
     pub clock: Option<Clock>,
 }
@@ -114,6 +119,7 @@ impl Default for Config {
             store: StoreChoice::default(),
             max_keys: None,
             max_memory: None,
+            snapshot: Some(Duration::from_secs(1)),
             clock: None,
         }
     }

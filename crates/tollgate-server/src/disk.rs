@@ -20,13 +20,23 @@ pub(crate) fn create_private_folder(path: &Path) -> io::Result<()> {
 ///
 /// Writes a temporary file in the same folder, renames it, and flushes both to the disk.
 pub(crate) fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
+    replace_private(path, |file| file.write_all(content))
+}
+
+/// Replaces a file atomically with one that only its owner can read and that `write` fills.
+pub(crate) fn replace_private<T>(
+    path: &Path,
+    write: impl FnOnce(&mut File) -> io::Result<T>,
+) -> io::Result<T> {
     let temporary = temporary_path(path);
-    let written = write_new(&temporary, content).and_then(|()| fs::rename(&temporary, path));
-    if let Err(error) = written {
+    let written = write_new(&temporary, write)
+        .and_then(|written| fs::rename(&temporary, path).map(|()| written));
+    if written.is_err() {
         let _ = fs::remove_file(&temporary);
-        return Err(error);
     }
-    sync_folder(parent_folder(path))
+    let written = written?;
+    sync_folder(parent_folder(path))?;
+    Ok(written)
 }
 
 /// Removes the temporary files that a killed process left next to a file.
@@ -49,14 +59,15 @@ pub(crate) fn parent_folder(path: &Path) -> &Path {
     }
 }
 
-fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
+fn write_new<T>(path: &Path, write: impl FnOnce(&mut File) -> io::Result<T>) -> io::Result<T> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut file = options.open(path)?;
-    file.write_all(content)?;
-    file.sync_all()
+    let written = write(&mut file)?;
+    file.sync_all()?;
+    Ok(written)
 }
 
 /// Flushes a folder, because otherwise a crash of the machine may undo a rename in it.

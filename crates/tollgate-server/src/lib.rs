@@ -50,6 +50,7 @@ mod random_id;
 pub mod rules_service;
 pub mod secret;
 mod server;
+mod snapshot;
 pub mod sources;
 mod sqlite;
 mod store;

@@ -20,8 +20,9 @@ use crate::net::{
 };
 use crate::rules_service::{MAX_BODY, ServiceError};
 use crate::secret::Secret;
+use crate::snapshot::Snapshots;
 use crate::sources::SourceError;
-use crate::store::{self, AnyStore};
+use crate::store::{self, AnyStore, OpenedStore};
 use crate::telemetry::{CountingDoor, Telemetry};
 use crate::worker_thread::STOP_PATIENCE;
 
@@ -82,6 +83,10 @@ pub(crate) struct Context {
     pub(crate) bodies: Arc<BodyBudget>,
     /// The deferred queue, if the server has a gateway and durable storage.
     pub(crate) deferred: Option<Arc<Deferred>>,
+    /// The time up to which the counters have the charges of the former process, since 1970.
+    pub(crate) counted_until_ms: i64,
+    /// The thread that writes snapshots, if the counters are saved.
+    pub(crate) snapshots: Option<Arc<Snapshots>>,
 }
 
 /// A running server.
@@ -136,7 +141,8 @@ impl Server {
     async fn open_all(config: Config) -> Result<Server, StartError> {
         let clock = config.clock.clone().unwrap_or_else(Clock::system);
         let telemetry = Telemetry::new(&config.telemetry)?;
-        let store = AnyStore::open(&config, &clock, &telemetry).await?;
+        let OpenedStore { store, clock, saved, counted_until_ms } =
+            AnyStore::open(&config, clock, &telemetry).await?;
         let key_secret = key_secret::open(&config, &store).await?;
         let reading = (config.clone(), clock.clone(), telemetry.clone(), key_secret.secret());
         let open = move || ActiveRules::open(&reading.0, &reading.1, store, reading.2, reading.3);
@@ -149,13 +155,25 @@ impl Server {
         let decisions = DecisionService::new(limiter, clock, telemetry, &config.bounds);
         tokio::spawn(store::log_health_changes(decisions.clone(), drain.clone()));
         tokio::spawn(key_secret.follow(rules.limiter().clone(), drain.clone()));
+        saved.restore(&decisions).await;
+        let snapshots = Snapshots::start(&config, &decisions).map(Arc::new);
         let deferred = Deferred::open(&config, decisions.store()).await?;
         decisions.set_defers(deferred.is_some());
         let access = AccessControl::new(rules.live_tokens(), config.data_tokens.clone());
         let bodies = BodyBudget::new(&config.bounds, largest_body(&config));
         let (config, access) = (Arc::new(config), Arc::new(access));
-        let context =
-            Context { config, access, decisions, rules, drain, connections, bodies, deferred };
+        let context = Context {
+            config,
+            access,
+            decisions,
+            rules,
+            drain,
+            connections,
+            bodies,
+            deferred,
+            counted_until_ms,
+            snapshots,
+        };
         let mut server = Server {
             context: context.clone(),
             addresses: Addresses::default(),
@@ -264,11 +282,18 @@ impl Server {
                 "closing connections that did not end within the drain timeout"
             );
         }
-        let Context { rules, decisions, .. } = self.context;
+        let Context { rules, decisions, snapshots, .. } = self.context;
         decisions.store().flush().await;
+        let close_snapshots = move || {
+            if let Some(snapshots) = snapshots {
+                snapshots.stop();
+            }
+            true
+        };
         let close_deferred = move || deferred.is_none_or(|deferred| deferred.close(STOP_PATIENCE));
         let close_rules = move || rules.close(STOP_PATIENCE);
         tokio::join!(
+            close_database("snapshot", close_snapshots),
             close_database("deferred", close_deferred),
             close_database("rules", close_rules),
         );

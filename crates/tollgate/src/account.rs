@@ -152,6 +152,12 @@ impl State {
 
     /// Returns whether this is a state of the algorithm of `limit`.
     pub fn fits(&self, limit: &Limit) -> bool {
+        if let (State::WarmUp(state), LimitAlgorithm::WarmUp(algorithm)) = (self, limit.algorithm())
+        {
+            // A limit that was changed meanwhile may divide the nanosecond differently.
+            let ((_, stored_part), (_, free_part)) = state.parts();
+            return stored_part.max(free_part) < algorithm.scale();
+        }
         matches!(
             (self, limit.algorithm()),
             (State::Meter(_), LimitAlgorithm::Meter(_))
@@ -159,7 +165,6 @@ impl State {
                 | (State::SlidingWindow(_), LimitAlgorithm::SlidingWindow(_))
                 | (State::SlidingSlots(_), LimitAlgorithm::SlidingSlots(_))
                 | (State::SlidingLog(_), LimitAlgorithm::SlidingLog(_))
-                | (State::WarmUp(_), LimitAlgorithm::WarmUp(_))
                 | (State::Leases(_), LimitAlgorithm::Concurrent(_))
                 | (State::Adaptive(_), LimitAlgorithm::Adaptive(_))
                 | (State::Nothing, LimitAlgorithm::Unlimited)

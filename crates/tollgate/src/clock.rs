@@ -214,6 +214,41 @@ impl Clock {
         }
     }
 
+    /// Returns the time of the wall clock at this moment.
+    pub(crate) fn wall(&self) -> Time {
+        match &self.0 {
+            ClockSource::Manual(manual) => self.date(manual.now()),
+            _ => Time::from_nanos(wall_ns()),
+        }
+    }
+
+    /// Returns a clock of the same kind that reads `time` now. A manual clock is set to `time`.
+    pub(crate) fn resumed_at(&self, time: Time) -> Clock {
+        let start_ns = time.as_nanos();
+        Clock(match &self.0 {
+            ClockSource::System(system) => {
+                let counter = system.counter.clone();
+                let start = counter.raw();
+                ClockSource::System(Arc::new(SystemClock {
+                    counter,
+                    start,
+                    start_ns,
+                    wall: WallOffset::default(),
+                }))
+            }
+            #[cfg(target_os = "linux")]
+            ClockSource::Coarse(_) => ClockSource::Coarse(Arc::new(CoarseClock {
+                start: CoarseClock::read(),
+                start_ns,
+                wall: WallOffset::default(),
+            })),
+            ClockSource::Manual(manual) => {
+                manual.set(time);
+                ClockSource::Manual(manual.clone())
+            }
+        })
+    }
+
     /// Returns a future that completes at `deadline`, on any executor.
     ///
     /// ```

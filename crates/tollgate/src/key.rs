@@ -1,14 +1,12 @@
 //! Keys, and the fingerprints that the memory store has of them.
 
 use std::fmt;
-use std::hash::{BuildHasher, Hasher};
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::IpAddr;
+use std::sync::OnceLock;
 
-#[cfg(shuttle)]
-use foldhash::quality::FixedState as RandomState;
+use foldhash::SharedSeed;
 use foldhash::quality::FoldHasher;
-#[cfg(not(shuttle))]
-use foldhash::quality::RandomState;
 
 use crate::CounterId;
 
@@ -110,21 +108,55 @@ impl From<Key<'_>> for KeyBuf {
     }
 }
 
+/// The random numbers that determine all fingerprints of a store.
+///
+/// They are secret: a client that knows them could search for keys that collide.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FingerprintSeed {
+    pub(crate) shared: u64,
+    pub(crate) home: u64,
+    pub(crate) tag: u64,
+}
+
+impl FingerprintSeed {
+    /// Creates a seed that no other store has, apart from the part that a process shares.
+    fn random() -> FingerprintSeed {
+        // The model checker must be able to repeat a run.
+        let number = |fixed| match cfg!(shuttle) {
+            true => fixed,
+            false => RandomState::new().build_hasher().finish(),
+        };
+        FingerprintSeed { shared: process_seed().0, home: number(1), tag: number(2) }
+    }
+}
+
+impl fmt::Debug for FingerprintSeed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("FingerprintSeed")
+    }
+}
+
+/// Returns the seed that the stores of this process share, expanded once because that is slow.
+fn process_seed() -> &'static (u64, SharedSeed) {
+    static SEED: OnceLock<(u64, SharedSeed)> = OnceLock::new();
+    SEED.get_or_init(|| {
+        let seed = if cfg!(shuttle) { 3 } else { RandomState::new().build_hasher().finish() };
+        (seed, SharedSeed::from_u64(seed))
+    })
+}
+
 /// Computes fingerprints of keys that a client cannot predict.
 ///
 /// Every store has a random seed, so a client cannot search for keys that collide.
 #[derive(Clone, Debug)]
-#[cfg_attr(not(shuttle), derive(Default))]
 pub(crate) struct Fingerprinter {
-    home: RandomState,
-    tag: RandomState,
+    shared: &'static SharedSeed,
+    seed: FingerprintSeed,
 }
 
-/// A fixed seed, since the model checker must be able to repeat a run.
-#[cfg(shuttle)]
 impl Default for Fingerprinter {
     fn default() -> Fingerprinter {
-        Fingerprinter { home: RandomState::with_seed(1), tag: RandomState::with_seed(2) }
+        Fingerprinter { shared: &process_seed().1, seed: FingerprintSeed::random() }
     }
 }
 
@@ -139,6 +171,23 @@ pub(crate) struct CounterHasher {
 pub(crate) type Fingerprint = [u64; 2];
 
 impl Fingerprinter {
+    /// Creates the fingerprinter of a seed that was saved.
+    ///
+    /// The expanded seed of another process stays in memory until this one ends: 48 bytes.
+    pub(crate) fn from_seed(seed: FingerprintSeed) -> Fingerprinter {
+        let (number, shared) = process_seed();
+        let shared = match seed.shared == *number {
+            true => shared,
+            false => Box::leak(Box::new(SharedSeed::from_u64(seed.shared))),
+        };
+        Fingerprinter { shared, seed }
+    }
+
+    /// Returns the seed, to be saved with fingerprints.
+    pub(crate) fn seed(&self) -> FingerprintSeed {
+        self.seed
+    }
+
     /// Returns the fingerprint of `key` in `counter`.
     #[inline]
     pub(crate) fn fingerprint(&self, counter: CounterId, key: Key<'_>) -> Fingerprint {
@@ -148,12 +197,12 @@ impl Fingerprinter {
     /// Returns the hasher of the keys of `counter`.
     #[inline]
     pub(crate) fn hasher(&self, counter: CounterId) -> CounterHasher {
-        let start = |state: &RandomState| {
-            let mut hasher = state.build_hasher();
+        let start = |seed: u64| {
+            let mut hasher = FoldHasher::with_seed(seed, self.shared);
             hasher.write_u64(counter.number());
             hasher
         };
-        CounterHasher { home: start(&self.home), tag: start(&self.tag) }
+        CounterHasher { home: start(self.seed.home), tag: start(self.seed.tag) }
     }
 }
 

@@ -129,8 +129,8 @@
 //!
 //! # Non-goals
 //!
-//! The state of a [`MemoryStore`] ends with its process. Limits across processes need a [`Store`]
-//! that shares its state. The crate neither logs nor measures: a [`Denied`] or a [`Verdict`] has all
+//! The state of a [`MemoryStore`] ends with its process, unless the caller saves [snapshots](snapshot)
+//! of it. Limits across processes need a [`Store`] that shares its state. The crate neither logs nor measures: a [`Denied`] or a [`Verdict`] has all
 //! there is to report. It does not authenticate callers: the key must come from a trusted source.
 
 mod account;
@@ -168,7 +168,7 @@ pub use key::Key;
 pub use keyed_limiter::KeyedLimiter;
 pub use limit::{Limit, LimitAlgorithm, LimitSummary};
 pub use limiter::Limiter;
-pub use memory::MemoryStore;
+pub use memory::{MemoryStore, snapshot};
 pub use permit::Permit;
 pub use reserve::Reserve;
 pub use store::{

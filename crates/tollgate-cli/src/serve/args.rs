@@ -13,7 +13,7 @@ use super::gateway::GatewayArgs;
 use super::logging::LogLevel;
 use super::store::StoreArgs;
 use super::tls::TlsArgs;
-use super::values::{DoorAddress, HeaderStyleName, LogFormat, network};
+use super::values::{DoorAddress, HeaderStyleName, LogFormat, SnapshotInterval, network};
 use crate::quantity::{
     duration, memory_size, number, number_u16, number_usize, positive_duration, share,
 };
@@ -50,10 +50,14 @@ pub(crate) struct ServeArgs {
     pub(super) rules_token: Option<Secret>,
     #[command(flatten)]
     pub(super) store: StoreArgs,
-    /// Folder of the rules database and the tokens, created if missing [default: systemd's state
-    /// directory, or tollgate-data]
+    /// Folder of the rules database, the tokens and the snapshot, created if missing [default:
+    /// systemd's state directory, or tollgate-data]
     #[arg(long, env = "TOLLGATE_DATA", value_name = "DIR")]
     pub(super) data: Option<PathBuf>,
+    /// Time between snapshots of the memory store in the data folder, or `off`: what a crash can lose
+    /// [default: 1s]
+    #[arg(long, env = "TOLLGATE_SNAPSHOT", value_name = "TIME")]
+    pub(super) snapshot: Option<SnapshotInterval>,
     /// Maximum number of keys in the memory store [default: 16M]
     #[arg(long, env = "TOLLGATE_MAX_KEYS", value_name = "N", value_parser = number)]
     pub(super) max_keys: Option<u64>,

@@ -11,7 +11,7 @@ use tollgate_server::rules_service::Tokens;
 use tollgate_server::sources::Origin;
 
 use super::args::ServeArgs;
-use super::values::DoorAddress;
+use super::values::{DoorAddress, SnapshotInterval};
 use crate::data_folder;
 
 /// Returns the configuration of a server, and reads the token files.
@@ -21,6 +21,11 @@ pub(super) fn config(args: &ServeArgs) -> anyhow::Result<Config> {
     config.store = args.store.choice()?;
     config.max_keys = args.max_keys;
     config.max_memory = args.max_memory;
+    match args.snapshot {
+        Some(SnapshotInterval::Every(interval)) => config.snapshot = Some(interval),
+        Some(SnapshotInterval::Off) => config.snapshot = None,
+        None => {}
+    }
     config.rules = args.rules.as_deref().map(|rules| origin(args, rules, &data)).transpose()?;
     for (name, given, bind) in [
         ("http", &args.http, &mut config.http),

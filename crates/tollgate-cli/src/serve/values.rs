@@ -2,13 +2,16 @@
 
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 use clap::ValueEnum;
 use ipnet::IpNet;
 use tollgate_server::config::HeaderStyle;
 use tollgate_server::net::Address;
 
-/// Closes a door, or turns off TLS for a door.
+use crate::quantity::positive_duration;
+
+/// Closes a door, or turns off TLS for a door or the snapshots.
 const OFF: &str = "off";
 
 /// The address of a door, or off.
@@ -41,6 +44,26 @@ impl FromStr for TlsFile {
 
     fn from_str(text: &str) -> Result<TlsFile, Self::Err> {
         Ok(if text == OFF { TlsFile::Off } else { TlsFile::At(text.into()) })
+    }
+}
+
+/// The time between snapshots, or off.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum SnapshotInterval {
+    Every(Duration),
+    Off,
+}
+
+impl FromStr for SnapshotInterval {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<SnapshotInterval, String> {
+        match text {
+            OFF => Ok(SnapshotInterval::Off),
+            _ => positive_duration(text)
+                .map(SnapshotInterval::Every)
+                .map_err(|error| format!("{error}, or off")),
+        }
     }
 }
 

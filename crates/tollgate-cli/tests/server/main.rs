@@ -10,6 +10,7 @@ mod killed;
 mod ladders;
 mod process;
 mod settings;
+mod snapshot;
 mod start;
 mod store;
 #[path = "../support/mod.rs"]

@@ -59,8 +59,12 @@ impl Server {
             }
         }
         args.extend(more);
+        Server::spawn(command(folder.path(), &args), folder)
+    }
+
+    /// Runs a command that starts a server in `folder`.
+    pub(crate) fn spawn(mut command: Command, folder: TempDir) -> Server {
         let log = File::create(folder.path().join("log")).unwrap();
-        let mut command = command(folder.path(), &args);
         let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();

@@ -71,11 +71,11 @@ fn ban_name(domain: &str, rule: &str, key: &str) -> BanName {
 }
 
 /// Formats a ban for a shared store. The key comes last because it may contain any text.
-pub(super) fn ban_text(domain: &str, rule: &str, key: &str, rung: u32) -> Vec<u8> {
+pub(crate) fn ban_text(domain: &str, rule: &str, key: &str, rung: u32) -> Vec<u8> {
     format!("{rung}\n{domain}\n{rule}\n{key}").into_bytes()
 }
 
-pub(super) fn parse_ban(text: &[u8], until: Time) -> Option<LadderBan> {
+pub(crate) fn parse_ban(text: &[u8], until: Time) -> Option<LadderBan> {
     let mut parts = std::str::from_utf8(text).ok()?.splitn(4, '\n');
     let rung = parts.next()?.parse().ok()?;
     let mut part = || parts.next().map(Box::from);
@@ -147,7 +147,7 @@ impl LadderBanList {
     }
 
     /// Returns the bans that have not ended.
-    pub(super) fn all(&self, now: Time) -> Vec<LadderBan> {
+    pub(crate) fn all(&self, now: Time) -> Vec<LadderBan> {
         let mut bans = self.bans.lock();
         bans.retain(|_, (_, until)| *until > now);
         self.count.store(bans.len(), Ordering::Relaxed);
@@ -159,6 +159,15 @@ impl LadderBanList {
             until: *until,
         };
         bans.iter().map(to_ban).collect()
+    }
+
+    /// Lists the bans that a former process gave, up to the maximum.
+    pub(crate) fn restore(&self, former: impl Iterator<Item = LadderBan>) {
+        let mut bans = self.bans.lock();
+        for LadderBan { domain, rule, key, rung, until } in former.take(MAX_BANS) {
+            bans.entry((domain, rule, key)).or_insert((rung, until));
+        }
+        self.count.store(bans.len(), Ordering::Relaxed);
     }
 
     /// Removes bans that other nodes have lifted.

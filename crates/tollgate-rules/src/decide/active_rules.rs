@@ -39,49 +39,23 @@ impl ActiveRules {
     /// was spent stays spent.
     pub(crate) fn next(&self, rules: Rules, hasher: Arc<KeyHasher>, now: Time) -> ActiveRules {
         let rules = rules.with_hasher(&hasher);
-        let mut previous_limits = HashMap::new();
-        let mut successors = HashMap::new();
-        let mut keep = |bound: &BoundLimit, previous: PreviousLimit| {
-            let mut older = Some(&previous);
-            while let Some(previous) = older {
-                successors.insert(previous.counter.number(), bound.clone());
-                older = previous.previous.as_deref();
-            }
-            previous_limits.entry(bound.counter.number()).or_insert(previous);
-        };
-        for domain in rules.domains() {
-            let old = self.rules.domain(&domain.name);
-            let old: HashMap<Group, Vec<&BoundLimit>> =
-                old.map(groups).into_iter().flatten().collect();
-            for (group, limits) in groups(domain) {
-                let before = old.get(&group).map_or(&[][..], Vec::as_slice);
-                for limit in &limits {
-                    if before.iter().any(|old| old.counter == limit.counter) {
-                        // The limit is unchanged, but counters of an earlier replacement may still
-                        // be relevant.
-                        let previous = self.previous_limits.get(&limit.counter.number()).cloned();
-                        if let Some(previous) =
-                            previous.and_then(|previous| previous.pruned(now, 0))
-                        {
-                            keep(limit, previous);
-                        }
-                    }
-                }
-                for (limit, old) in edited(&limits, before) {
-                    let older = self.previous_limits.get(&old.counter.number()).cloned();
-                    let older = older.and_then(|older| older.pruned(now, 1));
-                    let previous = PreviousLimit {
-                        counter: old.counter,
-                        limit: old.limit.clone(),
-                        carry: Carry::Spent,
-                        until: now,
-                        previous: older.and_then(|older| up_to(older, limit.counter)).map(Box::new),
-                    };
-                    keep(limit, previous);
-                }
-            }
-        }
+        let old = |name: &str| self.rules.domain(name).map(owned_groups);
+        let (previous_limits, successors) = carry_over(&rules, old, &self.previous_limits, now);
         let generation = self.generation + 1;
+        ActiveRules { rules, hasher, generation, previous_limits, successors }
+    }
+
+    /// Returns these rules as the successors of limits that another process had.
+    pub(crate) fn continuing(
+        &self,
+        limits: &HashMap<Box<str>, LimitGroups>,
+        previous: &HashMap<u64, PreviousLimit>,
+        now: Time,
+    ) -> ActiveRules {
+        let rules = self.rules.clone();
+        let old = |name: &str| limits.get(name).cloned();
+        let (previous_limits, successors) = carry_over(&rules, old, previous, now);
+        let (hasher, generation) = (self.hasher.clone(), self.generation);
         ActiveRules { rules, hasher, generation, previous_limits, successors }
     }
 
@@ -106,10 +80,65 @@ impl ActiveRules {
     }
 }
 
-/// Limits that are variants of each other: the counter name and the plan.
-type Group = (Box<str>, Option<Box<str>>);
+/// Returns the previous limits of edited limits and the successors of previous ones.
+fn carry_over(
+    rules: &Rules,
+    old: impl Fn(&str) -> Option<LimitGroups>,
+    old_previous: &HashMap<u64, PreviousLimit>,
+    now: Time,
+) -> (HashMap<u64, PreviousLimit>, HashMap<u64, BoundLimit>) {
+    let mut previous_limits = HashMap::new();
+    let mut successors = HashMap::new();
+    let mut keep = |bound: &BoundLimit, previous: PreviousLimit| {
+        let mut older = Some(&previous);
+        while let Some(previous) = older {
+            successors.insert(previous.counter.number(), bound.clone());
+            older = previous.previous.as_deref();
+        }
+        previous_limits.entry(bound.counter.number()).or_insert(previous);
+    };
+    for domain in rules.domains() {
+        let old = old(&domain.name).unwrap_or_default();
+        for (group, limits) in groups(domain) {
+            let before: Vec<&BoundLimit> = old.get(&group).into_iter().flatten().collect();
+            for limit in &limits {
+                if before.iter().any(|old| old.counter == limit.counter) {
+                    // The limit is unchanged, but counters of an earlier replacement may still
+                    // be relevant.
+                    let previous = old_previous.get(&limit.counter.number()).cloned();
+                    if let Some(previous) = previous.and_then(|previous| previous.pruned(now, 0)) {
+                        keep(limit, previous);
+                    }
+                }
+            }
+            for (limit, old) in edited(&limits, &before) {
+                let older = old_previous.get(&old.counter.number()).cloned();
+                let older = older.and_then(|older| older.pruned(now, 1));
+                let previous = PreviousLimit {
+                    counter: old.counter,
+                    limit: old.limit.clone(),
+                    carry: Carry::Spent,
+                    until: now,
+                    previous: older.and_then(|older| up_to(older, limit.counter)).map(Box::new),
+                };
+                keep(limit, previous);
+            }
+        }
+    }
+    (previous_limits, successors)
+}
 
-fn groups(domain: &Domain) -> Vec<(Group, Vec<&BoundLimit>)> {
+/// Limits that are variants of each other: the counter name and the plan.
+pub(crate) type Group = (Box<str>, Option<Box<str>>);
+/// The limits of a domain by group.
+pub(crate) type LimitGroups = HashMap<Group, Vec<BoundLimit>>;
+
+fn owned_groups(domain: &Domain) -> LimitGroups {
+    let owned = |limits: Vec<&BoundLimit>| limits.into_iter().cloned().collect();
+    groups(domain).into_iter().map(|(group, limits)| (group, owned(limits))).collect()
+}
+
+pub(crate) fn groups(domain: &Domain) -> Vec<(Group, Vec<&BoundLimit>)> {
     let mut groups: Vec<(Group, Vec<&BoundLimit>)> = Vec::new();
     let mut index: HashMap<Group, usize> = HashMap::new();
     let mut add = |group: Group, bound| {

@@ -229,6 +229,11 @@ impl Admission {
         Ok(())
     }
 
+    /// The charges of the request.
+    pub(crate) fn held(&self) -> &HeldCharges {
+        &self.0.held
+    }
+
     /// Whether it holds permits of concurrency limits.
     pub fn holds_permits(&self) -> bool {
         self.0.held.has_permits()

@@ -128,6 +128,14 @@ impl HeldCharges {
         self.run(limiter, Action::Renew, HeldCharge::is_permit).await
     }
 
+    /// Takes the permits of a request that was admitted by another process.
+    pub(crate) async fn retake<S: Store>(
+        &self,
+        limiter: &LimiterState<S>,
+    ) -> Result<(), StoreError> {
+        self.run(limiter, Action::Take { max_wait: Span::ZERO }, HeldCharge::is_permit).await
+    }
+
     /// Returns the lease id of the permits.
     pub(crate) fn lease(&self) -> u64 {
         self.lease

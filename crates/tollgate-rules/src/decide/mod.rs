@@ -21,6 +21,8 @@ pub(crate) mod outcome;
 pub(crate) mod overruns;
 pub(crate) mod pending_returns;
 pub(crate) mod ready;
+pub(crate) mod saved_admission;
+pub(crate) mod saved_limiter;
 pub(crate) mod settle_charges;
 pub(crate) mod settlement;
 pub(crate) mod settlement_progress;

@@ -47,6 +47,9 @@ pub(super) async fn metrics(
     text.single("tollgate_buffered_body_bytes", "gauge", help, context.bodies.used());
     let help = "Requests refused because their client had no memory left for bodies.";
     text.single("tollgate_bodies_refused_total", "counter", help, context.bodies.refusals());
+    if let Some(snapshots) = &context.snapshots {
+        snapshots.status().report(&mut text);
+    }
     let help = "Store servers that are not contacted until they recover.";
     text.single("tollgate_store_resting", "gauge", help, health.outages.len());
     let help = "Nodes that share the store, including this one.";

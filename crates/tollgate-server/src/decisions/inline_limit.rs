@@ -52,12 +52,13 @@ impl InlineLimit {
     /// Returns a new permit id if the limit is on concurrency. The permit is free when its lease
     /// ends.
     pub(super) fn lease(&self) -> u64 {
-        match self.limit.algorithm() {
-            LimitAlgorithm::Concurrent(_) | LimitAlgorithm::Adaptive(_) => {
-                fastrand::u64(..) | 1 << 63
-            }
-            _ => 0,
-        }
+        if self.has_permits() { fastrand::u64(..) | 1 << 63 } else { 0 }
+    }
+
+    /// Returns whether the limit is on concurrency: its permits are held and returned, not spent.
+    pub(super) fn has_permits(&self) -> bool {
+        let algorithm = self.limit.algorithm();
+        matches!(algorithm, LimitAlgorithm::Concurrent(_) | LimitAlgorithm::Adaptive(_))
     }
 }
 

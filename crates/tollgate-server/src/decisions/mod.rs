@@ -18,7 +18,8 @@ pub(crate) use inline_limit::{InlineLimit, InlineLimitError};
 pub(crate) use request_attributes::RequestAttributes;
 pub(crate) use reservations::{
     DEFAULT_OPEN_TIME as DEFAULT_RESERVATION_TIME, ReservationId, ReservationOutcome,
-    ReservationOwner, ReservationsFull, ReserveError, SettledState, SettlementResult,
+    ReservationOwner, ReservationsFull, ReserveError, SavedReservation, SettledState,
+    SettlementResult,
 };
 
 use crate::config::Bounds;

@@ -7,6 +7,7 @@
 
 mod metrics;
 mod owner;
+mod saved;
 mod settle;
 mod settled;
 mod table;
@@ -22,6 +23,7 @@ use super::{DecisionService, InlineLimit, RequestAttributes};
 use crate::random_id::RandomId;
 use crate::telemetry::DoorName;
 pub(crate) use owner::ReservationOwner;
+pub(crate) use saved::SavedReservation;
 pub(crate) use settle::{SettledState, SettlementResult};
 pub(crate) use table::{ReservationTable, ReservationsFull};
 

@@ -76,19 +76,20 @@ pub(crate) trait RequestSender: Send + Sync + 'static {
 
 /// Sends deferred requests until the server closes.
 ///
-/// If counters do not survive a restart, the recent attempts of the last process are charged first.
+/// Recent attempts of the last process that the counters do not have are charged first: those since
+/// `counted_until_ms`.
 pub(crate) async fn replay<C: RequestSender>(
     deferred: &Arc<Deferred>,
     sender: Arc<C>,
     drain: &Drain,
-    counters_survive: bool,
+    counted_until_ms: i64,
 ) {
     let Some(ReplayInput { new_queues, recovered }) = deferred.replay_input.lock().take() else {
         return;
     };
-    if !counters_survive {
-        charge_again(&*sender, recovered.attempts).await;
-    }
+    let mut attempts = recovered.attempts;
+    attempts.retain(|(at_ms, _)| *at_ms >= counted_until_ms);
+    charge_again(&*sender, attempts).await;
     let (deferred, drain) = (deferred.clone(), drain.clone());
     if let DeferredQueue::Shared(shared) = &deferred.queue {
         let (shared, deferred, drain) = (shared.clone(), deferred.clone(), drain.clone());
@@ -126,7 +127,8 @@ pub(crate) async fn replay<C: RequestSender>(
 
 /// Charges recent attempts again after a restart.
 ///
-/// Counters in memory are lost in a crash, so that a crash loop would multiply the rate. Attempts
+/// Counters in memory since the last snapshot are lost in a crash, so that a crash loop would multiply
+/// the rate. Attempts
 /// within the memory of their limits are charged again. A refused charge would have been over the limit
 /// before, so that the limit ends up no fuller than it was.
 async fn charge_again<C: RequestSender>(sender: &C, attempts: Vec<(i64, StoredHead)>) {

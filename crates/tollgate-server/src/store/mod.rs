@@ -18,6 +18,7 @@ pub(crate) use health_log::log_health_changes;
 
 use crate::config::{Config, StoreChoice};
 use crate::server::StartError;
+use crate::snapshot::{self, SavedServer};
 use crate::telemetry::Telemetry;
 
 /// The limiter of a server, over any store.
@@ -43,32 +44,46 @@ pub(crate) struct SharedStore {
     telemetry: Arc<Telemetry>,
 }
 
+/// A store that was opened, with what a snapshot has of it.
+#[derive(Debug)]
+pub(crate) struct OpenedStore {
+    pub(crate) store: AnyStore,
+    /// The clock of decisions, which goes on from the time of the snapshot.
+    pub(crate) clock: Clock,
+    pub(crate) saved: SavedServer,
+    /// The time up to which the store has the charges of a former process, since 1970.
+    pub(crate) counted_until_ms: i64,
+}
+
 impl AnyStore {
     /// Opens the configured store.
     ///
     /// An unreachable store is not an error: the rules define what happens until it is reachable.
     pub(crate) async fn open(
         config: &Config,
-        clock: &Clock,
+        clock: Clock,
         telemetry: &Arc<Telemetry>,
-    ) -> Result<AnyStore, StartError> {
+    ) -> Result<OpenedStore, StartError> {
         match &config.store {
             StoreChoice::Memory => {
-                let mut store = MemoryStore::new().clock(clock.clone());
-                if let Some(max_keys) = config.max_keys {
-                    store = store.max_keys(max_keys);
-                }
-                if let Some(max_memory) = config.max_memory {
-                    store = store.max_memory(max_memory);
-                }
-                Ok(AnyStore::Memory(store))
+                let config = config.clone();
+                let open = move || snapshot::open_store(&config, &clock);
+                let opened = tokio::task::spawn_blocking(open).await;
+                Ok(opened.expect("reading a snapshot does not panic"))
             }
             StoreChoice::Redis(options) => {
                 let address = options.to_string();
                 let store = RedisStore::connect(options.clone()).await;
                 let store = store.map_err(|error| StartError::Store(error.to_string()))?;
-                let (clock, telemetry) = (clock.clone(), telemetry.clone());
-                Ok(AnyStore::Redis(Box::new(SharedStore { store, address, clock, telemetry })))
+                let shared = SharedStore {
+                    store,
+                    address,
+                    clock: clock.clone(),
+                    telemetry: telemetry.clone(),
+                };
+                let store = AnyStore::Redis(Box::new(shared));
+                let (saved, counted_until_ms) = (SavedServer::default(), i64::MAX);
+                Ok(OpenedStore { store, clock, saved, counted_until_ms })
             }
         }
     }

@@ -73,8 +73,13 @@ impl BoxedEntry {
 
 impl Shard {
     /// Returns the entry of a key, unless it has expired.
-    fn live(&self, fingerprint: Fingerprint, now: Time) -> Option<&BoxedEntry> {
+    pub(super) fn live(&self, fingerprint: Fingerprint, now: Time) -> Option<&BoxedEntry> {
         self.states.get(&fingerprint).filter(|entry| entry.full_at > now)
+    }
+
+    /// Returns all keys.
+    pub(super) fn keys(&self) -> Vec<Fingerprint> {
+        self.states.keys().copied().collect()
     }
 
     /// Returns whether the shard has a state that has not expired.
@@ -132,6 +137,11 @@ impl BoxedStates {
     /// Counts keys that were removed, or reserved and not inserted.
     pub(super) fn uncount(&self, fewer: u64) {
         self.keys.fetch_sub(fewer, Ordering::SeqCst);
+    }
+
+    /// Returns the number of shards.
+    pub(super) fn shard_count() -> u64 {
+        SHARDS as u64
     }
 
     /// Returns the number of the shard that a fingerprint belongs to.

@@ -12,7 +12,7 @@
 //! tables ([`table`], [`chain`], [`line`]), boxed ones in a sharded map ([`boxed`]). A request locks
 //! its slots ([`run`], [`locked_slots`]) and decides on them
 //! ([`account::run_on`](crate::account::run_on)); a single plain meter takes a fast path
-//! ([`plain_meter`](self::plain_meter)).
+//! ([`plain_meter`](self::plain_meter)). A [`snapshot`] saves all states to a file.
 
 mod boxed;
 mod budget;
@@ -25,6 +25,7 @@ mod run;
 mod segments;
 mod slot_class;
 mod slot_handle;
+pub mod snapshot;
 mod table;
 mod table_hash;
 mod table_slot;

@@ -108,6 +108,16 @@ impl<const W: usize, const N: usize> Table<W, N> {
         self.keys.0.load(Ordering::SeqCst)
     }
 
+    /// Returns the number of lines at this moment. It only grows.
+    pub(super) fn line_count(&self) -> u64 {
+        self.lines.0.load(Ordering::Acquire)
+    }
+
+    /// Returns whether a line holds no entry. The line is not locked, so an insert may be missed.
+    pub(super) fn looks_empty(&self, number: u64) -> bool {
+        self.home.line(number)[..SLOTS].iter().all(|head| head.load(Ordering::Relaxed) == 0)
+    }
+
     /// Returns the number of the line that `hash` belongs to at this moment.
     #[inline]
     pub(super) fn line_of(&self, hash: TableHash) -> u64 {

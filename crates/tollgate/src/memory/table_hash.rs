@@ -25,6 +25,14 @@ impl TableHash {
         TableHash { home, tag: (fingerprint[1] >> (u64::BITS - TAG_BITS)).max(1) }
     }
 
+    /// Creates the hash of an entry that was saved with the number of its line.
+    ///
+    /// Returns `None` for a tag that no entry has.
+    pub(super) fn from_entry(line: u64, tag: u64) -> Option<TableHash> {
+        let is_valid = tag != 0 && tag >> TAG_BITS == 0;
+        is_valid.then_some(TableHash { home: line & ((1 << FIRST_BITS) - 1), tag })
+    }
+
     /// Returns the number of the key's line in a table of `lines`.
     #[inline]
     pub(super) fn line(self, lines: u64) -> u64 {

@@ -2,17 +2,21 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
+use serde::{Deserialize, Serialize};
+
 /// The client that made a reservation, whose share of the memory it uses.
 ///
 /// A client that authenticates is its token. Any other client is its address; an IPv6 client is its
 /// network of 64 bits, because it can choose the rest. All clients of Unix sockets are one.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum ReservationOwner {
     /// The name of the client's token.
     Token(Box<str>),
     /// The address of the client.
     Address(IpAddr),
     /// A client of a Unix socket.
+    #[default]
     UnixSocket,
 }
 

@@ -111,6 +111,14 @@ impl ReservationTable {
         self.state.lock().usage
     }
 
+    /// Returns all open reservations in the order of their expiry, with expiry and client.
+    pub(super) fn open(&self) -> Vec<(ReservationId, Time, ReservationOwner, Arc<Reservation>)> {
+        let state = self.state.lock();
+        let entries =
+            state.by_expiry.iter().filter_map(|(_, id)| Some((*id, state.by_id.get(id)?)));
+        entries.map(|(id, it)| (id, it.expires, it.owner.clone(), it.reservation.clone())).collect()
+    }
+
     /// Returns an open reservation.
     pub(super) fn get(&self, id: ReservationId) -> Option<Arc<Reservation>> {
         Some(self.state.lock().by_id.get(&id)?.reservation.clone())

@@ -105,11 +105,11 @@ impl GatewayDoor {
 
     /// Starts to send deferred requests, also those of earlier processes.
     pub(crate) async fn replay(&self) {
-        let Context { deferred, drain, decisions, .. } = &self.gateway.context;
+        let Context { deferred, drain, decisions, counted_until_ms, .. } = &self.gateway.context;
         match deferred {
             Some(deferred) => {
-                let counters_survive = decisions.store().memory().is_none();
-                replay_deferred(deferred, self.gateway.clone(), drain, counters_survive).await;
+                let sender = self.gateway.clone();
+                replay_deferred(deferred, sender, drain, *counted_until_ms).await;
             }
             None if any_defers(&decisions.limiter().rules()) => self.gateway.warn_without_queue(),
             None => {}
