@@ -46,6 +46,11 @@ pub(crate) fn run(command: &mut Command) -> Result {
     }
 }
 
+/// Returns the folder of build artifacts.
+pub(crate) fn target_folder() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
 /// Runs a command without input, and kills it after `limit`.
 pub(crate) fn run_within(command: &mut Command, limit: Duration) -> Result {
     echo(command);

@@ -18,6 +18,9 @@ const RETURN_AGE: Span = Span::from_millis(150);
 const IDLE_TIMEOUT: Span = Span::from_secs(2);
 /// The minimum time between two requests to an exhausted store.
 const ASK_INTERVAL: Span = Span::from_millis(10);
+/// The least difference between readings of the store's clock that counts as a step back. Replies may
+/// arrive in another order than they were made in.
+const MIN_STEP: Span = Span::from_secs(1);
 /// A chunk is at most this fraction of what is left, so that no node takes all.
 const MIN_SHARES: u64 = 8;
 
@@ -86,7 +89,7 @@ impl LeaseBalance {
     /// Forgets all times if the store's clock has stepped back: they would refuse requests until it
     /// has caught up. Units of the chunk refill at the store.
     fn follow_clock(&mut self, store: Time) {
-        if store < self.replied_at {
+        if store + MIN_STEP < self.replied_at {
             self.clear();
         }
     }

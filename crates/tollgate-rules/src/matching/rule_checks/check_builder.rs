@@ -309,9 +309,11 @@ pub(crate) fn write_part(
                 _ => {
                     let before = facts.contradictions();
                     let value = expr.value(activation);
-                    match facts.contradictions() > before {
-                        true => Some(writer.several()),
-                        false => value.map(|value| writer.value(&value)),
+                    if facts.contradictions() > before {
+                        writer.several();
+                        Some(())
+                    } else {
+                        value.map(|value| writer.value(&value))
                     }
                 }
             };

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::oneshot;
 
 use super::item::{ItemDetails, ItemFilter, ItemId, NewItem, QueueSummary, QueuedItem, StoredHead};
@@ -286,7 +286,10 @@ impl DiskWorker {
         &mut self,
         changes: &[QueueChange],
     ) -> rusqlite::Result<Vec<Result<ChangeOutcome>>> {
-        let transaction = self.connection.transaction()?;
+        // A transaction that reads first and writes later fails at once if another process writes:
+        // SQLite waits only before the first lock.
+        let immediate = TransactionBehavior::Immediate;
+        let transaction = self.connection.transaction_with_behavior(immediate)?;
         let mut usage = self.usage;
         let mut outcomes = Vec::with_capacity(changes.len());
         for change in changes {
