@@ -13,7 +13,8 @@ pub(crate) enum AmbiguousTarget {
     Control,
     /// An escaped slash beside `.` or `..`: whether it is a separator decides where it leads.
     HiddenDots,
-    /// A parameter behind `.` or `..`, as in `..;x`: servers differ in whether these are dots.
+    /// A parameter behind `.` or `..`, as in `..;x`, or a segment of parameters before it, as in
+    /// `;x/..`: servers differ in whether these are dots, and in what they remove.
     DotsWithParameter,
     /// A slash, a dot or a backslash in more bytes than UTF-8 needs.
     Overlong,
@@ -26,7 +27,7 @@ impl std::fmt::Display for AmbiguousTarget {
             AmbiguousTarget::BrokenEscape => "the path has a % without two hexadecimal digits",
             AmbiguousTarget::Control => "the path has a control character",
             AmbiguousTarget::HiddenDots => "the path has an escaped slash beside dots",
-            AmbiguousTarget::DotsWithParameter => "the path has a parameter behind dots",
+            AmbiguousTarget::DotsWithParameter => "the path has a parameter beside dots",
             AmbiguousTarget::Overlong => "the path has a character in more bytes than it needs",
         })
     }
@@ -64,9 +65,14 @@ pub(crate) fn forward_target(target: &str) -> Result<Cow<'_, str>, AmbiguousTarg
         match segment.text.as_str() {
             "" | "." => {}
             ".." => {
-                // Servers differ in whether an escaped slash separates segments, and so in what `..` removes.
-                if segments.pop().is_some_and(|gone| gone.has_slash) {
-                    return Err(AmbiguousTarget::HiddenDots);
+                // Servers differ in whether an escaped slash separates segments, and whether
+                // parameters alone are a segment, and so in what `..` removes.
+                match segments.pop() {
+                    Some(gone) if gone.has_slash => return Err(AmbiguousTarget::HiddenDots),
+                    Some(gone) if gone.text.starts_with(';') => {
+                        return Err(AmbiguousTarget::DotsWithParameter);
+                    }
+                    _ => {}
                 }
             }
             _ => segments.push(segment),
@@ -212,6 +218,8 @@ mod tests {
             ("/x/..%3b/admin", AmbiguousTarget::DotsWithParameter),
             ("/.;/admin", AmbiguousTarget::DotsWithParameter),
             ("/x%2f..;/admin", AmbiguousTarget::HiddenDots),
+            ("/admin/;x/../y", AmbiguousTarget::DotsWithParameter),
+            ("/a\\;/../", AmbiguousTarget::DotsWithParameter),
             ("/x/%c0%ae%c0%ae/admin", AmbiguousTarget::Overlong),
             ("/x%c0%afadmin", AmbiguousTarget::Overlong),
             ("a/b", AmbiguousTarget::NoPath),
