@@ -132,6 +132,7 @@ impl MemoryStore {
     }
 
     /// Evicts boxed states after one of them has grown, until they are within their allowance.
+    #[cold]
     pub(super) fn trim_boxed(&self) {
         let mut left = self.boxed.len();
         while left > 0 && self.boxed.bytes() > self.allowance(SlotClass::Boxed) {

@@ -111,11 +111,6 @@ impl<'a, 's, 'c> LockedSlots<'a, 's, 'c> {
         Some(())
     }
 
-    /// Returns whether some of the slots are boxed.
-    pub(super) fn has_boxed(&self) -> bool {
-        !self.shards.is_empty()
-    }
-
     /// Returns whether a slot has a state that has not expired.
     pub(super) fn contains(&self, i: usize, now: Time) -> bool {
         let SlotHandle { location, fingerprint, .. } = &self.handles[i];
@@ -201,7 +196,8 @@ impl<'c> Slots<'c> for LockedSlots<'_, '_, 'c> {
         self.next_previous += previous_limits(check).count();
         let handle = &self.handles[i];
         let same_as = self.handles[..i].iter().rposition(|other| other.is_same_slot(handle));
-        let mut account = Account { same_as, ..Account::open(check, state, now) };
+        let mut account = Account::open(check, state, now);
+        account.same_as = same_as;
         account.follow_wall_clock(&self.store.clock, now);
         account
     }

@@ -147,19 +147,21 @@ impl MemoryStore {
             handle.assign(self, previous.counter, key, &previous.limit);
         }
         loop {
+            let boxed_before = self.boxed.bytes();
             let mut slots = LockedSlots::new(self, checks, handles);
             if outdated() {
                 return false;
             }
             let result = account::run_on(&mut slots, action, now, verdicts);
-            let (added, wrote_boxed) = (slots.added, slots.has_boxed());
+            let added = slots.added;
             drop(slots);
             match result {
                 Ok(()) => {
                     if added {
                         self.maintain(now);
                     }
-                    if wrote_boxed {
+                    // What other threads add meanwhile, they trim themselves.
+                    if self.boxed.bytes() > boxed_before {
                         self.trim_boxed();
                     }
                     return true;
