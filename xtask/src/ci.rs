@@ -5,7 +5,8 @@
 
 use std::time::Duration;
 
-use crate::{Result, sh, test, tidy, tools};
+use crate::tools::{self, Installer};
+use crate::{Result, sh, test, tidy};
 
 /// One check of CI.
 struct CiStep {
@@ -14,6 +15,8 @@ struct CiStep {
     command: &'static str,
     run: fn() -> Result,
 }
+
+const DENY_CHECKS: [&str; 3] = ["bans", "licenses", "sources"];
 
 const STEPS: &[CiStep] = &[
     CiStep { name: "format", command: "cargo fmt --all", run: format },
@@ -28,7 +31,7 @@ const STEPS: &[CiStep] = &[
         command: "RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --exclude tollgate-bench",
         run: docs,
     },
-    CiStep { name: "licences", command: "cargo deny check", run: licences },
+    CiStep { name: "licences", command: "cargo deny check bans licenses sources", run: licences },
     CiStep { name: "test", command: "cargo xtask test", run: test::run },
 ];
 
@@ -90,13 +93,12 @@ fn docs() -> Result {
     )
 }
 
-/// Checks licences, if cargo-deny is installed: it takes many minutes to compile.
+/// Checks licences, banned crates and sources of all dependencies.
+///
+/// Advisories are left to the workflow, since their database is in no package registry.
 fn licences() -> Result {
-    if tools::find("cargo-deny").is_none() {
-        eprintln!("skipped: cargo-deny is not installed (cargo install cargo-deny --locked)");
-        return Ok(());
-    }
-    sh::run(&mut sh::cargo(&["deny", "check"]))
+    tools::ensure("cargo-deny", Installer::CargoDebug("cargo-deny"))?;
+    sh::run(sh::cargo(&["deny", "--log-level", "error", "check"]).args(DENY_CHECKS))
 }
 
 #[cfg(test)]

@@ -14,6 +14,8 @@ use crate::{Result, sh};
 pub(crate) enum Installer {
     /// `cargo install`, from crates.io.
     Cargo(&'static str),
+    /// `cargo install` without optimisation, for a tool that runs for seconds: a fraction of the build.
+    CargoDebug(&'static str),
     /// A Debian or Ubuntu package; uses sudo unless the user is root.
     Apt(&'static str),
 }
@@ -23,6 +25,7 @@ impl Installer {
     fn steps(self) -> Vec<Vec<&'static str>> {
         match self {
             Self::Cargo(name) => vec![vec!["cargo", "install", name, "--locked"]],
+            Self::CargoDebug(name) => vec![vec!["cargo", "install", name, "--locked", "--debug"]],
             Self::Apt(package) => vec![
                 vec!["apt-get", "update", "-qq"],
                 vec!["apt-get", "install", "-y", "-qq", "--no-install-recommends", package],

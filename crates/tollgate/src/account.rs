@@ -13,9 +13,9 @@ mod with_reserve;
 
 use smallvec::SmallVec;
 use tollgate_core::{
-    Algorithm, ConcurrencyState, FixedWindow, FixedWindowState, Judgement, MeterState, Retry,
-    Rewind, SlidingLogState, SlidingSlotsState, SlidingWindowState, Span, Time, Verdict,
-    WarmUpState, Window,
+    Algorithm, ConcurrencyState, FixedWindowState, Judgement, MeterState, Retry, Rewind,
+    SlidingLogState, SlidingSlotsState, SlidingWindowState, Span, Time, Verdict, WarmUpState,
+    Window,
 };
 
 use crate::adaptive::AdaptiveState;
@@ -211,15 +211,8 @@ impl<'a> Account<'a> {
     pub(crate) fn follow_wall_clock(&mut self, clock: &Clock, now: Time) {
         if let LimitAlgorithm::FixedWindow(window) = self.limit.algorithm()
             && let Window::Calendar(_) = window.window()
+            && let State::FixedWindow(state) = &mut self.state
         {
-            self.follow_calendar(window, clock, now);
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn follow_calendar(&mut self, window: &FixedWindow, clock: &Clock, now: Time) {
-        if let State::FixedWindow(state) = &mut self.state {
             self.ahead = clock.ahead(now);
             window.rewind(state, None, shifted(now, self.ahead));
         }

@@ -7,6 +7,7 @@ pub(crate) const ALLOCATION_OVERHEAD: u64 = 16;
 
 impl State {
     /// Returns the bytes that the state takes on the heap, unused capacity included.
+    #[inline]
     pub(crate) fn heap_bytes(&self) -> u64 {
         match self {
             State::SlidingSlots(state) | State::SlidingLog(state) => {

@@ -61,6 +61,7 @@ type BoxedRank = (u8, Time);
 
 impl BoxedEntry {
     /// Creates the entry of a state.
+    #[inline]
     pub(super) fn new(state: State, full_at: Time, level: u8) -> BoxedEntry {
         BoxedEntry { heap_bytes: state.heap_bytes(), state, full_at, level }
     }
@@ -173,8 +174,9 @@ impl BoxedStates {
         }
         match shard.states.entry(fingerprint) {
             Entry::Occupied(mut occupied) => {
-                let after = entry.heap_bytes;
-                let before = occupied.insert(entry).heap_bytes;
+                let (old, after) = (occupied.get_mut(), entry.heap_bytes);
+                let before = old.heap_bytes;
+                *old = entry;
                 self.count_bytes(before, after);
                 return false;
             }
@@ -203,6 +205,7 @@ impl BoxedStates {
     }
 
     /// Counts bytes that have become more or fewer.
+    #[inline]
     fn count_bytes(&self, before: u64, after: u64) {
         match after.checked_sub(before) {
             Some(0) => {}

@@ -196,8 +196,7 @@ impl<'c> Slots<'c> for LockedSlots<'_, '_, 'c> {
         self.next_previous += previous_limits(check).count();
         let handle = &self.handles[i];
         let same_as = self.handles[..i].iter().rposition(|other| other.is_same_slot(handle));
-        let mut account = Account::open(check, state, now);
-        account.same_as = same_as;
+        let mut account = Account { same_as, ..Account::open(check, state, now) };
         account.follow_wall_clock(&self.store.clock, now);
         account
     }
