@@ -1,6 +1,6 @@
 //! `cargo xtask ci`: all checks that a change must pass, the fastest first.
 //!
-//! It stops at the first failure and prints the command to run. Each step is a function of this crate,
+//! The command stops at the first failure and prints the command to run. Each step is a function of this crate,
 //! so CI and developers run the same code.
 
 use std::time::Duration;

@@ -139,7 +139,7 @@ impl Clock {
 
     /// Creates a clock that reads the kernel's last tick, which is 1 to 10 ms old.
     ///
-    /// It is the fastest clock on Linux; other systems get [`Clock::system`].
+    /// This is the fastest clock on Linux; other systems get [`Clock::system`].
     ///
     /// Most processors finish all pending loads before they read a precise clock, so the cache
     /// misses of successive decisions cannot overlap. This clock avoids that. In return, tokens
@@ -291,7 +291,7 @@ impl From<&ManualClock> for Clock {
 
 /// A future that completes at a deadline, created by [`Clock::sleep_until`].
 ///
-/// It runs on any executor. With a [`ManualClock`] it completes when the clock is advanced.
+/// The future runs on any executor. With a [`ManualClock`] it completes when the clock is advanced.
 #[must_use = "a future does nothing until it is polled"]
 #[derive(Debug)]
 pub struct Sleep {

@@ -29,7 +29,7 @@ pub struct Denied {
     pub index: usize,
     /// How long to wait until the request passes, unless others are charged meanwhile.
     ///
-    /// It is exact: a nanosecond earlier the request is refused. `None` means never: the request
+    /// The time is exact: a nanosecond earlier the request is refused. `None` means never: the request
     /// costs more than the limit can hold.
     pub retry_after: Option<Duration>,
 }

@@ -30,7 +30,7 @@ impl CounterId {
 /// Returns a hash of texts that is the same in every process, on every machine and in every
 /// version.
 ///
-/// It is SipHash-1-3 with a key of zero, over the length and the bytes of each part. Counters in
+/// The hash is SipHash-1-3 with a key of zero, over the length and the bytes of each part. Counters in
 /// shared stores depend on it.
 ///
 /// ```

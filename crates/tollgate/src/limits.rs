@@ -123,7 +123,7 @@ impl Limits {
 impl PreviousLimit {
     /// Returns whether a key may still owe something under this limit at `now`.
     ///
-    /// It is irrelevant after twice the time in which the limit fills; a deeper debt is forgiven.
+    /// A previous limit is irrelevant after twice the time in which the limit fills; a deeper debt is forgiven.
     pub fn is_relevant(&self, now: Time) -> bool {
         self.until + self.limit.fill_time().times(2) >= now
     }

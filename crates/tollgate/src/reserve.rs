@@ -2,7 +2,7 @@
 
 /// The amount that must be left of a limit after a request is charged.
 ///
-/// It is reserved for requests with a smaller reserve or none.
+/// The amount is reserved for requests with a smaller reserve or none.
 ///
 /// ```
 /// use tollgate::{CounterId, Check, Limit, MemoryStore, Reserve};

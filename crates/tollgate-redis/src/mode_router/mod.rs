@@ -287,17 +287,23 @@ impl<T: Backend> ModeRouter<T> {
         Ok(())
     }
 
+    /// Runs the synced checks in this process. Those that need the store become strict.
+    fn run_synced(&self, call: StoreCall<'_>, modes: &mut ChecksByMode) -> PartialVerdicts {
+        let mut verdicts_so_far = PartialVerdicts::new(call.checks.len());
+        match self.synced.run(call.action, &pick(call.checks, &modes.synced)) {
+            Some(verdicts) => verdicts_so_far.put(&modes.synced, verdicts),
+            None => modes.strict.append(&mut modes.synced),
+        }
+        verdicts_so_far
+    }
+
     /// Reads the verdicts without changing any counter.
     async fn peek(
         &self,
         call: StoreCall<'_>,
         mut modes: ChecksByMode,
     ) -> Result<Verdicts, StoreError> {
-        let mut verdicts_so_far = PartialVerdicts::new(call.checks.len());
-        match self.synced.run(call.action, &pick(call.checks, &modes.synced)) {
-            Some(verdicts) => verdicts_so_far.put(&modes.synced, verdicts),
-            None => modes.strict.append(&mut modes.synced),
-        }
+        let mut verdicts_so_far = self.run_synced(call, &mut modes);
         let strict: Indices =
             modes.strict.iter().copied().chain(modes.leased.iter().map(|(i, _)| *i)).collect();
         if !strict.is_empty() {
@@ -324,11 +330,7 @@ impl<T: Backend> ModeRouter<T> {
         call: StoreCall<'_>,
         mut modes: ChecksByMode,
     ) -> Result<Verdicts, StoreError> {
-        let mut verdicts_so_far = PartialVerdicts::new(call.checks.len());
-        match self.synced.run(call.action, &pick(call.checks, &modes.synced)) {
-            Some(verdicts) => verdicts_so_far.put(&modes.synced, verdicts),
-            None => modes.strict.append(&mut modes.synced),
-        }
+        let mut verdicts_so_far = self.run_synced(call, &mut modes);
         modes.strict.extend(modes.leased.iter().map(|(i, _)| *i));
         if !modes.strict.is_empty() {
             let outcome = match call.action {

@@ -22,7 +22,7 @@ use crate::server::Context;
 
 /// Returns the routes of the HTTP door that are not decisions.
 ///
-/// These are health, metrics, and the admin API unless it has a separate address. The router has no
+/// The routes are health, metrics, and the admin API unless it has a separate address. The router has no
 /// fallback, because the door has one.
 pub(crate) fn router(context: Context) -> Router {
     let operations = operations(context.clone(), &context.config.http);

@@ -11,7 +11,7 @@ const FIRST_CAPACITY: usize = 1 << 10;
 
 /// A request body that is being collected.
 ///
-/// Its parts are copied into one allocation, which is what its reservation counts. Keeping the parts
+/// The parts of a body are copied into one allocation, which is what its reservation counts. Keeping the parts
 /// would cost a client that sends single bytes nothing, and the server a hundred times as much.
 #[derive(Debug)]
 pub(crate) struct BodyBuffer {

@@ -1,6 +1,6 @@
 //! A watcher that reports changes of a path by means of the operating system.
 //!
-//! It watches folders, never the file itself: an editor that saves by renaming, and a ConfigMap
+//! The watcher watches folders, never the file itself: an editor that saves by renaming, and a ConfigMap
 //! whose links are replaced, leave the watched file unchanged. The folders are the parent of the
 //! path and the targets of its links.
 

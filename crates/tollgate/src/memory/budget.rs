@@ -23,7 +23,7 @@ const EVICTION_BATCH: u32 = 64;
 impl MemoryStore {
     /// The smallest value of [`max_memory`](MemoryStore::max_memory): 16 MiB.
     ///
-    /// It leaves every kind of counter enough for its first keys and for the largest state.
+    /// The minimum leaves every kind of counter enough for its first keys and for the largest state.
     pub const MIN_MEMORY: u64 = if cfg!(shuttle) { 4 << 10 } else { 16 << 20 };
 
     /// Sets the maximum memory of the counters in bytes (2 GiB unless set; at least 16 MiB).

@@ -1,7 +1,7 @@
 //! Reads the body of a request, for rules that use its fields.
 //!
 //! A body is read only if rules of its route use fields of it, it is JSON, and it is not too long.
-//! It is then read completely before the decision, and forwarded unchanged. If it does not come with
+//! The body is then read completely before the decision, and forwarded unchanged. If it does not come with
 //! its head, the rules that need no body are evaluated first. Fields that cannot be read are unknown,
 //! and rules do not take that for cheap; a request with an ambiguous field is rejected.
 

@@ -6,7 +6,7 @@ use crate::clock;
 
 /// The least number of bytes that a client must take within the stall timeout.
 ///
-/// It is the size of the pieces in which a client of HTTP/2 gets a response, so that the same rate is
+/// The amount is the size of the pieces in which a client of HTTP/2 gets a response, so that the same rate is
 /// required of every client.
 const LEAST_BYTES: u64 = 16 << 10;
 

@@ -70,7 +70,7 @@ impl UrlSource {
 
     /// Makes the first request.
     ///
-    /// It runs on a separate thread, because the caller may be inside a runtime, which cannot block on
+    /// The request runs on a separate thread, because the caller may be inside a runtime, which cannot block on
     /// another one.
     pub(in crate::sources) fn open(self) -> Result<(RemoteSource, InitialRules), SourceError> {
         let uri = self.uri.clone();
