@@ -90,7 +90,15 @@ impl SnapshotFile {
     }
 
     /// Renames a snapshot that cannot be used, so that it can be inspected.
+    ///
+    /// The snapshot of another server stays: that may be a newer version, and it still writes.
     fn move_aside(&self, reason: &dyn fmt::Display) {
+        if let Err(error) = self.lock()
+            && error.kind() == io::ErrorKind::WouldBlock
+        {
+            tracing::error!(file = %self, %reason, %error, "cannot use the snapshot");
+            return;
+        }
         let kept = |number: usize| self.0.with_extension(format!("corrupt-{number}"));
         for number in (1..MAX_KEPT).rev() {
             let _ = fs::rename(kept(number), kept(number + 1));
@@ -134,7 +142,7 @@ mod tests {
         let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
         assert_eq!(read("snapshot.corrupt-1"), "no snapshot 5");
         assert_eq!(read("snapshot.corrupt-3"), "no snapshot 3");
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), MAX_KEPT);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), MAX_KEPT + 1, "and the lock");
     }
 
     #[test]
@@ -159,6 +167,9 @@ mod tests {
         let lock = file.lock().unwrap();
         let error = file.lock().unwrap_err();
         assert!(error.to_string().contains("--data"), "{error}");
+        fs::write(&file.0, "of a newer version").unwrap();
+        assert!(file.restore(MemoryStore::new()).is_none());
+        assert!(file.exists(), "it belongs to the process that has the lock");
         drop(lock);
         assert!(file.lock().is_ok());
     }
