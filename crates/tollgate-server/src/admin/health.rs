@@ -18,12 +18,11 @@ use crate::store::FailureModes;
 /// is reported too: decisions need no disk. Nothing here waits for a disk or a store.
 pub(super) async fn ready(State(context): State<Context>) -> (StatusCode, Json<Value>) {
     let (rules, store) = (context.decisions.limiter().rules(), context.decisions.store());
-    let modes = FailureModes::from_rules(&rules);
     let why = if context.drain.is_leaving() {
         Some("leaving")
     } else if rules.domain_names().next().is_none() {
         Some("there are no rules")
-    } else if !store.health().is_healthy() && modes.all_deny() {
+    } else if !store.health().is_healthy() && FailureModes::from_rules(&rules).all_deny() {
         Some("the store is down, and every rule refuses without it")
     } else {
         None
@@ -38,7 +37,7 @@ pub(super) async fn ready(State(context): State<Context>) -> (StatusCode, Json<V
     let mut body = json!({
         "ready": why.is_none(),
         "rules": detail,
-        "store": store.to_json(&modes),
+        "store": store.to_json(&rules),
     });
     if let Some(why) = why {
         body["why"] = json!(why);

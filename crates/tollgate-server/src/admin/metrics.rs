@@ -5,7 +5,7 @@ use hyper::header::{CONTENT_TYPE, HeaderName};
 use tollgate_rules::RuleInfo;
 
 use crate::server::Context;
-use crate::store::{AnyLimiter, FailureModes};
+use crate::store::AnyLimiter;
 use crate::telemetry::Exposition;
 
 /// The maximum number of rules with a gauge of their own.
@@ -69,8 +69,8 @@ pub(super) async fn metrics(
     queues(&mut text, context.decisions.limiter());
     let help = "Requests that may pass beyond a limit: 0 unless rules are synced or the store is down; \
                 +Inf while it is down and rules let requests through.";
-    let modes = FailureModes::from_rules(&context.decisions.limiter().rules());
-    let bound = health.overshoot_bound(&modes).map_or("+Inf".to_owned(), |bound| bound.to_string());
+    let bound = health.overshoot_bound(&context.decisions.limiter().rules());
+    let bound = bound.map_or("+Inf".to_owned(), |bound| bound.to_string());
     text.single("tollgate_overshoot_bound", "gauge", help, bound);
     let name = "tollgate_fair_tenants";
     let help = "Tenants with a share of a rule's limits: recently active on this server.";

@@ -7,18 +7,17 @@
 //! exceeds its share affects only itself.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
+use super::client_network;
 use crate::config::Bounds;
 
 /// The least number of bodies of the maximum size that fit into the budget.
 const MIN_BODIES: usize = 4;
-/// The prefix of an IPv6 address that identifies a client: one subscriber has a whole network.
-const CLIENT_PREFIX_BITS: u32 = 64;
 
 /// The client that memory is charged to; clients on Unix sockets are one client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,13 +25,7 @@ pub(crate) struct BodyOwner(Option<IpAddr>);
 
 impl BodyOwner {
     pub(crate) fn new(address: Option<IpAddr>) -> BodyOwner {
-        BodyOwner(address.map(|address| match address.to_canonical() {
-            IpAddr::V6(address) => {
-                let network = !(u128::MAX >> CLIENT_PREFIX_BITS);
-                IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & network))
-            }
-            v4 => v4,
-        }))
+        BodyOwner(address.map(client_network))
     }
 }
 

@@ -8,6 +8,7 @@
 mod address;
 mod body_budget;
 mod body_buffer;
+mod client_network;
 mod connection_slot;
 mod connections;
 mod drain;
@@ -23,6 +24,7 @@ use std::time::Duration;
 pub use address::{Address, AddressError};
 pub(crate) use body_budget::{BodyBudget, BodyMemory, BodyReservation};
 pub(crate) use body_buffer::{BodyBuffer, BodyBufferError, BufferedBody};
+pub(crate) use client_network::client_network;
 pub(crate) use connection_slot::ConnectionSlot;
 pub(crate) use connections::{Connections, DoorConnections, SLACK};
 pub(crate) use drain::{Drain, Drainer};

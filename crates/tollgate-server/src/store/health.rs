@@ -32,7 +32,7 @@ impl AnyStore {
     }
 
     /// Describes the store in the response of `/readyz`.
-    pub(crate) fn to_json(&self, modes: &FailureModes) -> Value {
+    pub(crate) fn to_json(&self, rules: &Rules) -> Value {
         let shared = match self {
             AnyStore::Memory(store) => {
                 return json!({ "kind": "memory", "state": "well", "keys": store.len() });
@@ -40,7 +40,7 @@ impl AnyStore {
             AnyStore::Redis(shared) => shared,
         };
         let health = self.health();
-        let overshoot_bound = health.overshoot_bound(modes);
+        let overshoot_bound = health.overshoot_bound(rules);
         let StoreHealth { outages, nodes, .. } = health;
         let mut body = json!({
             "kind": "redis",
@@ -78,13 +78,12 @@ impl StoreHealth {
 
     /// Returns how many requests may currently pass beyond a limit; `None` if there is no bound,
     /// because a rule lets requests through while the store is down.
-    pub(crate) fn overshoot_bound(&self, modes: &FailureModes) -> Option<u64> {
-        match self.is_healthy() {
-            true => Some(self.synced_bound),
-            false => {
-                modes.extra_without_store().map(|extra| extra.saturating_add(self.synced_bound))
-            }
+    pub(crate) fn overshoot_bound(&self, rules: &Rules) -> Option<u64> {
+        if self.is_healthy() {
+            return Some(self.synced_bound);
         }
+        let extra = FailureModes::from_rules(rules).extra_without_store();
+        extra.map(|extra| extra.saturating_add(self.synced_bound))
     }
 }
 

@@ -1,8 +1,10 @@
 //! The client that a reservation counts for.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
+
+use crate::net::client_network;
 
 /// The client that made a reservation, whose share of the memory it uses.
 ///
@@ -23,13 +25,9 @@ pub(crate) enum ReservationOwner {
 impl ReservationOwner {
     /// Returns the owner without a token; `peer` is the address of its connection.
     pub(crate) fn anonymous(peer: Option<IpAddr>) -> ReservationOwner {
-        match peer.map(|peer| peer.to_canonical()) {
+        match peer {
             None => ReservationOwner::UnixSocket,
-            Some(IpAddr::V4(address)) => ReservationOwner::Address(address.into()),
-            Some(IpAddr::V6(address)) => {
-                let network = u128::from(address) >> 64 << 64;
-                ReservationOwner::Address(Ipv6Addr::from(network).into())
-            }
+            Some(peer) => ReservationOwner::Address(client_network(peer)),
         }
     }
 }

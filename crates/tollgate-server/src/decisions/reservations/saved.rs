@@ -160,13 +160,9 @@ impl SavedRequest {
         }
     }
 
+    /// Returns the memory of the request, as a new reservation counts it.
     fn bytes(&self) -> usize {
-        let domain = self.domain.as_ref().map_or(0, String::len);
-        let value = |value: &SavedValue| match value {
-            SavedValue::Text(text) => text.len(),
-            _ => 0,
-        };
-        domain + self.attributes.iter().map(|(name, it)| name.len() + value(it)).sum::<usize>()
+        self.clone().restore().weight()
     }
 
     fn restore(self) -> Box<RequestAttributes<'static>> {
