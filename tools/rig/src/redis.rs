@@ -103,6 +103,9 @@ impl Redis {
     /// If it was started without [`Setup::settable_clock`].
     pub fn step_clock(&self, seconds: i64) {
         clock::step(self.folder(), seconds);
+        // The server reads its clock once for all commands that it finds together. After the reply on a
+        // new connection, no command is run at a time before the step. A stopped server does not reply.
+        let _ = self.command(&["PING"]);
     }
 
     /// Kills it (SIGKILL).
