@@ -1,5 +1,7 @@
 //! The command line: one variant for each command, whose arguments are in its module.
 
+use std::ffi::OsString;
+
 use clap::{Arg, Parser, Subcommand};
 
 use crate::bench::BenchArgs;
@@ -13,16 +15,19 @@ use crate::simulate::{SIMULATE_ABOUT, SimulateArgs};
 use crate::test_cmd::TestArgs;
 use crate::validate::ValidateArgs;
 
+/// The command of `tollgate` without one.
+const SERVE: &str = "serve";
+
 const EXAMPLES: &str = "\
 Examples:
   tollgate                                    the server with sample rules, all doors on loopback
-  tollgate serve --rules tollgate.yaml        the server with your rules
-  tollgate gateway --to http://localhost:3000 a reverse proxy in front of a service
-  tollgate check demo ip=192.0.2.1 route='POST /login'
+  tollgate --rules tollgate.yaml              the server with your rules
+  tollgate gateway --to localhost:3000        a reverse proxy in front of a service
+  tollgate check POST /login ip=192.0.2.1     a request to a running server
   tollgate init                               a commented tollgate.yaml to start from
-  tollgate validate tollgate.yaml             errors and warnings of the rules
-  tollgate test tollgate.yaml                 the test cases of the rules
-  tollgate explain tollgate.yaml POST /login ip=203.0.113.7
+  tollgate validate                           errors and warnings of the rules
+  tollgate test                               the test cases of the rules
+  tollgate explain POST /login ip=203.0.113.7 which rules apply to a request
   tollgate simulate tollgate.yaml --log access.log
   tollgate simulate --help                    limits on a timeline
 
@@ -33,12 +38,37 @@ Exit codes: 0 success, 1 denied or findings, 2 error.";
 #[command(name = "tollgate", version, after_help = EXAMPLES)]
 pub(crate) struct Cli {
     #[command(subcommand)]
-    pub(crate) command: Option<Command>,
+    pub(crate) command: Command,
+}
+
+/// Returns the words of the command line, with `serve` where no command is named: `tollgate` alone,
+/// or with settings such as `tollgate --rules tollgate.yaml`.
+pub(crate) fn words() -> Vec<OsString> {
+    with_command(std::env::args_os().collect())
+}
+
+fn with_command(mut words: Vec<OsString>) -> Vec<OsString> {
+    let is_of_program = |word: &OsString| {
+        !word.to_string_lossy().starts_with('-')
+            || ["-h", "--help", "-V", "--version"].iter().any(|own| word == own)
+    };
+    if words.is_empty() {
+        words.push("tollgate".into());
+    }
+    if !words.get(1).is_some_and(is_of_program) {
+        words.insert(1, SERVE.into());
+    }
+    words
 }
 
 /// Moves an argument to the top of the help.
 fn first(argument: Arg) -> Arg {
     argument.display_order(0)
+}
+
+/// Turns off a door unless its address is given.
+fn off(argument: Arg) -> Arg {
+    argument.default_value("off")
 }
 
 /// A command.
@@ -47,7 +77,13 @@ pub(crate) enum Command {
     /// Run the server (also `tollgate` without a command)
     Serve(Box<ServeArgs>),
     /// Run a rate-limiting reverse proxy in front of the upstreams given by --to
-    #[command(mut_arg("to", first), mut_arg("listen", first), after_help = GATEWAY_HELP)]
+    #[command(
+        mut_arg("to", first),
+        mut_arg("listen", first),
+        mut_arg("grpc", off),
+        mut_arg("resp", off),
+        after_help = GATEWAY_HELP
+    )]
     Gateway(Box<ServeArgs>),
     /// Write a commented tollgate.yaml to start from
     Init(InitArgs),
@@ -96,17 +132,43 @@ mod tests {
     }
 
     #[test]
-    fn every_flag_is_also_a_variable() {
-        fn check(command: &clap::Command) {
-            let own = |arg: &&clap::Arg| !matches!(arg.get_id().as_str(), "help" | "version");
-            let flags = command.get_arguments().filter(|arg| arg.get_long().is_some());
-            for arg in flags.filter(own) {
-                let variable = arg.get_env().map(|name| name.to_string_lossy().into_owned());
-                let named = variable.is_some_and(|name| name.starts_with("TOLLGATE_"));
-                assert!(named, "{} {}", command.get_name(), arg.get_id());
-            }
-            command.get_subcommands().for_each(check);
+    fn settings_without_a_command_are_those_of_the_server() {
+        let cases = [
+            ("tollgate", "tollgate serve"),
+            ("tollgate --rules x", "tollgate serve --rules x"),
+            ("tollgate --help", "tollgate --help"),
+            ("tollgate -V", "tollgate -V"),
+            ("tollgate check --ready", "tollgate check --ready"),
+        ];
+        for (given, expected) in cases {
+            let words = with_command(given.split(' ').map(OsString::from).collect());
+            assert_eq!(words.join(" ".as_ref()), *expected, "{given}");
         }
-        check(&<Cli as clap::CommandFactory>::command());
+        assert_eq!(with_command(Vec::new()), ["tollgate", "serve"]);
+    }
+
+    /// Settings of servers are variables, and so is what every client command shares. Flags of one
+    /// call are not: a variable that is left over from elsewhere must not change what a command does.
+    #[test]
+    fn only_settings_are_variables() {
+        const SERVERS: [&str; 3] = ["tollgate serve", "tollgate gateway", "tollgate rules serve"];
+        const SHARED: [&str; 3] = ["json", "server", "token"];
+        fn check(command: &clap::Command, path: &str) {
+            let flags = command.get_arguments().filter(|arg| arg.get_long().is_some());
+            for arg in flags {
+                let name = arg.get_id().as_str();
+                let is_setting = match name {
+                    "help" | "version" | "check" => false,
+                    name => SERVERS.contains(&path) || SHARED.contains(&name),
+                };
+                let variable = arg.get_env().map(|name| name.to_string_lossy().into_owned());
+                assert_eq!(variable.is_some(), is_setting, "{path} --{name}: {variable:?}");
+                assert!(variable.is_none_or(|name| name.starts_with("TOLLGATE_")), "{path} {name}");
+            }
+            for sub in command.get_subcommands() {
+                check(sub, &format!("{path} {}", sub.get_name()));
+            }
+        }
+        check(&<Cli as clap::CommandFactory>::command(), "tollgate");
     }
 }

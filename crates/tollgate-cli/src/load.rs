@@ -12,6 +12,28 @@ use crate::style::Style;
 /// endless stream.
 const MAX_STDIN: u64 = 16 << 20;
 
+/// The rules file that commands use if none is named.
+const DEFAULT_RULES: &str = "tollgate.yaml";
+
+/// Returns the default rules file, if it exists.
+pub(crate) fn default_rules() -> Option<PathBuf> {
+    Some(PathBuf::from(DEFAULT_RULES)).filter(|path| path.is_file())
+}
+
+/// Returns the paths that are named, or the default rules file.
+pub(crate) fn paths_or_default(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
+    if !paths.is_empty() {
+        return Ok(paths.to_vec());
+    }
+    let default = default_rules().map(|path| vec![path]);
+    default.ok_or_else(|| {
+        anyhow!(
+            "no rules are named, and there is no {DEFAULT_RULES} in this folder: name a file, or \
+             write one with `tollgate init`"
+        )
+    })
+}
+
 /// Reads the texts at `paths`: files, directories of files, or `-` for standard input.
 pub(crate) fn sources(paths: &[PathBuf]) -> anyhow::Result<Vec<Source>> {
     let mut sources = Vec::new();

@@ -13,6 +13,7 @@ mod load;
 mod log;
 mod output;
 mod quantity;
+mod request_words;
 mod rules_cmd;
 mod serve;
 mod service_client;
@@ -53,25 +54,25 @@ impl Outcome {
 }
 
 fn main() -> ExitCode {
-    let outcome = match Cli::parse().command {
-        Some(Command::Init(args)) => init::run(&args),
-        Some(Command::Import(args)) => import::run(&args),
-        Some(Command::Validate(args)) => validate::run(&args),
-        Some(Command::Explain(args)) => explain::run(&args),
-        Some(Command::Test(args)) => test_cmd::run(&args),
-        Some(Command::Simulate(args)) => simulate::run(&args),
-        Some(Command::Check(args)) => client_cmd::check(&args),
-        Some(Command::Peek(args)) => client_cmd::peek(&args),
-        Some(Command::Reset(args)) => client_cmd::reset(&args),
-        Some(Command::Top(args)) => client_cmd::top(&args),
-        Some(Command::Tail(args)) => client_cmd::tail(&args),
-        Some(Command::Ban(command)) => client_cmd::run_ban(&command),
-        Some(Command::Deferred(command)) => client_cmd::run_deferred(&command),
-        Some(Command::Bench(args)) => bench::run(&args),
-        Some(Command::Rules(command)) => rules_cmd::run(&command),
-        Some(Command::Override(command)) => rules_cmd::run_override(&command),
-        Some(Command::Lists(command)) => rules_cmd::run_lists(&command),
-        Some(Command::Serve(_) | Command::Gateway(_)) | None => serve::run(),
+    let outcome = match Cli::parse_from(cli::words()).command {
+        Command::Init(args) => init::run(&args),
+        Command::Import(args) => import::run(&args),
+        Command::Validate(args) => validate::run(&args),
+        Command::Explain(args) => explain::run(&args),
+        Command::Test(args) => test_cmd::run(&args),
+        Command::Simulate(args) => simulate::run(&args),
+        Command::Check(args) => client_cmd::check(&args),
+        Command::Peek(args) => client_cmd::peek(&args),
+        Command::Reset(args) => client_cmd::reset(&args),
+        Command::Top(args) => client_cmd::top(&args),
+        Command::Tail(args) => client_cmd::tail(&args),
+        Command::Ban(command) => client_cmd::run_ban(&command),
+        Command::Deferred(command) => client_cmd::run_deferred(&command),
+        Command::Bench(args) => bench::run(&args),
+        Command::Rules(command) => rules_cmd::run(&command),
+        Command::Override(command) => rules_cmd::run_override(&command),
+        Command::Lists(command) => rules_cmd::run_lists(&command),
+        Command::Serve(_) | Command::Gateway(_) => serve::run(),
     };
     match outcome {
         Ok(Outcome::Fine) => ExitCode::SUCCESS,

@@ -43,7 +43,7 @@ pub(crate) struct ServiceClient {
 #[derive(Args, Debug)]
 pub(crate) struct DryRunArgs {
     /// Report of what would change, without changing anything
-    #[arg(long, env = "TOLLGATE_DRY_RUN", value_parser = BoolishValueParser::new())]
+    #[arg(long)]
     pub(crate) dry_run: bool,
 }
 

@@ -100,7 +100,7 @@ fn invalid_requests_are_explained() {
         (&["ip=localhost"], "no address"),
         (&["cost=many"], "no whole number"),
         (&["/", "at=noon"], "at=noon is no time: write at=2026-01-31T12:00:00Z"),
-        (&[], "<REQUEST>"),
+        (&[], "the request is missing"),
     ] {
         let run = tollgate(&[&["explain", &file], args].concat(), "");
         assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{args:?}");

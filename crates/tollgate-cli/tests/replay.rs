@@ -4,7 +4,7 @@ mod support;
 
 use std::io::Write;
 
-use support::{folder, json, path, tollgate, tollgate_in};
+use support::{folder, json, path, tollgate};
 
 const RULES: &str = "
 domain: shop
@@ -174,8 +174,7 @@ fn fields_can_have_any_name() {
     let args = ["simulate", &rules, "--log", "-", "--json"];
     let (_, report) = json(&[&args[..], &maps].concat(), &log);
     assert_eq!(report["candidate"]["denied_keys"]["top"][0]["key"], "acme");
-    let env = [("TOLLGATE_MAP", "when=time"), ("TOLLGATE_TOP", "1")];
-    let run = tollgate_in(&env, &args[..4], &log);
+    let run = tollgate(&[&args[..4], &["--map", "when=time", "--top", "1"]].concat(), &log);
     assert!(run.stdout.contains("(none): the log lacks an attribute"), "{}", run.stdout);
 }
 

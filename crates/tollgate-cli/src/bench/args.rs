@@ -33,29 +33,27 @@ Exit codes: 0 success, even if requests were denied; 1 some requests failed; 2 e
 #[command(after_help = BENCH_HELP)]
 pub(crate) struct BenchArgs {
     /// Door to measure
-    #[arg(long, env = "TOLLGATE_BENCH_DOOR", value_enum, default_value_t = BenchDoor::Http)]
+    #[arg(long, value_enum, default_value_t = BenchDoor::Http)]
     pub(super) door: BenchDoor,
     /// Address of the door, or unix:PATH [default: the door's default port on this machine]
-    #[arg(long, env = "TOLLGATE_BENCH_TO", value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR")]
     pub(super) to: Option<Address>,
     /// Number of connections
     #[arg(
         long,
         short,
-        env = "TOLLGATE_BENCH_CONNECTIONS",
         value_name = "N",
         default_value = "50",
         value_parser = number_u16
     )]
     pub(super) connections: u16,
     /// Requests in flight per connection [default: 1; without --rate 16 for RESP, 10 for gRPC]
-    #[arg(long, short, env = "TOLLGATE_BENCH_PIPELINE", value_name = "N", value_parser = number_u16)]
+    #[arg(long, short, value_name = "N", value_parser = number_u16)]
     pub(super) pipeline: Option<u16>,
     /// Duration of the measurement
     #[arg(
         long,
         short,
-        env = "TOLLGATE_BENCH_DURATION",
         value_name = "TIME",
         default_value = "10s",
         value_parser = positive_duration
@@ -65,37 +63,35 @@ pub(crate) struct BenchArgs {
     #[arg(
         long,
         short = 'n',
-        env = "TOLLGATE_BENCH_REQUESTS",
         value_name = "N",
         value_parser = number
     )]
     pub(super) requests: Option<u64>,
     /// Requests per second [default: as many as possible]
-    #[arg(long, env = "TOLLGATE_BENCH_RATE", value_name = "N", value_parser = number)]
+    #[arg(long, value_name = "N", value_parser = number)]
     pub(super) rate: Option<u64>,
     /// Number of keys
     #[arg(
         long,
-        env = "TOLLGATE_BENCH_KEYS",
         value_name = "N",
         default_value = "100k",
         value_parser = keys
     )]
     pub(super) keys: u32,
     /// Inline limit of each key
-    #[arg(long, env = "TOLLGATE_BENCH_LIMIT", conflicts_with = "domain")]
+    #[arg(long, conflicts_with = "domain")]
     pub(super) limit: Option<String>,
     /// Domain whose rules decide
-    #[arg(long, env = "TOLLGATE_BENCH_DOMAIN")]
+    #[arg(long)]
     pub(super) domain: Option<String>,
     /// Attributes of each request, with --domain
     #[arg(value_name = "NAME=VALUE", requires = "domain", value_parser = parse_pair)]
     pub(super) attributes: Vec<(String, String)>,
     /// Process whose CPU time is reported [default: the one that listens on the port]
-    #[arg(long, env = "TOLLGATE_BENCH_PID")]
+    #[arg(long)]
     pub(super) pid: Option<u32>,
     /// Number of client threads [default: half the number of cores]
-    #[arg(long, env = "TOLLGATE_BENCH_THREADS", value_name = "N", value_parser = number_u16)]
+    #[arg(long, value_name = "N", value_parser = number_u16)]
     pub(super) threads: Option<u16>,
     /// Token for the door
     #[arg(long, env = "TOLLGATE_TOKEN", value_name = "TOKEN", hide_env_values = true)]

@@ -52,13 +52,13 @@ enum BanAction {
 #[derive(Args, Debug)]
 struct BanLiftArgs {
     /// Rule that banned the key
-    #[arg(long, env = "TOLLGATE_RULE")]
+    #[arg(long)]
     rule: String,
     /// Key of the rule
-    #[arg(long, env = "TOLLGATE_BAN_KEY")]
+    #[arg(long)]
     key: String,
     /// Domain of the rule, if there are several
-    #[arg(long, env = "TOLLGATE_DOMAIN")]
+    #[arg(long)]
     domain: Option<String>,
     #[command(flatten)]
     service: ServiceClient,
@@ -68,13 +68,13 @@ struct BanLiftArgs {
 #[derive(Args, Debug)]
 struct BanExportArgs {
     /// Output format
-    #[arg(long, env = "TOLLGATE_BAN_FORMAT", value_enum, default_value_t = BanFormat::Text)]
+    #[arg(long, value_enum, default_value_t = BanFormat::Text)]
     format: BanFormat,
     /// Rule of the bans [default: all]
-    #[arg(long, env = "TOLLGATE_RULE")]
+    #[arg(long)]
     rule: Option<String>,
     /// Domain of the bans [default: all]
-    #[arg(long, env = "TOLLGATE_DOMAIN")]
+    #[arg(long)]
     domain: Option<String>,
     #[command(flatten)]
     service: ServiceClient,
@@ -95,22 +95,22 @@ enum BanFormat {
 #[derive(Args, Debug)]
 struct BanAddArgs {
     /// Rule that counts by the key
-    #[arg(long, env = "TOLLGATE_RULE")]
+    #[arg(long)]
     rule: String,
     /// Key of the rule
-    #[arg(long, env = "TOLLGATE_BAN_KEY")]
+    #[arg(long)]
     key: String,
     /// Duration of the ban, such as 10m or 1h
-    #[arg(long = "for", env = "TOLLGATE_BAN_FOR", value_name = "TIME", conflicts_with = "until")]
+    #[arg(long = "for", value_name = "TIME", conflicts_with = "until")]
     lasts: Option<String>,
     /// End of the ban, such as 2027-01-01 [default: never]
-    #[arg(long, env = "TOLLGATE_BAN_UNTIL", value_name = "DATE")]
+    #[arg(long, value_name = "DATE")]
     until: Option<String>,
     /// Reason, for people
-    #[arg(long, env = "TOLLGATE_BAN_REASON")]
+    #[arg(long)]
     reason: Option<String>,
     /// Domain of the rule, if there are several
-    #[arg(long, env = "TOLLGATE_DOMAIN")]
+    #[arg(long)]
     domain: Option<String>,
     #[command(flatten)]
     dry_run: DryRunArgs,

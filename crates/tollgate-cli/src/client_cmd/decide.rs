@@ -1,7 +1,7 @@
 //! `tollgate check | peek | reset`: one call to a running server.
 
+use anyhow::bail;
 use clap::Args;
-use clap::builder::BoolishValueParser;
 use serde_json::{Value, json};
 
 use super::decision_args::DecisionArgs;
@@ -12,8 +12,10 @@ use crate::quantity::number;
 use crate::service_client::{ServiceClient, ServiceRequest};
 
 const CHECK_HELP: &str = "\
+A request is written as for `tollgate explain`, after its domain if the server has several.
+
 Examples:
-  tollgate check demo ip=192.0.2.1 route='POST /login'
+  tollgate check POST /login ip=192.0.2.1
   tollgate check shop org=acme --cost 5
   tollgate check --key user:42 --limit \"10/s burst 20\"
   tollgate check --ready
@@ -23,7 +25,7 @@ Exit codes: 0 allowed or ready, 1 denied or not ready, 2 error.";
 const KEY_HELP: &str = "\
 Keys of a rule are written as `tollgate top` shows them:
   tollgate peek demo --rule login --key 192.0.2.1      needs a token
-  tollgate reset demo ip=192.0.2.1 route='POST /login'
+  tollgate reset demo POST /login ip=192.0.2.1
   tollgate reset --key user:42 --limit \"10/s burst 20\"
 
 Exit codes: 0 allowed or reset, 1 a request would be denied, 2 error.";
@@ -35,14 +37,12 @@ pub(crate) struct CheckArgs {
     #[command(flatten)]
     decision: DecisionArgs,
     /// Cost of the request [default: 1]
-    #[arg(long, env = "TOLLGATE_COST", value_name = "N", value_parser = number)]
+    #[arg(long, value_name = "N", value_parser = number)]
     cost: Option<u64>,
     /// Health check: whether the server is ready, without a request
     #[arg(
         long,
-        env = "TOLLGATE_CHECK_READY",
-        value_parser = BoolishValueParser::new(),
-        conflicts_with_all = ["domain", "key", "limit", "cost"]
+        conflicts_with_all = ["words", "key", "limit", "cost"]
     )]
     ready: bool,
     #[command(flatten)]
@@ -56,7 +56,7 @@ pub(crate) struct KeyArgs {
     #[command(flatten)]
     decision: DecisionArgs,
     /// Rule that counts by the key
-    #[arg(long, env = "TOLLGATE_RULE", requires = "key", conflicts_with_all = ["limit", "attributes"])]
+    #[arg(long, requires = "key", conflicts_with = "limit")]
     rule: Option<String>,
     #[command(flatten)]
     service: ServiceClient,
@@ -97,11 +97,13 @@ pub(crate) fn reset(args: &KeyArgs) -> anyhow::Result<Outcome> {
 }
 
 fn path_and_body(args: &KeyArgs, what: &str) -> anyhow::Result<(String, Value)> {
-    let DecisionArgs { domain, key, .. } = &args.decision;
-    match (&args.rule, key) {
+    match (&args.rule, &args.decision.key) {
         (Some(rule), Some(key)) => {
+            if !args.decision.request_words().is_empty() {
+                bail!("--rule and --key name a counter: give no request with them");
+            }
             let mut body = json!({ "rule": rule, "key": key });
-            if let Some(domain) = domain {
+            if let Some(domain) = args.decision.domain() {
                 body["domain"] = json!(domain);
             }
             Ok((format!("/v1/keys/{what}"), body))

@@ -50,13 +50,13 @@ enum DeferredAction {
 #[derive(Args, Debug)]
 struct DeferredListArgs {
     /// State of the requests [default: all]
-    #[arg(long, env = "TOLLGATE_DEFERRED_STATE", value_enum)]
+    #[arg(long, value_enum)]
     state: Option<DeferredState>,
     /// Rule of the requests [default: all]
-    #[arg(long, env = "TOLLGATE_RULE")]
+    #[arg(long)]
     rule: Option<String>,
     /// Number of requests
-    #[arg(long, env = "TOLLGATE_DEFERRED_LIMIT", value_name = "N", default_value_t = 50)]
+    #[arg(long, value_name = "N", default_value_t = 50)]
     limit: u16,
     #[command(flatten)]
     service: ServiceClient,
@@ -93,10 +93,10 @@ struct DeferredReplayArgs {
     #[arg(required_unless_present_any = ["rule", "all"], conflicts_with_all = ["rule", "all"])]
     id: Option<String>,
     /// Rule whose dead letters are sent
-    #[arg(long, env = "TOLLGATE_RULE")]
+    #[arg(long)]
     rule: Option<String>,
     /// All dead letters
-    #[arg(long, env = "TOLLGATE_DEFERRED_ALL", conflicts_with = "rule",
+    #[arg(long, conflicts_with = "rule",
           value_parser = clap::builder::BoolishValueParser::new())]
     all: bool,
     #[command(flatten)]

@@ -28,16 +28,16 @@ Examples:
 #[command(after_help = TAIL_HELP)]
 pub(crate) struct TailArgs {
     /// Outcome of the decisions [default: all]
-    #[arg(long, env = "TOLLGATE_TAIL_OUTCOME", value_enum)]
+    #[arg(long, value_enum)]
     outcome: Option<OutcomeFilter>,
     /// Domain of the decisions [default: all]
-    #[arg(long, env = "TOLLGATE_DOMAIN")]
+    #[arg(long)]
     domain: Option<String>,
     /// Rule of the decisions [default: all]
-    #[arg(long, env = "TOLLGATE_RULE")]
+    #[arg(long)]
     rule: Option<String>,
     /// Share of the decisions, from 0 to 1 [default: 1]
-    #[arg(long, env = "TOLLGATE_SAMPLE", value_name = "SHARE", value_parser = share)]
+    #[arg(long, value_name = "SHARE", value_parser = share)]
     sample: Option<f64>,
     #[command(flatten)]
     service: ServiceClient,

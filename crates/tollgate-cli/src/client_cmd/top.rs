@@ -3,7 +3,6 @@
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
-use clap::builder::BoolishValueParser;
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
@@ -32,16 +31,16 @@ Examples:
 #[command(after_help = TOP_HELP)]
 pub(crate) struct TopArgs {
     /// Order of the keys
-    #[arg(long, env = "TOLLGATE_TOP_BY", value_enum, default_value_t = TopOrder::Requests)]
+    #[arg(long, value_enum, default_value_t = TopOrder::Requests)]
     by: TopOrder,
     /// Domain of the keys [default: all]
-    #[arg(long, env = "TOLLGATE_DOMAIN")]
+    #[arg(long)]
     domain: Option<String>,
     /// Number of keys
-    #[arg(long, env = "TOLLGATE_TOP", value_name = "N", default_value_t = 20)]
+    #[arg(long, value_name = "N", default_value_t = 20)]
     limit: u16,
     /// Repeated output, on a terminal
-    #[arg(long, env = "TOLLGATE_WATCH", value_parser = BoolishValueParser::new())]
+    #[arg(long)]
     watch: bool,
     #[command(flatten)]
     service: ServiceClient,

@@ -1,20 +1,20 @@
 //! `tollgate explain`: which rules apply to one request, and how they decide.
 
 mod report;
-mod request_args;
 
 use std::io::{self, BufWriter, IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use anyhow::bail;
 use clap::Args;
 use clap::builder::BoolishValueParser;
 use futures_util::FutureExt;
 use tollgate::testing::ManualClock;
 use tollgate_rules::RuleLimiter;
 
+use crate::request_words::{RequestWords, is_request_word};
 use crate::style::Style;
 use crate::{Outcome, load};
-use request_args::RequestArgs;
 
 const EXPLAIN_HELP: &str = "\
 A request is a method, a path, and attributes as name=value:
@@ -29,8 +29,8 @@ A request is a method, a path, and attributes as name=value:
 Counters start empty, as in a server that has just started.
 
 Examples:
-  tollgate explain tollgate.yaml POST /login ip=203.0.113.7
-  tollgate explain tollgate.yaml GET /api/orders user=ann plan=pro --json
+  tollgate explain POST /login ip=203.0.113.7
+  tollgate explain rules/ GET /api/orders user=ann plan=pro --json
 
 Exit codes: 0 allowed, 1 denied, 2 error.";
 
@@ -39,24 +39,40 @@ Exit codes: 0 allowed, 1 denied, 2 error.";
 #[command(after_long_help = EXPLAIN_HELP)]
 #[command(after_help = "How to write a request: tollgate explain --help")]
 pub(crate) struct ExplainArgs {
-    /// File or directory of rules; "-" is standard input
-    #[arg(value_name = "FILE|DIR")]
-    file: PathBuf,
-
-    /// Request, as METHOD PATH name=value…
-    #[arg(value_name = "REQUEST", required = true)]
-    request: Vec<String>,
+    /// File or directory of rules ("-" is standard input; default: tollgate.yaml), then the request
+    /// as METHOD PATH name=value…
+    #[arg(value_name = "[FILE|DIR] REQUEST", required = true)]
+    words: Vec<String>,
 
     /// JSON output, one object
     #[arg(long, env = "TOLLGATE_JSON", value_parser = BoolishValueParser::new())]
     json: bool,
 }
 
+/// Separates the rules from the words of the request. A request starts with a method, a path or an
+/// attribute, so any other first word names the rules.
+fn split_file(words: &[String]) -> anyhow::Result<(PathBuf, &[String])> {
+    let is_rules = |word: &str| word == "-" || !is_request_word(word) || Path::new(word).exists();
+    match words {
+        [first, rest @ ..] if is_rules(first) => {
+            if rest.is_empty() {
+                bail!("the request is missing: add one, such as POST /login ip=203.0.113.7");
+            }
+            Ok((first.into(), rest))
+        }
+        words => {
+            let [default] = load::paths_or_default(&[])?.try_into().expect("one default");
+            Ok((default, words))
+        }
+    }
+}
+
 pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Outcome> {
-    let request_args = RequestArgs::parse(&args.request)?;
-    let request = request_args.request()?;
-    let rules = load::rules(&args.file)?;
-    let limiter = match request_args.at {
+    let (file, words) = split_file(&args.words)?;
+    let request_words = RequestWords::parse(words)?;
+    let request = request_words.request()?;
+    let rules = load::rules(&file)?;
+    let limiter = match request_words.at {
         Some(at) => RuleLimiter::builder().clock(&ManualClock::at(at)).build(rules),
         None => RuleLimiter::new(rules),
     };
@@ -75,4 +91,25 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Outcome> {
     }
     out.flush()?;
     Ok(Outcome::found(!explanation.allowed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_word_names_the_rules_unless_it_is_part_of_a_request() {
+        let split = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            split_file(&words).map(|(file, rest)| (file, rest.len())).map_err(|e| e.to_string())
+        };
+        assert_eq!(split(&["shop.yaml", "GET", "/"]), Ok(("shop.yaml".into(), 2)));
+        assert_eq!(split(&["-", "ip=::1"]), Ok(("-".into(), 1)));
+        assert_eq!(split(&["src", "ip=::1"]), Ok(("src".into(), 1)), "a folder that exists");
+        assert!(split(&["shop.yaml"]).unwrap_err().contains("the request is missing"));
+        for words in [&["POST", "/login"][..], &["POST /login"], &["/login"], &["ip=::1"]] {
+            // The tests run in a folder without the default file.
+            assert!(split(words).unwrap_err().contains("there is no tollgate.yaml"), "{words:?}");
+        }
+    }
 }

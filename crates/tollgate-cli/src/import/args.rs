@@ -37,11 +37,11 @@ pub(crate) struct ImportArgs {
     pub(crate) files: Vec<PathBuf>,
 
     /// File to write; in a folder, one file for each domain [default: standard output]
-    #[arg(long, short, env = "TOLLGATE_OUT", value_name = "FILE")]
+    #[arg(long, short, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
 
     /// Domain to convert, if the files have several [default: all]
-    #[arg(long, env = "TOLLGATE_DOMAIN", value_name = "NAME")]
+    #[arg(long, value_name = "NAME")]
     pub(crate) domain: Option<String>,
 
     /// Rules and notes as one JSON object instead of text

@@ -23,7 +23,7 @@ pub(crate) struct InitArgs {
     file: PathBuf,
 
     /// Overwriting of an existing file
-    #[arg(long, env = "TOLLGATE_FORCE", value_parser = BoolishValueParser::new())]
+    #[arg(long)]
     force: bool,
 
     /// JSON output

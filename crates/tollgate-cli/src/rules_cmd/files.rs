@@ -29,7 +29,7 @@ pub(crate) struct RulesGetArgs {
     /// Name of the rules file
     name: String,
     /// Version to print; see `tollgate rules history` [default: the newest]
-    #[arg(long, env = "TOLLGATE_RULES_VERSION", value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER")]
     version: Option<u64>,
     #[command(flatten)]
     service: ServiceClient,
@@ -43,7 +43,7 @@ pub(crate) struct RulesPutArgs {
     /// File with the new text; "-" is standard input
     file: PathBuf,
     /// ETag of the version to replace [default: the current version]
-    #[arg(long, env = "TOLLGATE_IF_MATCH", value_name = "ETAG")]
+    #[arg(long, value_name = "ETAG")]
     if_match: Option<String>,
     #[command(flatten)]
     dry_run: DryRunArgs,
@@ -77,7 +77,7 @@ pub(crate) struct RulesRollbackArgs {
     /// Name of the rules file
     name: String,
     /// Version to restore
-    #[arg(long, env = "TOLLGATE_ROLLBACK_TO", value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER")]
     to: u64,
     #[command(flatten)]
     dry_run: DryRunArgs,
@@ -89,13 +89,13 @@ pub(crate) struct RulesRollbackArgs {
 #[derive(Args, Debug)]
 pub(crate) struct AuditArgs {
     /// Subject of the changes: rules/NAME, overrides/ID or lists/NAME [default: all]
-    #[arg(long, env = "TOLLGATE_AUDIT_SUBJECT")]
+    #[arg(long)]
     subject: Option<String>,
     /// Number of changes, the newest first
-    #[arg(long, env = "TOLLGATE_AUDIT_LIMIT", default_value_t = 50)]
+    #[arg(long, default_value_t = 50)]
     limit: u64,
     /// Id of the audit entry that the changes precede [default: none]
-    #[arg(long, env = "TOLLGATE_AUDIT_BEFORE", value_name = "ID")]
+    #[arg(long, value_name = "ID")]
     before: Option<u64>,
     #[command(flatten)]
     service: ServiceClient,

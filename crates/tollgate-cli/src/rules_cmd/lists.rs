@@ -4,7 +4,6 @@ use std::io::{self, BufWriter, Write};
 
 use anyhow::bail;
 use clap::Args;
-use clap::builder::BoolishValueParser;
 use serde_json::{Value, json};
 
 use crate::Outcome;
@@ -19,7 +18,7 @@ pub(crate) struct ListName {
     /// Name of the list
     name: String,
     /// Domain of the list, if there are several
-    #[arg(long, env = "TOLLGATE_DOMAIN")]
+    #[arg(long)]
     domain: Option<String>,
 }
 
@@ -29,7 +28,7 @@ pub(crate) struct ListsShowArgs {
     /// Name of the list [default: all lists]
     name: Option<String>,
     /// Domain of the list, if there are several
-    #[arg(long, env = "TOLLGATE_DOMAIN")]
+    #[arg(long)]
     domain: Option<String>,
     #[command(flatten)]
     service: ServiceClient,
@@ -72,12 +71,7 @@ pub(crate) struct ListsRemoveArgs {
     #[arg(value_name = "ENTRY", required_unless_present = "all")]
     entries: Vec<String>,
     /// Removal of the whole list, which restores the list of the rules file
-    #[arg(
-        long,
-        env = "TOLLGATE_LISTS_ALL",
-        value_parser = BoolishValueParser::new(),
-        conflicts_with = "entries"
-    )]
+    #[arg(long, conflicts_with = "entries")]
     all: bool,
     #[command(flatten)]
     dry_run: DryRunArgs,

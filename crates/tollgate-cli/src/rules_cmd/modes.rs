@@ -2,7 +2,6 @@
 
 use anyhow::bail;
 use clap::Args;
-use clap::builder::BoolishValueParser;
 use serde_json::{Value, json};
 
 use crate::Outcome;
@@ -33,19 +32,19 @@ pub(crate) struct ModeArgs {
     #[arg(required_unless_present = "clear", conflicts_with = "clear")]
     mode: Option<String>,
     /// Return to the mode of the rules file
-    #[arg(long, env = "TOLLGATE_MODE_CLEAR", value_parser = BoolishValueParser::new())]
+    #[arg(long)]
     clear: bool,
     /// Duration of the mode, such as 10m or 1h
-    #[arg(long = "for", env = "TOLLGATE_MODE_FOR", value_name = "TIME", conflicts_with = "until")]
+    #[arg(long = "for", value_name = "TIME", conflicts_with = "until")]
     lasts: Option<String>,
     /// End of the mode, such as 2027-01-01 [default: until it is cleared]
-    #[arg(long, env = "TOLLGATE_MODE_UNTIL", value_name = "DATE")]
+    #[arg(long, value_name = "DATE")]
     until: Option<String>,
     /// Reason, for people
-    #[arg(long, env = "TOLLGATE_MODE_REASON")]
+    #[arg(long)]
     reason: Option<String>,
     /// Domain of the rule, if there are several
-    #[arg(long, env = "TOLLGATE_DOMAIN")]
+    #[arg(long)]
     domain: Option<String>,
     #[command(flatten)]
     dry_run: DryRunArgs,

@@ -22,7 +22,6 @@ pub(crate) struct OverrideAddArgs {
     /// Attribute and its value or a pattern with *; of several, all must match
     #[arg(
         long = "match",
-        env = "TOLLGATE_OVERRIDE_MATCH",
         value_name = "NAME=VALUE",
         value_delimiter = ';',
         required = true,
@@ -30,27 +29,22 @@ pub(crate) struct OverrideAddArgs {
     )]
     matches: Vec<(String, String)>,
     /// Rule whose limits are replaced
-    #[arg(long, env = "TOLLGATE_OVERRIDE_RULE")]
+    #[arg(long)]
     rule: Option<String>,
     /// New limit; of several, all must allow
-    #[arg(
-        long,
-        env = "TOLLGATE_OVERRIDE_LIMIT",
-        value_delimiter = ';',
-        allow_hyphen_values = true
-    )]
+    #[arg(long, value_delimiter = ';', allow_hyphen_values = true)]
     limit: Vec<String>,
     /// New plan
-    #[arg(long, env = "TOLLGATE_OVERRIDE_PLAN", conflicts_with = "limit")]
+    #[arg(long, conflicts_with = "limit")]
     plan: Option<String>,
     /// End of the override, such as 2027-01-01 [default: never]
-    #[arg(long, env = "TOLLGATE_OVERRIDE_UNTIL", value_name = "DATE")]
+    #[arg(long, value_name = "DATE")]
     until: Option<String>,
     /// Reason, for people
-    #[arg(long, env = "TOLLGATE_OVERRIDE_REASON")]
+    #[arg(long)]
     reason: Option<String>,
     /// Domain of the rule, if there are several
-    #[arg(long, env = "TOLLGATE_DOMAIN")]
+    #[arg(long)]
     domain: Option<String>,
     #[command(flatten)]
     dry_run: DryRunArgs,

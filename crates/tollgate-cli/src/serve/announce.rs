@@ -81,7 +81,7 @@ impl Announcement<'_> {
 
     /// Returns the path of the file of tokens for the admin API.
     fn tokens(&self) -> PathBuf {
-        self.args.admin_tokens.clone().unwrap_or_else(|| tokens_file(&self.data))
+        self.args.access.admin_tokens.clone().unwrap_or_else(|| tokens_file(&self.data))
     }
 
     /// Returns the store of the counters, without passwords.
@@ -148,7 +148,7 @@ impl Announcement<'_> {
                 curl_target(gateway, self.tls.gateway, path)
             );
         }
-        let no_tokens = self.args.data_tokens.is_none();
+        let no_tokens = self.args.access.data_tokens.is_none();
         if let (Some(http), true) = (http, no_tokens) {
             let (path, body) = if self.args.rules.is_none() { SAMPLE } else { ANY_LIMIT };
             writeln!(out, "\n{}", style.bold("Try it: the sixth call is denied"))?;

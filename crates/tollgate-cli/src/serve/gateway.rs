@@ -19,16 +19,17 @@ off unless they are given. Settings come from flags, then from environment varia
 file `tollgate.toml`.
 
 Examples:
-  tollgate gateway --to http://localhost:3000
-  tollgate gateway --to http://10.0.0.1:80,http://10.0.0.2:80 --upstream-health /healthz
+  tollgate gateway --to localhost:3000
+  tollgate gateway --to 10.0.0.1:80,10.0.0.2:80 --upstream-health /healthz
   tollgate gateway --to https://api.example --upstream-host --listen 0.0.0.0:8443 \\
       --gateway-tls-cert cert.pem --gateway-tls-key key.pem --rules rules/";
 
 /// The settings of the gateway: its listener and its upstreams.
 #[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Gateway")]
 pub(crate) struct GatewayArgs {
-    /// Upstreams of the gateway, such as http://localhost:3000, https://host, h2c://host:port or
-    /// unix:PATH; several share the requests
+    /// Upstreams of the gateway, such as localhost:3000, https://host, h2c://host:port or unix:PATH;
+    /// several share the requests
     #[arg(long, env = "TOLLGATE_TO", value_name = "URL,…", value_delimiter = ',')]
     pub(super) to: Vec<UpstreamUrl>,
     /// Address of the gateway listener [default: 127.0.0.1:8000]
@@ -46,46 +47,134 @@ pub(crate) struct GatewayArgs {
     /// Path of the upstream health check; an upstream that fails it gets no requests [default: none]
     #[arg(long, env = "TOLLGATE_UPSTREAM_HEALTH", value_name = "PATH", value_parser = path)]
     pub(super) upstream_health: Option<String>,
-    /// Interval of the upstream health check [default: 5s]
-    #[arg(long, env = "TOLLGATE_UPSTREAM_HEALTH_INTERVAL", value_name = "TIME", value_parser = positive_duration)]
-    pub(super) upstream_health_interval: Option<Duration>,
-    /// Timeout for connecting to an upstream [default: 5s]
-    #[arg(long, env = "TOLLGATE_UPSTREAM_CONNECT_TIMEOUT", value_name = "TIME", value_parser = positive_duration)]
-    pub(super) upstream_connect_timeout: Option<Duration>,
-    /// Timeout for the head of an upstream response [default: 1min]
-    #[arg(long, env = "TOLLGATE_UPSTREAM_ANSWER_TIMEOUT", value_name = "TIME", value_parser = positive_duration)]
-    pub(super) upstream_answer_timeout: Option<Duration>,
-    /// Timeout for a pause within an upstream response [default: 1min]
-    #[arg(long, env = "TOLLGATE_UPSTREAM_PAUSE_TIMEOUT", value_name = "TIME", value_parser = positive_duration)]
-    pub(super) upstream_pause_timeout: Option<Duration>,
-    /// Maximum number of idle connections to each upstream [default: 512]
-    #[arg(long, env = "TOLLGATE_UPSTREAM_IDLE", value_name = "N", value_parser = number_usize)]
-    pub(super) upstream_idle: Option<usize>,
-    /// Idle timeout of upstream connections [default: 30s]
-    #[arg(long, env = "TOLLGATE_UPSTREAM_IDLE_TIMEOUT", value_name = "TIME", value_parser = positive_duration)]
-    pub(super) upstream_idle_timeout: Option<Duration>,
-    /// Timeout for a pause within a client's request [default: 30s]
-    #[arg(long, env = "TOLLGATE_UPLOAD_TIMEOUT", value_name = "TIME", value_parser = positive_duration)]
-    pub(super) upload_timeout: Option<Duration>,
-    /// Least rate of an upload in bytes per second, until the upstream responds; 0 for none [default: 100]
-    #[arg(long, env = "TOLLGATE_UPLOAD_MIN_RATE", value_name = "N", value_parser = rate)]
-    pub(super) upload_min_rate: Option<u32>,
-    /// Maximum size of a request body that is read for rules with body fields [default: 1048576]
-    #[arg(long, env = "TOLLGATE_READ_BODY", value_name = "N", value_parser = number_usize)]
-    pub(super) read_body: Option<usize>,
-    /// Timeout for receiving such a body [default: 30s]
-    #[arg(long, env = "TOLLGATE_READ_BODY_TIMEOUT", value_name = "TIME", value_parser = positive_duration)]
-    pub(super) read_body_timeout: Option<Duration>,
-    /// Idle timeout of a WebSocket [default: 1h]
-    #[arg(long, env = "TOLLGATE_TUNNEL_TIMEOUT", value_name = "TIME", value_parser = positive_duration)]
-    pub(super) tunnel_timeout: Option<Duration>,
+    /// Interval of the upstream health check
+    #[arg(
+        long,
+        env = "TOLLGATE_UPSTREAM_HEALTH_INTERVAL",
+        value_name = "TIME",
+        value_parser = positive_duration,
+        default_value = "5s",
+        hide_short_help = true
+    )]
+    pub(super) upstream_health_interval: Duration,
+    /// Timeout for connecting to an upstream
+    #[arg(
+        long,
+        env = "TOLLGATE_UPSTREAM_CONNECT_TIMEOUT",
+        value_name = "TIME",
+        value_parser = positive_duration,
+        default_value = "5s",
+        hide_short_help = true
+    )]
+    pub(super) upstream_connect_timeout: Duration,
+    /// Timeout for the head of an upstream response
+    #[arg(
+        long,
+        env = "TOLLGATE_UPSTREAM_ANSWER_TIMEOUT",
+        value_name = "TIME",
+        value_parser = positive_duration,
+        default_value = "1min",
+        hide_short_help = true
+    )]
+    pub(super) upstream_answer_timeout: Duration,
+    /// Timeout for a pause within an upstream response
+    #[arg(
+        long,
+        env = "TOLLGATE_UPSTREAM_PAUSE_TIMEOUT",
+        value_name = "TIME",
+        value_parser = positive_duration,
+        default_value = "1min",
+        hide_short_help = true
+    )]
+    pub(super) upstream_pause_timeout: Duration,
+    /// Maximum number of idle connections to each upstream
+    #[arg(
+        long,
+        env = "TOLLGATE_UPSTREAM_IDLE",
+        value_name = "N",
+        value_parser = number_usize,
+        default_value = "512",
+        hide_short_help = true
+    )]
+    pub(super) upstream_idle: usize,
+    /// Idle timeout of upstream connections
+    #[arg(
+        long,
+        env = "TOLLGATE_UPSTREAM_IDLE_TIMEOUT",
+        value_name = "TIME",
+        value_parser = positive_duration,
+        default_value = "30s",
+        hide_short_help = true
+    )]
+    pub(super) upstream_idle_timeout: Duration,
+    /// Timeout for a pause within a client's request
+    #[arg(
+        long,
+        env = "TOLLGATE_UPLOAD_TIMEOUT",
+        value_name = "TIME",
+        value_parser = positive_duration,
+        default_value = "30s",
+        hide_short_help = true
+    )]
+    pub(super) upload_timeout: Duration,
+    /// Least rate of an upload in bytes per second, until the upstream responds; 0 for none
+    #[arg(
+        long,
+        env = "TOLLGATE_UPLOAD_MIN_RATE",
+        value_name = "N",
+        value_parser = rate,
+        default_value = "100",
+        hide_short_help = true
+    )]
+    pub(super) upload_min_rate: u32,
+    /// Maximum size of a request body that is read for rules with body fields
+    #[arg(
+        long,
+        env = "TOLLGATE_READ_BODY",
+        value_name = "N",
+        value_parser = number_usize,
+        default_value = "1MiB",
+        hide_short_help = true
+    )]
+    pub(super) read_body: usize,
+    /// Timeout for receiving such a body
+    #[arg(
+        long,
+        env = "TOLLGATE_READ_BODY_TIMEOUT",
+        value_name = "TIME",
+        value_parser = positive_duration,
+        default_value = "30s",
+        hide_short_help = true
+    )]
+    pub(super) read_body_timeout: Duration,
+    /// Idle timeout of a WebSocket
+    #[arg(
+        long,
+        env = "TOLLGATE_TUNNEL_TIMEOUT",
+        value_name = "TIME",
+        value_parser = positive_duration,
+        default_value = "1h",
+        hide_short_help = true
+    )]
+    pub(super) tunnel_timeout: Duration,
     /// Header fields of clients to forward although they can replace the target, host or method of a
     /// request, such as X-Original-URL [default: none]
-    #[arg(long, env = "TOLLGATE_PASS_HEADERS", value_name = "NAME,…", value_delimiter = ',')]
+    #[arg(
+        long,
+        env = "TOLLGATE_PASS_HEADERS",
+        value_name = "NAME,…",
+        value_delimiter = ',',
+        hide_short_help = true
+    )]
     pub(super) pass_headers: Vec<String>,
     /// Header fields with _ and other unusual characters in their names are forwarded [default: they
     /// are removed, because many upstreams take X_Org for X-Org]
-    #[arg(long, env = "TOLLGATE_UNDERSCORES_IN_HEADERS", value_parser = BoolishValueParser::new())]
+    #[arg(
+        long,
+        env = "TOLLGATE_UNDERSCORES_IN_HEADERS",
+        value_parser = BoolishValueParser::new(),
+        hide_short_help = true
+    )]
     pub(super) underscores_in_headers: bool,
     #[command(flatten)]
     pub(super) defer: DeferArgs,
@@ -99,7 +188,7 @@ impl GatewayArgs {
     ) -> anyhow::Result<Option<GatewayOptions>> {
         if self.to.is_empty() {
             if self.listen.is_some() {
-                bail!("--listen needs an upstream: give one, such as --to http://localhost:3000");
+                bail!("--listen needs an upstream: give one, such as --to localhost:3000");
             }
             return Ok(None);
         }
@@ -112,21 +201,17 @@ impl GatewayArgs {
         options.pass_headers = self.pass_headers.clone();
         options.underscores_in_headers = self.underscores_in_headers;
         options.health = self.upstream_health.clone();
-        options.idle_connections = self.upstream_idle.unwrap_or(options.idle_connections);
-        options.upload_min_rate = self.upload_min_rate.unwrap_or(options.upload_min_rate);
-        options.read_body = self.read_body.unwrap_or(options.read_body);
-        for (given, timeout) in [
-            (self.upstream_health_interval, &mut options.health_interval),
-            (self.upstream_connect_timeout, &mut options.connect_timeout),
-            (self.upstream_answer_timeout, &mut options.answer_timeout),
-            (self.upstream_pause_timeout, &mut options.pause_timeout),
-            (self.upstream_idle_timeout, &mut options.idle_timeout),
-            (self.upload_timeout, &mut options.upload_timeout),
-            (self.read_body_timeout, &mut options.read_body_timeout),
-            (self.tunnel_timeout, &mut options.tunnel_timeout),
-        ] {
-            *timeout = given.unwrap_or(*timeout);
-        }
+        options.idle_connections = self.upstream_idle;
+        options.upload_min_rate = self.upload_min_rate;
+        options.read_body = self.read_body;
+        options.health_interval = self.upstream_health_interval;
+        options.connect_timeout = self.upstream_connect_timeout;
+        options.answer_timeout = self.upstream_answer_timeout;
+        options.pause_timeout = self.upstream_pause_timeout;
+        options.idle_timeout = self.upstream_idle_timeout;
+        options.upload_timeout = self.upload_timeout;
+        options.read_body_timeout = self.read_body_timeout;
+        options.tunnel_timeout = self.tunnel_timeout;
         self.defer.apply(&mut options.defer);
         Ok(Some(options))
     }

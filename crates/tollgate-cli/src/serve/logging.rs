@@ -9,17 +9,9 @@ use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, reload};
 
 use super::values::LogFormat;
 
-const DEFAULT_LEVEL: &str = "info";
-
 /// A log level, or a filter such as `tollgate=debug,warn`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LogLevel(String);
-
-impl Default for LogLevel {
-    fn default() -> LogLevel {
-        LogLevel(DEFAULT_LEVEL.to_owned())
-    }
-}
 
 impl FromStr for LogLevel {
     type Err = String;

@@ -1,15 +1,19 @@
 //! `tollgate serve`, and `tollgate` alone: runs the server until a signal stops it.
 
+mod access;
 mod announce;
 mod args;
+mod bounds;
 mod config;
 mod defer;
+mod doors;
 mod gateway;
 mod logging;
 mod notify;
 mod public_doors;
 mod settings_file;
 mod store;
+mod telemetry;
 mod tls;
 mod values;
 
@@ -23,17 +27,14 @@ use clap::{CommandFactory, FromArgMatches};
 use tollgate_server::rules_service::{Role, Tokens};
 use tollgate_server::{Config, Server};
 
-use crate::Outcome;
-use crate::cli::{Cli, Command};
+use crate::cli::{self, Cli, Command};
 use crate::signals::{SignalAction, Signals};
+use crate::{Outcome, load};
 use announce::{Announcement, TlsDoors, tokens_file};
 pub(crate) use args::ServeArgs;
 pub(crate) use gateway::GATEWAY_HELP;
 use logging::Logging;
-use values::LogFormat;
 
-/// The command of `tollgate` alone.
-const SERVE: &str = "serve";
 /// The time for threads of the runtime to end; all requests are finished by then.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(200);
 
@@ -46,10 +47,7 @@ pub(crate) fn run() -> anyhow::Result<Outcome> {
             Err(error) => return Err(error),
         },
     };
-    let logs = Logging::start(
-        args.log.unwrap_or(LogFormat::Text),
-        args.log_level.clone().unwrap_or_default(),
-    );
+    let logs = Logging::start(args.telemetry.log, args.telemetry.log_level.clone());
     let config = config::config(&args)?;
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     if let Some(threads) = args.threads {
@@ -68,11 +66,7 @@ pub(crate) fn run() -> anyhow::Result<Outcome> {
 
 /// Reads the settings: flags first, then environment variables, then the file.
 fn load_args() -> anyhow::Result<ServeArgs> {
-    let mut words: Vec<OsString> = std::env::args_os().collect();
-    if words.len() < 2 {
-        words.truncate(1);
-        words.push(SERVE.into());
-    }
+    let mut words = cli::words();
     let given = Cli::command().try_get_matches_from(&words)?;
     let (name, given) = given.subcommand().context("not a server command")?;
     let named = given.get_one::<PathBuf>("config").cloned();
@@ -85,11 +79,15 @@ fn load_args() -> anyhow::Result<ServeArgs> {
         );
     }
     let all = Cli::command().try_get_matches_from(&words)?;
-    match Cli::from_arg_matches(&all)?.command {
-        Some(Command::Serve(args)) => Ok(*args),
-        Some(Command::Gateway(args)) => args.into_gateway(),
+    let mut args = match Cli::from_arg_matches(&all)?.command {
+        Command::Serve(args) => *args,
+        Command::Gateway(args) => args.into_gateway()?,
         _ => anyhow::bail!("not a server command"),
+    };
+    if args.rules.is_none() {
+        args.rules = load::default_rules().map(|path| path.display().to_string());
     }
+    Ok(args)
 }
 
 async fn check(config: Config) -> anyhow::Result<Outcome> {
@@ -101,8 +99,8 @@ async fn check(config: Config) -> anyhow::Result<Outcome> {
 async fn serve(args: &ServeArgs, config: Config, mut logs: Logging) -> anyhow::Result<Outcome> {
     // Signals are handled before the addresses are announced.
     let mut signals = Signals::listen()?;
-    let data = config::data(args);
-    let first = args.admin_tokens.is_none() && !tokens_file(&data).exists();
+    let data = args.access.data();
+    let first = args.access.admin_tokens.is_none() && !tokens_file(&data).exists();
     let warnings = public_doors::warnings(&config);
     let tls = TlsDoors::from_config(&config);
     let store = config.store.clone();
@@ -135,7 +133,7 @@ fn reload(server: &Server, logs: &mut Logging) {
     tracing::info!("reloading: a signal arrived");
     server.reload();
     match load_args() {
-        Ok(args) => logs.set(args.log_level.unwrap_or_default()),
+        Ok(args) => logs.set(args.telemetry.log_level),
         Err(error) => tracing::error!("the settings stay as they are: {error:#}"),
     }
 }

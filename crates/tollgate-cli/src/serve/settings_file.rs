@@ -13,7 +13,7 @@ use toml::de::{DeTable, DeValue};
 /// The file that is read if it exists and no other is named.
 pub(super) const DEFAULT: &str = "tollgate.toml";
 /// Flags that are no keys.
-const NOT_KEYS: [&str; 3] = ["config", "help", "version"];
+const NOT_KEYS: [&str; 4] = ["check", "config", "help", "version"];
 
 /// A key of the file with its value.
 struct SettingEntry<'a> {

@@ -9,25 +9,29 @@ use anyhow::{Context, bail};
 use clap::builder::{NonEmptyStringValueParser, TypedValueParser};
 use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, Args, Command};
+use tollgate_server::Config;
 use tollgate_server::config::{RedisOptions, StoreChoice};
 
-use crate::quantity::positive_duration;
+use super::values::SnapshotInterval;
+use crate::quantity::{memory_size, number, positive_duration};
 
 /// Replaces a text that may contain a password.
 const HIDDEN: &str = "…";
 
 /// The settings of the counter store.
 #[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Store")]
 pub(crate) struct StoreArgs {
     /// Store of the counters: memory, or a shared Redis or Valkey, such as
     /// redis://cache.example:6379 (also rediss, redis+sentinel, redis+cluster). Several addresses
-    /// are groups that share the keys [default: memory]
+    /// are groups that share the keys
     #[arg(
         long,
         env = "TOLLGATE_STORE",
         value_name = "STORE",
         value_delimiter = ' ',
         value_parser = StoreParser,
+        default_value = "memory",
         hide_env_values = true
     )]
     store: Vec<StoreName>,
@@ -44,25 +48,51 @@ pub(crate) struct StoreArgs {
     #[arg(long, env = "TOLLGATE_STORE_PASSWORD_FILE", value_name = "FILE")]
     store_password_file: Option<PathBuf>,
     /// Prefix of all key names in the store [default: tollgate]
-    #[arg(long, env = "TOLLGATE_STORE_PREFIX", value_name = "PREFIX")]
+    #[arg(long, env = "TOLLGATE_STORE_PREFIX", value_name = "PREFIX", hide_short_help = true)]
     store_prefix: Option<String>,
     /// Timeout of a store request [default: 40ms]
-    #[arg(long, env = "TOLLGATE_STORE_TIMEOUT", value_name = "TIME", value_parser = positive_duration)]
+    #[arg(
+        long,
+        env = "TOLLGATE_STORE_TIMEOUT",
+        value_name = "TIME",
+        value_parser = positive_duration
+    )]
     store_timeout: Option<Duration>,
     /// CA certificates (PEM) used to verify the store [default: system roots]
-    #[arg(long, env = "TOLLGATE_STORE_CA", value_name = "FILE")]
+    #[arg(long, env = "TOLLGATE_STORE_CA", value_name = "FILE", hide_short_help = true)]
     store_ca: Option<PathBuf>,
     /// Client certificate (PEM) for the store
-    #[arg(long, env = "TOLLGATE_STORE_CERT", value_name = "FILE")]
+    #[arg(long, env = "TOLLGATE_STORE_CERT", value_name = "FILE", hide_short_help = true)]
     store_cert: Option<PathBuf>,
     /// Private key (PEM) of the client certificate for the store
-    #[arg(long, env = "TOLLGATE_STORE_KEY", value_name = "FILE")]
+    #[arg(long, env = "TOLLGATE_STORE_KEY", value_name = "FILE", hide_short_help = true)]
     store_key: Option<PathBuf>,
+    /// Time between snapshots of the memory store in the data folder, or `off`: what a crash can lose
+    #[arg(long, env = "TOLLGATE_SNAPSHOT", value_name = "TIME", default_value = "1s")]
+    snapshot: SnapshotInterval,
+    /// Maximum number of keys in the memory store [default: 16M]
+    #[arg(long, env = "TOLLGATE_MAX_KEYS", value_name = "N", value_parser = number)]
+    max_keys: Option<u64>,
+    /// Maximum memory of the counters in the memory store, at least 16MiB [default: 2GiB]
+    #[arg(long, env = "TOLLGATE_MAX_MEMORY", value_name = "SIZE", value_parser = memory_size)]
+    max_memory: Option<u64>,
 }
 
 impl StoreArgs {
+    /// Sets the store of a server, and the bounds of the memory store.
+    pub(super) fn apply(&self, config: &mut Config) -> anyhow::Result<()> {
+        config.store = self.choice()?;
+        config.snapshot = match self.snapshot {
+            SnapshotInterval::Every(interval) => Some(interval),
+            SnapshotInterval::Off => None,
+        };
+        config.max_keys = self.max_keys;
+        config.max_memory = self.max_memory;
+        Ok(())
+    }
+
     /// Returns the store that the settings choose.
-    pub(super) fn choice(&self) -> anyhow::Result<StoreChoice> {
+    fn choice(&self) -> anyhow::Result<StoreChoice> {
         let mut addresses = Vec::new();
         for name in &self.store {
             match name {

@@ -93,7 +93,7 @@ impl TlsArgs {
 
 impl Args for TlsArgs {
     fn augment_args(command: Command) -> Command {
-        let command = add(command, &ALL, "", false);
+        let command = add(command.next_help_heading("TLS"), &ALL, "", false);
         let suffix = |name| match name {
             "http" => " of the HTTP door, or off",
             "grpc" => " of the gRPC door, or off",

@@ -73,33 +73,32 @@ pub(crate) struct SimulateArgs {
     pub(crate) rules: Option<PathBuf>,
 
     /// Access log; "-" is standard input
-    #[arg(long, env = "TOLLGATE_LOG", value_name = "FILE", requires = "rules")]
+    #[arg(long, value_name = "FILE", requires = "rules")]
     pub(crate) log: Option<PathBuf>,
 
     /// File or directory of the rules to compare with
-    #[arg(long, env = "TOLLGATE_AGAINST", value_name = "FILE|DIR", requires = "rules")]
+    #[arg(long, value_name = "FILE|DIR", requires = "rules")]
     pub(crate) against: Option<PathBuf>,
 
     /// Format of the log
-    #[arg(long, env = "TOLLGATE_FORMAT", value_enum, default_value_t)]
+    #[arg(long, value_enum, default_value_t)]
     pub(crate) format: AccessLogFormat,
 
     /// Field of the log that becomes another attribute
-    #[arg(long, env = "TOLLGATE_MAP", value_name = "FIELD=ATTRIBUTE", value_delimiter = ',')]
+    #[arg(long, value_name = "FIELD=ATTRIBUTE", value_delimiter = ',')]
     pub(crate) map: Vec<FieldRename>,
 
     /// Domain of the rules, if there are several
-    #[arg(long, env = "TOLLGATE_DOMAIN", value_name = "NAME")]
+    #[arg(long, value_name = "NAME")]
     pub(crate) domain: Option<String>,
 
     /// Number of keys in the report
-    #[arg(long, env = "TOLLGATE_TOP", value_name = "N", default_value_t = 10)]
+    #[arg(long, value_name = "N", default_value_t = 10)]
     pub(crate) top: usize,
 
     /// Limit, such as "10/s burst 20"; of several, all must allow
     #[arg(
         long,
-        env = "TOLLGATE_LIMIT",
         value_delimiter = ';',
         required_unless_present_any = ["demo", "rules"],
         allow_hyphen_values = true
@@ -109,7 +108,6 @@ pub(crate) struct SimulateArgs {
     /// Trace of requests, one JSON object per line; "-" is standard input
     #[arg(
         long,
-        env = "TOLLGATE_TRACE",
         value_name = "FILE",
         required_unless_present_any = ["demo", "rules"]
     )]
@@ -120,26 +118,15 @@ pub(crate) struct SimulateArgs {
     pub(crate) json: bool,
 
     /// Algorithms to compare, with the amount and period of the limit
-    #[arg(
-        long,
-        env = "TOLLGATE_COMPARE",
-        value_name = "ALGORITHM,…",
-        value_delimiter = ',',
-        ignore_case = true
-    )]
+    #[arg(long, value_name = "ALGORITHM,…", value_delimiter = ',', ignore_case = true)]
     pub(crate) compare: Vec<Algorithm>,
 
     /// SVG file with a plot of allowed and denied requests over time
-    #[arg(long, env = "TOLLGATE_PLOT", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub(crate) plot: Option<PathBuf>,
 
     /// Demonstration with a built-in trace and limit
-    #[arg(
-        long,
-        env = "TOLLGATE_DEMO",
-        value_parser = BoolishValueParser::new(),
-        conflicts_with = "trace"
-    )]
+    #[arg(long, conflicts_with = "trace")]
     pub(crate) demo: bool,
 }
 

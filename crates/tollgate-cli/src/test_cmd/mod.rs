@@ -24,7 +24,7 @@ A case has steps: a request, its time since the start, how often it is sent, and
 Cases are in the rules file, or in a file beside it: shop.test.yaml for shop.yaml.
 
 Examples:
-  tollgate test tollgate.yaml
+  tollgate test
   tollgate test rules/ --json
 
 Exit codes: 0 all cases passed, 1 a case failed, 2 error.";
@@ -34,8 +34,8 @@ Exit codes: 0 all cases passed, 1 a case failed, 2 error.";
 #[command(after_long_help = TEST_HELP)]
 #[command(after_help = "How to write cases: tollgate test --help")]
 pub(crate) struct TestArgs {
-    /// Files or directories of rules; "-" is standard input
-    #[arg(value_name = "FILE|DIR", required = true)]
+    /// Files or directories of rules; "-" is standard input [default: tollgate.yaml]
+    #[arg(value_name = "FILE|DIR")]
     paths: Vec<PathBuf>,
 
     /// JSON output, one object
@@ -52,7 +52,7 @@ struct FileCases {
 pub(crate) fn run(args: &TestArgs) -> anyhow::Result<Outcome> {
     let mut results = Vec::new();
     // Every file is its own domain, so each is run separately.
-    for source in load::sources(&rules_paths(&args.paths))? {
+    for source in load::sources(&rules_paths(&load::paths_or_default(&args.paths)?))? {
         run_file(source, &mut results)?;
     }
     let mut out = BufWriter::new(io::stdout().lock());

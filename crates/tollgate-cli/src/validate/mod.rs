@@ -15,10 +15,10 @@ use report::{ValidatedRules, ValidationReport};
 
 const VALIDATE_HELP: &str = "\
 Examples:
-  tollgate validate tollgate.yaml
+  tollgate validate
   tollgate validate rules/ --strict
-  tollgate validate tollgate.yaml --door grpc
-  tollgate validate tollgate.yaml --json
+  tollgate validate --door grpc
+  tollgate validate --json
 
 Exit codes: 0 valid, 1 invalid (with --strict also warnings), 2 the files cannot be read.
 A setting that a door named by --door does not support is a warning.";
@@ -27,16 +27,16 @@ A setting that a door named by --door does not support is a warning.";
 #[derive(Args, Debug)]
 #[command(after_help = VALIDATE_HELP)]
 pub(crate) struct ValidateArgs {
-    /// Files or directories of rules; "-" is standard input
-    #[arg(value_name = "FILE|DIR", required = true)]
+    /// Files or directories of rules; "-" is standard input [default: tollgate.yaml]
+    #[arg(value_name = "FILE|DIR")]
     paths: Vec<PathBuf>,
 
     /// Doors to check for settings they do not support
-    #[arg(long, env = "TOLLGATE_DOOR", value_enum, value_delimiter = ',')]
+    #[arg(long, value_enum, value_delimiter = ',')]
     door: Vec<DoorName>,
 
     /// Warnings as errors
-    #[arg(long, env = "TOLLGATE_STRICT", value_parser = BoolishValueParser::new())]
+    #[arg(long)]
     strict: bool,
 
     /// JSON output, one object
@@ -72,7 +72,7 @@ impl From<DoorName> for Door {
 }
 
 pub(crate) fn run(args: &ValidateArgs) -> anyhow::Result<Outcome> {
-    let sources = load::sources(&args.paths)?;
+    let sources = load::sources(&load::paths_or_default(&args.paths)?)?;
     let names: Vec<String> = sources.iter().map(|source| source.name.clone()).collect();
     let read = Rules::read(sources);
     let doors: Vec<Door> = args.door.iter().copied().map(Door::from).collect();

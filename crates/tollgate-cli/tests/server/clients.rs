@@ -46,11 +46,11 @@ fn check_peek_and_reset_have_exit_codes() {
 fn errors_are_no_denials() {
     let server = Server::start(&["--grpc", "off", "--resp", "off"]);
     for (args, expected) in [
-        (&["check"][..], "give a domain, or --key and --limit"),
+        (&["check"][..], "give a request, or --key and --limit"),
         (&["check", "--key", "a"], "--key needs a limit"),
         (&["check", "--key", "a", "--limit", "ten"], "limit"),
         (&["check", "nowhere", "ip=192.0.2.1"], "nowhere"),
-        (&["check", "demo", "ip"], "write it as NAME=VALUE"),
+        (&["check", "demo", "ip"], "neither a method, a path nor NAME=VALUE"),
         (&["peek", "demo", "--rule", "nothing", "--key", "a"], "nothing"),
     ] {
         let (code, message) = server.run(args);

@@ -44,12 +44,9 @@ fn a_server_may_be_a_gateway_too_and_counts_once() {
 #[test]
 fn errors_of_the_gateway_explain_what_to_write() {
     for (args, expected) in [
-        (
-            &["gateway"][..],
-            "the gateway has no upstream: give one, such as --to http://localhost:3000",
-        ),
-        (&["gateway", "--to", "localhost:3000"], "write http://"),
-        (&["gateway", "--to", "ftp://localhost"], "write http://"),
+        (&["gateway"][..], "the gateway has no upstream: give one, such as --to localhost:3000"),
+        (&["gateway", "--to", "localhost:port"], "write host:port, http://"),
+        (&["gateway", "--to", "ftp://localhost"], "write host:port, http://"),
         (&["serve", "--check", "--listen", "127.0.0.1:1"], "--to"),
     ] {
         let output = command(folder(&[]).path(), args).output().unwrap();

@@ -18,7 +18,7 @@ fn every_kind_of_error_in_the_file_has_its_line() {
     let cases = [
         (
             "http = 8080",
-            "tollgate.toml:1: http: \"8080\" is no address; write 127.0.0.1:8080, [::1]:8080 or unix:/path/to/socket, or off",
+            "tollgate.toml:1: http: \"8080\" is no address; write 127.0.0.1:8080, :8080, [::1]:8080 or unix:/path/to/socket, or off",
         ),
         ("\nhtpt = \"127.0.0.1:1\"", "tollgate.toml:2: unknown key `htpt`; did you mean `http`?"),
         (
@@ -52,7 +52,7 @@ fn every_kind_of_error_in_the_file_has_its_line() {
         ("json = \"yes\"", "tollgate.toml:1: json: write true or false"),
         (
             "admin = \"off\"",
-            "tollgate.toml:1: admin: \"off\" is no address; write 127.0.0.1:8080, [::1]:8080 or unix:/path/to/socket",
+            "tollgate.toml:1: admin: \"off\" is no address; write 127.0.0.1:8080, :8080, [::1]:8080 or unix:/path/to/socket",
         ),
         (
             "http = [\"a\", \"b\"]",

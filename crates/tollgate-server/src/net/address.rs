@@ -24,7 +24,7 @@ pub enum Address {
 
 /// The error of parsing an [`Address`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no address; write 127.0.0.1:8080, [::1]:8080 or unix:/path/to/socket")]
+#[error("{0:?} is no address; write 127.0.0.1:8080, :8080, [::1]:8080 or unix:/path/to/socket")]
 pub struct AddressError(String);
 
 impl Address {
@@ -44,7 +44,11 @@ impl FromStr for Address {
         if let Some(path) = text.strip_prefix("unix:").filter(|path| !path.is_empty()) {
             return Ok(Address::Unix(path.into()));
         }
-        let numeric = text.replacen("localhost:", "127.0.0.1:", 1);
+        // A port alone is on loopback: a door is public only if an address says so.
+        let numeric = match text.starts_with(':') {
+            true => format!("127.0.0.1{text}"),
+            false => text.replacen("localhost:", "127.0.0.1:", 1),
+        };
         numeric.parse().map(Address::Tcp).map_err(|_| AddressError(text.to_owned()))
     }
 }

@@ -4,15 +4,16 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// The URL of an upstream: `http://host:port`, `https://host`, `h2c://host:port` (HTTP/2 without
-/// TLS) or `unix:/path`.
+/// The URL of an upstream: `http://host:port` (also `host:port`), `https://host`, `h2c://host:port`
+/// (HTTP/2 without TLS) or `unix:/path`.
 ///
 /// ```
 /// use tollgate_server::config::UpstreamUrl;
+/// assert_eq!("localhost:3000".parse::<UpstreamUrl>()?.to_string(), "http://localhost:3000");
 /// for url in ["http://localhost:3000", "https://api.example", "h2c://[::1]:50051", "unix:/run/app"] {
 ///     assert_eq!(url.parse::<UpstreamUrl>()?.to_string(), url);
 /// }
-/// assert!("localhost:3000".parse::<UpstreamUrl>().is_err());
+/// assert!("ftp://localhost:3000".parse::<UpstreamUrl>().is_err());
 /// # Ok::<(), tollgate_server::config::UpstreamUrlError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,8 +71,12 @@ impl FromStr for UpstreamUrl {
                 protocol: UpstreamProtocol::Http1,
             });
         }
-        let form = "write http://host:port, https://host, h2c://host:port or unix:/path";
-        let url: hyper::Uri = text.parse().map_err(|_| wrong(form))?;
+        let form = "write host:port, http://host:port, https://host, h2c://host:port or unix:/path";
+        let with_scheme = match text.contains("://") {
+            true => text.to_owned(),
+            false => format!("http://{text}"),
+        };
+        let url: hyper::Uri = with_scheme.parse().map_err(|_| wrong(form))?;
         let (protocol, usual) = match url.scheme_str() {
             Some("http") => (UpstreamProtocol::Http1, 80),
             Some("https") => (UpstreamProtocol::Tls, 443),
@@ -118,10 +123,14 @@ mod tests {
             "http://a?b",
             "http://a:x",
             "http://u:p@a",
-            "a:80",
+            "u:p@a",
+            "a:80/b",
+            ":80",
         ] {
             assert!(wrong.parse::<UpstreamUrl>().is_err(), "{wrong}");
         }
+        let url: UpstreamUrl = "a:80".parse().unwrap();
+        assert_eq!((url.authority(), url.is_tls()), ("a:80", false));
         let url: UpstreamUrl = "https://[::1]:8443/".parse().unwrap();
         assert_eq!(url.address, UpstreamAddress::Tcp { host: "::1".into(), port: 8443 });
         assert_eq!((url.authority(), url.is_tls()), ("[::1]:8443", true));

@@ -1,4 +1,5 @@
-//! The request on the command line: `POST /login ip=1.2.3.4 at=…`.
+//! The request on the command line, for `explain`, `check`, `peek` and `reset`:
+//! `POST /login ip=1.2.3.4`.
 
 use anyhow::{anyhow, bail};
 use tollgate::Time;
@@ -8,17 +9,22 @@ use crate::log::instant;
 
 /// The words of a request, and its time if one is given.
 #[derive(Debug)]
-pub(super) struct RequestArgs {
+pub(crate) struct RequestWords {
     words: Vec<String>,
-    pub(super) at: Option<Time>,
+    pub(crate) at: Option<Time>,
 }
 
-impl RequestArgs {
+impl RequestWords {
     /// Separates the time, queries and cookies from the words that a request is parsed from.
-    pub(super) fn parse(args: &[String]) -> anyhow::Result<RequestArgs> {
+    pub(crate) fn parse(args: &[String]) -> anyhow::Result<RequestWords> {
         let (mut at, mut words) = (None, Vec::new());
         let (mut query, mut cookies) = (Vec::new(), Vec::new());
         for arg in args.iter().flat_map(|arg| method_and_path(arg)) {
+            if let Some((host, path)) = host_and_path(arg) {
+                words.push(format!("host={host}"));
+                words.push(path.to_owned());
+                continue;
+            }
             let pair = arg.split_once('=').filter(|_| !arg.starts_with('/'));
             match pair.map(|(name, value)| (name, name.split_once('.'), value)) {
                 Some(("at", _, value)) => {
@@ -45,12 +51,38 @@ impl RequestArgs {
         if !cookies.is_empty() {
             words.push(format!("header.cookie={}", cookies.join("; ")));
         }
-        Ok(RequestArgs { words, at })
+        Ok(RequestWords { words, at })
     }
 
-    pub(super) fn request(&self) -> anyhow::Result<Request<'_>> {
+    /// Returns the words as attributes of an HTTP call, without the time.
+    pub(crate) fn attributes(&self) -> anyhow::Result<Vec<(&str, &str)>> {
+        // The words are read as a request first, for its errors.
+        self.request()?;
+        let mut attributes = Vec::new();
+        for word in &self.words {
+            attributes.push(match word.split_once('=') {
+                _ if word.starts_with('/') => ("path", word.as_str()),
+                Some(pair) => pair,
+                None => ("method", word.as_str()),
+            });
+        }
+        Ok(attributes)
+    }
+
+    pub(crate) fn request(&self) -> anyhow::Result<Request<'_>> {
         Request::from_words(self.words.iter().map(String::as_str)).map_err(|error| anyhow!(error))
     }
+}
+
+/// Returns whether a word is a method, alone or with a path: `POST`, `"POST /login"`.
+pub(crate) fn is_method(word: &str) -> bool {
+    let method = word.split(' ').next().unwrap_or_default();
+    !method.is_empty() && method.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'-')
+}
+
+/// Returns whether a word belongs to a request: a method, a path, a URL or `name=value`.
+pub(crate) fn is_request_word(word: &str) -> bool {
+    word.contains('=') || word.starts_with('/') || word.contains("://") || is_method(word)
 }
 
 /// Splits a method and a path that are quoted as one argument: `"POST /login"`.
@@ -61,6 +93,14 @@ fn method_and_path(arg: &str) -> Vec<&str> {
         }
         _ => vec![arg],
     }
+}
+
+/// Splits a URL: `https://shop.example/login?next=%2F` is a host and a path with its query.
+fn host_and_path(arg: &str) -> Option<(&str, &str)> {
+    let rest = arg.strip_prefix("http://").or_else(|| arg.strip_prefix("https://"))?;
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let path = rest[end..].split('#').next().unwrap_or_default();
+    Some((&rest[..end], if path.is_empty() { "/" } else { path }))
 }
 
 /// Percent-encodes a name or value of a query.
@@ -81,8 +121,8 @@ fn escape(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn parse(args: &str) -> anyhow::Result<RequestArgs> {
-        RequestArgs::parse(&args.split(' ').map(str::to_owned).collect::<Vec<_>>())
+    fn parse(args: &str) -> anyhow::Result<RequestWords> {
+        RequestWords::parse(&args.split(' ').map(str::to_owned).collect::<Vec<_>>())
     }
 
     #[test]
@@ -97,9 +137,16 @@ mod tests {
     #[test]
     fn a_method_and_a_path_may_be_one_argument() {
         let quoted =
-            RequestArgs::parse(&["POST /login".to_owned(), "user=ann b".to_owned()]).unwrap();
+            RequestWords::parse(&["POST /login".to_owned(), "user=ann b".to_owned()]).unwrap();
         assert_eq!(quoted.words, ["POST", "/login", "user=ann b"]);
         assert_eq!(parse("/a?at=5").unwrap().words, ["/a?at=5"]);
+    }
+
+    #[test]
+    fn a_url_is_a_host_and_a_path() {
+        let words = parse("GET https://shop.example/a?b=c#d ip=::1").unwrap().words;
+        assert_eq!(words, ["GET", "host=shop.example", "/a?b=c", "ip=::1"]);
+        assert_eq!(parse("http://a.example:81").unwrap().words, ["host=a.example:81", "/"]);
     }
 
     #[test]
