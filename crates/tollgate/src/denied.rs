@@ -108,6 +108,17 @@ pub(crate) fn combine(
     }
 }
 
+/// Converts the verdict of the only limit into the result of a request, as [`combine`] does.
+#[inline]
+pub(crate) fn conclude(action: Action, verdict: Verdict, limit: &Limit) -> Result<Verdict, Denied> {
+    match action {
+        Action::Take { .. } if !verdict.allowed => {
+            Err(Denied::new(limit.summary(), 0, verdict.retry))
+        }
+        _ => Ok(verdict),
+    }
+}
+
 /// The verdict of a limiter without limits.
 const UNLIMITED: Verdict = Verdict {
     allowed: true,

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use tollgate_core::{Carry, Span, Time, Verdict};
 
 use crate::counters::{self, Counters, OwnedCounters, new_lease};
-use crate::denied::combine;
+use crate::denied::{combine, conclude};
 use crate::fast_path::FastPath;
 use crate::limits::{Family, Limits};
 use crate::store::{Action, Store, StoreCall};
@@ -170,7 +170,7 @@ impl KeyedLimiter {
             return result;
         }
         self.key_counters(key)
-            .run(Action::Take { max_wait: Span::ZERO }, cost, new_lease())
+            .run_on_limits(Action::Take { max_wait: Span::ZERO }, cost, None)
             .map(drop)
     }
 
@@ -367,19 +367,28 @@ pub(crate) struct KeyCounters<'a> {
     key: Key<'a>,
 }
 
-impl Counters for KeyCounters<'_> {
-    fn clock(&self) -> &Clock {
-        self.limiter.0.store.clock_ref()
-    }
-
-    fn run(&self, action: Action, cost: u64, lease: u64) -> Result<Verdict, Denied> {
+impl KeyCounters<'_> {
+    /// Runs `action` on all limits; without a `lease`, limits on concurrency get a new one.
+    #[inline]
+    fn run_on_limits(
+        &self,
+        action: Action,
+        cost: u64,
+        lease: Option<u64>,
+    ) -> Result<Verdict, Denied> {
         let (limiter, store) = (self.limiter, &self.limiter.0.store);
         let attempt = |limits: &Limits| {
-            let checks = limits.checks(self.key, cost, lease);
             // Evaluated once the key is locked, when no other thread can carry it over.
-            let outdated = || limiter.limits(|now| !now.is_same(limits));
-            let verdicts =
-                store.run_unless(StoreCall { action, checks: &checks }, store.now(), outdated)?;
+            let outdated = || limiter.limits(|now| !std::ptr::eq(now, limits));
+            let lease = lease.unwrap_or_else(|| limits.new_lease());
+            let now = store.now();
+            if let Some(check) = limits.single_check(self.key, cost, lease) {
+                let verdict = store.run_check_unless(action, &check, now, outdated)?;
+                return Some(conclude(action, verdict, check.limit));
+            }
+            let checks = limits.checks(self.key, cost, lease);
+            let call = StoreCall { action, checks: &checks };
+            let verdicts = store.run_unless(call, now, outdated)?;
             Some(combine(action, &verdicts, limits.all()))
         };
         loop {
@@ -387,5 +396,15 @@ impl Counters for KeyCounters<'_> {
                 return result;
             }
         }
+    }
+}
+
+impl Counters for KeyCounters<'_> {
+    fn clock(&self) -> &Clock {
+        self.limiter.0.store.clock_ref()
+    }
+
+    fn run(&self, action: Action, cost: u64, lease: u64) -> Result<Verdict, Denied> {
+        self.run_on_limits(action, cost, Some(lease))
     }
 }

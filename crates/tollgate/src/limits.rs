@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use smallvec::SmallVec;
 use tollgate_core::{Carry, Time};
 
+use crate::counters::new_lease;
 use crate::store::{Check, CounterId, PreviousLimit};
-use crate::{Key, Limit};
+use crate::{Key, Limit, LimitAlgorithm};
 
 /// The number of changes after which a key that was not seen meanwhile is no longer found.
 const MAX_PREVIOUS: usize = 4;
@@ -23,6 +24,8 @@ pub(crate) struct Limits {
     limits: SmallVec<[Limit; 2]>,
     counter_ids: SmallVec<[CounterId; 2]>,
     previous_limits: SmallVec<[Option<PreviousLimit>; 2]>,
+    /// Whether a limit is on concurrency, so that a request needs a lease.
+    needs_lease: bool,
 }
 
 /// The limiter that counters belong to.
@@ -70,12 +73,8 @@ impl Limits {
     pub(crate) fn new(family: Family, limits: SmallVec<[Limit; 2]>) -> Limits {
         let previous_limits = limits.iter().map(|_| None).collect();
         let counter_ids = family.counter_ids(0, &limits);
-        Limits { family, generation: 0, limits, counter_ids, previous_limits }
-    }
-
-    /// Returns whether these are the same limits of the same limiter.
-    pub(crate) fn is_same(&self, other: &Limits) -> bool {
-        (&self.family, self.generation) == (&other.family, other.generation)
+        let needs_lease = needs_lease(&limits);
+        Limits { family, generation: 0, limits, counter_ids, previous_limits, needs_lease }
     }
 
     /// Returns the limits in order.
@@ -89,6 +88,14 @@ impl Limits {
         self.counter_ids[index]
     }
 
+    /// Returns the lease of a new request; 0 if no limit is on concurrency.
+    ///
+    /// Threads share the counter of leases, so a request that needs none leaves it alone.
+    #[inline]
+    pub(crate) fn new_lease(&self) -> u64 {
+        if self.needs_lease { new_lease() } else { 0 }
+    }
+
     /// Returns the checks of a request, one for each limit.
     #[inline]
     pub(crate) fn checks<'a>(
@@ -97,12 +104,25 @@ impl Limits {
         cost: u64,
         lease: u64,
     ) -> SmallVec<[Check<'a>; 2]> {
-        let mut checks = SmallVec::new();
-        for (i, (limit, previous)) in self.limits.iter().zip(&self.previous_limits).enumerate() {
-            let check = Check::new(self.counter_ids[i], key, limit, cost);
-            checks.push(Check { lease, previous: previous.as_ref(), ..check });
-        }
-        checks
+        (0..self.limits.len()).map(|i| self.check(i, key, cost, lease)).collect()
+    }
+
+    /// Returns the check of a request, if there is one limit, which has not replaced another.
+    #[inline]
+    pub(crate) fn single_check<'a>(
+        &'a self,
+        key: Key<'a>,
+        cost: u64,
+        lease: u64,
+    ) -> Option<Check<'a>> {
+        let is_single = self.limits.len() == 1 && self.previous_limits[0].is_none();
+        is_single.then(|| self.check(0, key, cost, lease))
+    }
+
+    #[inline]
+    fn check<'a>(&'a self, i: usize, key: Key<'a>, cost: u64, lease: u64) -> Check<'a> {
+        let check = Check::new(self.counter_ids[i], key, &self.limits[i], cost);
+        Check { lease, previous: self.previous_limits[i].as_ref(), ..check }
     }
 
     /// Returns the limits that replace these at `now`.
@@ -116,8 +136,16 @@ impl Limits {
         let (family, generation) = (self.family.clone(), self.generation + 1);
         let previous_limits = (0..limits.len()).map(previous).collect();
         let counter_ids = family.counter_ids(generation, &limits);
-        Limits { family, generation, limits, counter_ids, previous_limits }
+        let needs_lease = needs_lease(&limits);
+        Limits { family, generation, limits, counter_ids, previous_limits, needs_lease }
     }
+}
+
+/// Returns whether one of `limits` is on concurrency.
+fn needs_lease(limits: &[Limit]) -> bool {
+    limits.iter().any(|limit| {
+        matches!(limit.algorithm(), LimitAlgorithm::Concurrent(_) | LimitAlgorithm::Adaptive(_))
+    })
 }
 
 impl PreviousLimit {

@@ -18,21 +18,21 @@ fn inherit(accounts: &mut [Account<'_>], i: usize, now: Time) {
 /// Charges every account if each of them allows it, and none otherwise.
 fn take(accounts: &mut [Account<'_>], now: Time, max_wait: Span, verdicts: &mut Verdicts) {
     let mut before: SmallVec<[Option<State>; 4]> = SmallVec::new();
-    let count = accounts.len();
+    let (count, mut refused) = (accounts.len(), false);
     for i in 0..count {
         if accounts[i].same_as.is_some() {
             inherit(accounts, i, now);
         }
         let account = &mut accounts[i];
         // The last account needs no copy to restore, unless an earlier one has refused.
-        let last = i + 1 == count && verdicts.iter().all(|verdict| verdict.allowed);
-        let in_place = last && account.same_as.is_none();
+        let in_place = i + 1 == count && !refused && account.same_as.is_none();
         let seen = match account.state.small_copy() {
             None if !in_place => Some(account.state.clone()),
             seen => seen,
         };
         let mut verdict = account.attempt(now, max_wait);
         if !verdict.allowed {
+            refused = true;
             account.restore(&seen);
             verdict = account.refuse(now);
             account.restore(&seen);
@@ -40,7 +40,7 @@ fn take(accounts: &mut [Account<'_>], now: Time, max_wait: Span, verdicts: &mut 
         before.push(seen);
         verdicts.push(verdict);
     }
-    if verdicts.iter().all(|verdict| verdict.allowed) {
+    if !refused {
         return;
     }
     for (account, before) in accounts.iter_mut().zip(&before) {

@@ -8,10 +8,12 @@ use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::OnceLock;
 
-use tollgate_core::Time;
+use tollgate_core::{Time, Verdict};
 
-use crate::account::{ALLOCATION_OVERHEAD, State};
+use super::table_slot::spent_level;
+use crate::account::{ALLOCATION_OVERHEAD, Account, State};
 use crate::key::Fingerprint;
+use crate::limit::Limit;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
 
 /// The number of shards: enough that growing one is quick even with ten million keys.
@@ -89,15 +91,31 @@ impl Shard {
     }
 
     /// Copies a state that has not expired.
-    pub(super) fn copy(&self, fingerprint: Fingerprint, now: Time) -> Option<State> {
+    fn copy(&self, fingerprint: Fingerprint, now: Time) -> Option<State> {
         self.live(fingerprint, now).map(|entry| entry.state.clone())
     }
 
     /// Moves a state that has not expired out of its entry, until [`restore`](Self::restore) or
     /// [`BoxedStates::put`].
-    pub(super) fn take(&mut self, fingerprint: Fingerprint, now: Time) -> Option<State> {
+    fn take(&mut self, fingerprint: Fingerprint, now: Time) -> Option<State> {
         let entry = self.states.get_mut(&fingerprint).filter(|entry| entry.full_at > now)?;
         Some(std::mem::replace(&mut entry.state, State::Nothing))
+    }
+
+    /// Reads the state of a key under `limit`, unless it has expired: copies it, or moves it out.
+    #[inline(always)]
+    pub(super) fn load(
+        &mut self,
+        fingerprint: Fingerprint,
+        limit: &Limit,
+        copy: bool,
+        now: Time,
+    ) -> Option<State> {
+        let state = match copy {
+            true => self.copy(fingerprint, now),
+            false => self.take(fingerprint, now),
+        };
+        state.filter(|state| state.fits(limit))
     }
 
     /// Moves a state back into the entry from which it was taken.
@@ -150,11 +168,33 @@ impl BoxedStates {
         fingerprint[0] % SHARDS as u64
     }
 
+    /// Locks the shard that a fingerprint belongs to.
+    pub(super) fn lock_for(&self, fingerprint: Fingerprint) -> MutexGuard<'_, Shard> {
+        self.lock(BoxedStates::shard_number(fingerprint))
+    }
+
     /// Locks a shard.
     pub(super) fn lock(&self, shard: u64) -> MutexGuard<'_, Shard> {
         let shards =
             self.shards.get_or_init(|| (0..SHARDS).map(|_| Mutex::new(Shard::default())).collect());
         shards[shard as usize].lock()
+    }
+
+    /// Moves the state of an account, which `verdict` describes, to its key's entry, as
+    /// [`put`](Self::put) does.
+    #[inline]
+    pub(super) fn save(
+        &self,
+        shard: &mut Shard,
+        fingerprint: Fingerprint,
+        account: &mut Account<'_>,
+        verdict: &Verdict,
+        reserved: bool,
+        now: Time,
+    ) -> bool {
+        let (full_at, level) = (account.full_at(), spent_level(verdict));
+        let state = std::mem::replace(&mut account.state, State::Nothing);
+        self.put(shard, fingerprint, BoxedEntry::new(state, full_at, level), reserved, now)
     }
 
     /// Writes a state, unless it equals an absent one; adds a key only if one is `reserved`.

@@ -7,11 +7,11 @@ use smallvec::SmallVec;
 use tollgate_core::{Time, Verdict};
 
 use super::MemoryStore;
-use super::boxed::{BoxedEntry, Shard};
+use super::boxed::Shard;
 use super::line::LineLock;
 use super::slot_class::SlotClass;
 use super::slot_handle::{SlotHandle, SlotLocation};
-use super::table_slot::{SlotCodec, spent_level};
+use super::table_slot::SlotCodec;
 use crate::account::{Account, INLINE_CHECKS, Slots, State};
 use crate::limit::Limit;
 use crate::state::previous_limits;
@@ -131,14 +131,7 @@ impl<'a, 's, 'c> LockedSlots<'a, 's, 'c> {
         match location {
             SlotLocation::Narrow(slot) => slot.load(limit, now),
             SlotLocation::Wide(slot) => slot.load(limit, now),
-            SlotLocation::Boxed(shard) => {
-                let shard = &mut self.shards[*shard];
-                let state = match copy {
-                    true => shard.copy(*fingerprint, now),
-                    false => shard.take(*fingerprint, now),
-                };
-                state.filter(|state| state.fits(limit))
-            }
+            SlotLocation::Boxed(shard) => self.shards[*shard].load(*fingerprint, limit, copy, now),
             SlotLocation::Absent | SlotLocation::Unlocked(_) => None,
         }
     }
@@ -248,11 +241,8 @@ impl<'c> Slots<'c> for LockedSlots<'_, '_, 'c> {
             SlotLocation::Narrow(slot) => slot.save(account, verdict, *reserved, now),
             SlotLocation::Wide(slot) => slot.save(account, verdict, *reserved, now),
             SlotLocation::Boxed(shard) => {
-                let (full_at, level) = (account.full_at(), spent_level(verdict));
-                let state = std::mem::replace(&mut account.state, State::Nothing);
-                let entry = BoxedEntry::new(state, full_at, level);
                 let shard = &mut self.shards[*shard];
-                self.store.boxed.put(shard, *fingerprint, entry, *reserved, now)
+                self.store.boxed.save(shard, *fingerprint, account, verdict, *reserved, now)
             }
             SlotLocation::Absent | SlotLocation::Unlocked(_) => false,
         };

@@ -22,6 +22,7 @@ mod line;
 mod locked_slots;
 mod plain_meter;
 mod run;
+mod run_single;
 mod segments;
 mod slot_class;
 mod slot_handle;
@@ -232,7 +233,12 @@ impl MemoryStore {
     #[inline(never)]
     fn decide_single(&self, check: &Check<'_>, now: Time) -> Verdict {
         let action = Action::Take { max_wait: Span::ZERO };
-        self.run_at(StoreCall { action, checks: std::slice::from_ref(check) }, now)[0]
+        match check.previous {
+            None => self.run_check_unless(action, check, now, || false).expect("always up to date"),
+            Some(_) => {
+                self.run_at(StoreCall { action, checks: std::slice::from_ref(check) }, now)[0]
+            }
+        }
     }
 
     /// Decides many independent checks, each by itself, in the order of `checks`.

@@ -1,16 +1,15 @@
 //! Running a call: locks the slots of its checks and decides on them.
 
-use tollgate_core::{Time, Verdict};
+use tollgate_core::Time;
 
+use super::MemoryStore;
 use super::locked_slots::LockedSlots;
 use super::slot_class::SlotClass;
 use super::slot_handle::SlotHandle;
-use super::table_slot::{SlotCodec, TableSlot};
-use super::{MemoryStore, Table};
 use crate::Verdicts;
-use crate::account::{self, Account, INLINE_CHECKS, Slots};
+use crate::account::{self, INLINE_CHECKS};
 use crate::state::previous_limits;
-use crate::store::{Action, Check, StoreCall};
+use crate::store::{Check, StoreCall};
 
 impl MemoryStore {
     /// Runs a call at a time of the caller's choice, without reading the clock.
@@ -40,68 +39,12 @@ impl MemoryStore {
         outdated: impl Fn() -> bool,
     ) -> Option<Verdicts> {
         if let [check @ Check { previous: None, .. }] = call.checks {
-            let verdict = match SlotClass::for_limit(check.limit) {
-                SlotClass::Narrow => {
-                    self.run_single(&self.narrow, call.action, check, now, &outdated)
-                }
-                SlotClass::Wide => self.run_single(&self.wide, call.action, check, now, &outdated),
-                SlotClass::Boxed | SlotClass::Absent => {
-                    return self.run_several(call, now, &outdated);
-                }
-            };
-            return verdict.map(|verdict| {
-                let mut verdicts = Verdicts::new();
-                verdicts.push(verdict);
-                verdicts
-            });
+            let verdict = self.run_check_unless(call.action, check, now, outdated)?;
+            let mut verdicts = Verdicts::new();
+            verdicts.push(verdict);
+            return Some(verdicts);
         }
         self.run_several(call, now, &outdated)
-    }
-
-    /// Runs a call of one check whose state is in a table: one line, one lock.
-    #[inline]
-    fn run_single<'a, const W: usize, const N: usize>(
-        &'a self,
-        table: &'a Table<W, N>,
-        action: Action,
-        check: &Check<'_>,
-        now: Time,
-        outdated: &impl Fn() -> bool,
-    ) -> Option<Verdict>
-    where
-        TableSlot<'a, W, N>: SlotCodec,
-    {
-        let hash = SlotHandle::new(self, check.counter, check.key, check.limit).hash();
-        loop {
-            let (line, slot) = table.prefetch(hash).lock_and_find();
-            if outdated() {
-                return None;
-            }
-            let slot = TableSlot::new(*line, hash, slot);
-            let mut slots = SingleSlot {
-                store: self,
-                check,
-                slot,
-                vacant: false,
-                reserved: false,
-                added: false,
-            };
-            let result = account::run_on_single(&mut slots, action, now);
-            let added = slots.added;
-            drop(line);
-            match result {
-                Ok(verdict) => {
-                    if added {
-                        self.maintain(now);
-                    }
-                    return Some(verdict);
-                }
-                Err(full) => {
-                    self.evict_for(full.keys, 0);
-                    self.free_memory(<TableSlot<'a, W, N>>::CLASS, 0);
-                }
-            }
-        }
     }
 
     /// Runs any call under all its locks.
@@ -114,12 +57,20 @@ impl MemoryStore {
         let mut verdicts = Verdicts::new();
         let checks = call.checks.iter();
         let count = checks.map(|check| 1 + previous_limits(check).count()).sum();
-        let done = if count <= INLINE_CHECKS {
-            let handles = &mut [SlotHandle::ABSENT; INLINE_CHECKS][..count];
-            self.run_on_handles(call, handles, now, outdated, &mut verdicts)
-        } else {
-            let handles = &mut vec![SlotHandle::ABSENT; count];
-            self.run_on_handles(call, handles, now, outdated, &mut verdicts)
+        let done = match count {
+            // Most calls have two checks, and an array of more is slower to fill.
+            ..=2 => {
+                let handles = &mut [SlotHandle::ABSENT; 2][..count];
+                self.run_on_handles(call, handles, now, outdated, &mut verdicts)
+            }
+            ..=INLINE_CHECKS => {
+                let handles = &mut [SlotHandle::ABSENT; INLINE_CHECKS][..count];
+                self.run_on_handles(call, handles, now, outdated, &mut verdicts)
+            }
+            _ => {
+                let handles = &mut vec![SlotHandle::ABSENT; count];
+                self.run_on_handles(call, handles, now, outdated, &mut verdicts)
+            }
         };
         done.then_some(verdicts)
     }
@@ -176,69 +127,8 @@ impl MemoryStore {
     }
 
     /// Sweeps or grows the tables if that is due after keys were added.
-    fn maintain(&self, now: Time) {
+    pub(super) fn maintain(&self, now: Time) {
         self.narrow.maintain(now.as_nanos(), || self.may_grow(SlotClass::Narrow));
         self.wide.maintain(now.as_nanos(), || self.may_grow(SlotClass::Wide));
-    }
-}
-
-/// The locked slot of a single check.
-struct SingleSlot<'a, 's, 'c, const W: usize, const N: usize> {
-    store: &'a MemoryStore,
-    check: &'s Check<'c>,
-    slot: TableSlot<'a, W, N>,
-    /// Whether the key has no entry.
-    vacant: bool,
-    reserved: bool,
-    added: bool,
-}
-
-impl<'a, 'c, const W: usize, const N: usize> Slots<'c> for SingleSlot<'a, '_, 'c, W, N>
-where
-    TableSlot<'a, W, N>: SlotCodec,
-{
-    #[inline(always)]
-    fn len(&self) -> usize {
-        1
-    }
-
-    #[inline(always)]
-    fn open(&mut self, _i: usize, now: Time) -> Account<'c> {
-        self.vacant = !self.slot.has_entry();
-        let state = self.slot.load(self.check.limit, now);
-        let mut account = Account::open(self.check, state, now);
-        if <TableSlot<'a, W, N>>::CLASS == SlotClass::Wide {
-            account.follow_wall_clock(&self.store.clock, now);
-        }
-        account
-    }
-
-    #[inline(always)]
-    fn is_vacant(&self, _i: usize) -> bool {
-        self.vacant
-    }
-
-    #[inline(always)]
-    fn is_new(&self, _i: usize, now: Time) -> bool {
-        self.slot.read(now).is_none()
-    }
-
-    #[inline(always)]
-    fn reserve(&mut self, _i: usize) -> bool {
-        self.reserved = self.store.reserve(<TableSlot<'a, W, N>>::CLASS);
-        self.reserved
-    }
-
-    #[inline(always)]
-    fn close(&mut self, _i: usize, account: &mut Account<'c>, verdict: &Verdict, now: Time) {
-        self.added = self.slot.save(account, verdict, self.reserved, now);
-        if self.reserved && !self.added {
-            self.store.cancel_reservation(<TableSlot<'a, W, N>>::CLASS);
-        }
-    }
-
-    #[inline(always)]
-    fn clear(&mut self, _i: usize, _account: &mut Account<'c>) {
-        self.slot.remove();
     }
 }
