@@ -22,7 +22,7 @@ impl FigureUnit {
         }
     }
 
-    /// Formats a figure for people. Lengths of time have three digits, which is what they are known to.
+    /// Formats a figure for people.
     fn format(self, figure: u64) -> String {
         match self {
             FigureUnit::Count(things) => {
@@ -34,8 +34,13 @@ impl FigureUnit {
             }
             FigureUnit::Bytes => format!("{} bytes", text::grouped(figure)),
             FigureUnit::Microseconds => {
-                let digits = 10_u64.pow(figure.checked_ilog10().unwrap_or(0).saturating_sub(2));
-                text::duration(figure / digits * digits)
+                const UNITS: [(f64, &str); 4] =
+                    [(3_600e6, "h"), (60e6, "min"), (1e6, "s"), (1e3, "ms")];
+                let us = figure as f64;
+                match UNITS.iter().find(|(length, _)| us >= *length) {
+                    Some((length, unit)) => format!("{:.1} {unit}", us / length),
+                    None => format!("{figure} µs"),
+                }
             }
         }
     }
@@ -190,7 +195,9 @@ mod tests {
         let memory = Measurement::memory("x", 3 << 19, 16 << 20);
         assert_eq!(texts(memory), expected("1.5 MiB", "at most 16.0 MiB"));
         let time = std::time::Duration::from_micros;
-        let time = Measurement::time("x", time(123_456), time(1_000_000));
-        assert_eq!(texts(time), expected("123ms", "at most 1s"));
+        let short = Measurement::time("x", time(123_456), time(1_000_000));
+        assert_eq!(texts(short), expected("123.5 ms", "at most 1.0 s"));
+        let long = Measurement::time("x", time(157), time(86_400_000_000));
+        assert_eq!(texts(long), expected("157 µs", "at most 24.0 h"));
     }
 }

@@ -76,14 +76,23 @@ impl CurrentWorkspace {
                     Ok(mut signals) => {
                         drop(started.send(Ok(())));
                         signals.next().await;
-                        current.set(None);
-                        eprintln!("interrupted: the servers of the checks are stopped");
-                        std::process::exit(INTERRUPTED);
+                        current.close_and_exit();
                     }
                 }
             });
         })?;
         Ok(is_started.recv().map_err(|_| anyhow!("cannot listen for signals"))??)
+    }
+
+    fn close_and_exit(&self) -> ! {
+        // The lock is never released: the check fails now, and must not end the program before all is
+        // cleaned up.
+        let mut current = lock(&self.0);
+        if let Some(workspace) = current.take() {
+            workspace.close();
+        }
+        eprintln!("interrupted: the servers of the checks are stopped, and their files removed");
+        std::process::exit(INTERRUPTED)
     }
 
     fn set(&self, workspace: Option<Arc<Workspace>>) {
@@ -111,7 +120,7 @@ fn run_in_time(
     context: &CheckContext,
     current: &CurrentWorkspace,
 ) -> anyhow::Result<CheckRun> {
-    let workspace = Workspace::create()?;
+    let workspace = Arc::new(Workspace::default());
     current.set(Some(Arc::clone(&workspace)));
     let context = CheckContext { workspace, ..context.clone() };
     let (sender, result) = channel();

@@ -15,31 +15,33 @@ use tempfile::TempDir;
 pub(super) type SharedChild = Arc<Mutex<Child>>;
 
 /// The temporary folder and the child processes of a check.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Workspace(Mutex<WorkspaceState>);
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct WorkspaceState {
-    /// The folder; none once the workspace is closed.
+    is_closed: bool,
+    /// The temporary folder, once a check needs one.
     folder: Option<TempDir>,
-    children: Vec<SharedChild>,
+    /// The number of folders in it.
     folders: u32,
+    children: Vec<SharedChild>,
 }
 
 impl Workspace {
-    pub(super) fn create() -> anyhow::Result<Arc<Workspace>> {
-        let folder = tempfile::Builder::new().prefix("tollgate-verify-").tempdir();
-        let folder = folder.context("cannot create a temporary folder; set TMPDIR to another")?;
-        let state = WorkspaceState { folder: Some(folder), children: Vec::new(), folders: 0 };
-        Ok(Arc::new(Workspace(Mutex::new(state))))
-    }
-
     /// Creates a new folder.
     pub(super) fn folder(&self) -> anyhow::Result<PathBuf> {
-        let mut state = self.state();
+        let mut state = self.open_state()?;
+        let root = match &state.folder {
+            Some(folder) => folder.path().to_owned(),
+            None => {
+                let folder = tempfile::Builder::new().prefix("tollgate-verify-").tempdir();
+                let failed = "cannot create a temporary folder; set TMPDIR to another";
+                state.folder.insert(folder.context(failed)?).path().to_owned()
+            }
+        };
         state.folders += 1;
-        let Some(folder) = &state.folder else { bail!("the check was stopped") };
-        let path = folder.path().join(state.folders.to_string());
+        let path = root.join(state.folders.to_string());
         std::fs::create_dir(&path).with_context(|| format!("cannot create {}", path.display()))?;
         Ok(path)
     }
@@ -47,10 +49,7 @@ impl Workspace {
     /// Starts a child process.
     pub(super) fn spawn(&self, command: &mut Command) -> anyhow::Result<SharedChild> {
         // The lock is held while the process starts, so that none starts after the end.
-        let mut state = self.state();
-        if state.folder.is_none() {
-            bail!("the check was stopped");
-        }
+        let mut state = self.open_state()?;
         let child = command.spawn();
         let child = child.with_context(|| format!("cannot run {:?}", command.get_program()))?;
         let child = Arc::new(Mutex::new(child));
@@ -63,7 +62,8 @@ impl Workspace {
     /// Ends all child processes and removes the folder.
     pub(super) fn close(&self) {
         let (folder, children) = {
-            let mut state = self.state();
+            let mut state = lock(&self.0);
+            state.is_closed = true;
             (state.folder.take(), std::mem::take(&mut state.children))
         };
         for child in children {
@@ -78,8 +78,13 @@ impl Workspace {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, WorkspaceState> {
-        lock(&self.0)
+    /// Locks the state of a workspace that is not closed.
+    fn open_state(&self) -> anyhow::Result<MutexGuard<'_, WorkspaceState>> {
+        let state = lock(&self.0);
+        match state.is_closed {
+            true => bail!("the check was stopped"),
+            false => Ok(state),
+        }
     }
 }
 
@@ -107,7 +112,7 @@ mod tests {
 
     #[test]
     fn a_closed_workspace_leaves_neither_processes_nor_files() {
-        let workspace = Workspace::create().unwrap();
+        let workspace = Workspace::default();
         let folder = workspace.folder().unwrap();
         std::fs::write(folder.join("file"), "x").unwrap();
         let child = workspace.spawn(Command::new("sleep").arg("600")).unwrap();

@@ -11,11 +11,13 @@ use super::super::harness::{FaultProxy, HttpConnection, ProxyFault};
 use super::super::measurement::Measurement;
 use super::store_address::{given, key_prefix, skipped};
 
-const TIMEOUT: Duration = Duration::from_millis(200);
-/// The longest call: the timeout of the store, and half of it for a busy machine.
-const MAX_CALL: Duration = Duration::from_millis(300);
+const TIMEOUT: Duration = Duration::from_millis(400);
+/// The longest call: the timeout of the store, and as long again for a busy machine.
+const MAX_CALL: Duration = TIMEOUT.saturating_mul(2);
+/// The time from which on a call has waited for the store.
+const WAITED: Duration = Duration::from_millis(350);
 /// The longest median of calls while the store is down, with HTTP.
-const MAX_MEDIAN: Duration = Duration::from_millis(5);
+const MAX_MEDIAN: Duration = Duration::from_millis(20);
 /// The longest time between the end of a fault and the first decision by the store.
 const MAX_RECOVERY: Duration = Duration::from_secs(2);
 /// The capacity of the rule that decides locally while the store is down.
@@ -149,7 +151,7 @@ impl OutageTally {
         calls.sort_unstable();
         let slowest = calls.last().copied().unwrap_or(Duration::MAX);
         let median = calls.get(calls.len() / 2).copied().unwrap_or(Duration::MAX);
-        let waited = calls.iter().filter(|call| **call >= TIMEOUT / 2).count() as u64;
+        let waited = calls.iter().filter(|call| **call >= WAITED).count() as u64;
         let timeout = TIMEOUT.as_millis();
         let subject = |what: &str| format!("the store {fault}: {what}");
         vec![
@@ -230,7 +232,7 @@ mod tests {
             change(&mut tally);
             broken(&tally)
         };
-        assert_eq!(changed(&|tally| tally.calls[0] = 2 * TIMEOUT), Some(0));
+        assert_eq!(changed(&|tally| tally.calls[0] = 3 * TIMEOUT), Some(0));
         assert_eq!(changed(&|tally| tally.calls[1] = TIMEOUT), Some(1));
         assert_eq!(changed(&|tally| tally.calls[1..].fill(TIMEOUT / 4)), Some(2));
         assert_eq!(changed(&|tally| tally.add("allow", 503, QUICK)), Some(3));
