@@ -58,6 +58,7 @@ pub(crate) fn run(args: &VerifyArgs) -> anyhow::Result<Outcome> {
     let mut results = Vec::new();
     for check in wanted {
         context.progress.set_prefix(check.name);
+        context.step("");
         let result = runner::run_check(check, &context, &current);
         context.progress.inc(1);
         if !args.json {

@@ -3,7 +3,7 @@
 use anyhow::ensure;
 
 use super::super::check::{CheckContext, CheckRun};
-use super::super::harness::{ChildServer, RespConnection};
+use super::super::harness::{ChildServer, MEMORY_UNKNOWN, RespConnection};
 use super::super::measurement::Measurement;
 use crate::bench::BenchOutcome;
 use crate::text::grouped;
@@ -77,6 +77,9 @@ pub(super) fn run(context: &CheckContext) -> anyhow::Result<CheckRun> {
     let cap = CAP.to_string();
     let args = ["--resp", "127.0.0.1:0", "--snapshot", "off", "--max-memory", &cap];
     let server = ChildServer::start(context, &folder, &args)?;
+    if server.memory().is_none() {
+        return Ok(CheckRun::Skipped(MEMORY_UNKNOWN.to_owned()));
+    }
     let connection = RespConnection::open(server.door("resp")?)?;
     let mut target = ServerTarget { server, connection };
     let floods: &[KeyFlood] = match context.quick {
@@ -89,10 +92,6 @@ pub(super) fn run(context: &CheckContext) -> anyhow::Result<CheckRun> {
         ],
     };
     let tally = flood(&mut target, floods, |step| context.step(step))?;
-    if target.memory().is_none() {
-        let reason = "this system does not report the memory of a process (/proc): run on Linux";
-        return Ok(CheckRun::Skipped(reason.to_owned()));
-    }
     Ok(CheckRun::Measured(tally.measurements()))
 }
 

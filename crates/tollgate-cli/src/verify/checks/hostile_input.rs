@@ -6,9 +6,9 @@ use serde_json::json;
 
 use super::super::check::{CheckContext, CheckRun};
 use super::super::harness::{
-    ChildServer, HttpConnection, RespConnection, StubUpstream, grpc_check,
+    ChildServer, HttpConnection, MEMORY_UNKNOWN, RespConnection, StubUpstream, grpc_check,
 };
-use super::super::measurement::{FigureBound, FigureUnit, Measurement};
+use super::super::measurement::Measurement;
 use super::{http_attacks, http2_attacks, resp_attacks};
 use crate::bench::BenchOutcome;
 
@@ -115,14 +115,17 @@ pub(super) fn run(context: &CheckContext) -> anyhow::Result<CheckRun> {
     let more = ["--rules", "rules.yaml", "--snapshot", "off", "--data", "data"];
     let server = ChildServer::start(context, &folder, &[&doors[..], &more[..]].concat())?;
     let mut tally = HostileTally::default();
-    let before = server.memory();
+    let Some(before) = server.memory() else {
+        return Ok(CheckRun::Skipped(MEMORY_UNKNOWN.to_owned()));
+    };
     for door in DoorUnderAttack::ALL {
         let address = server.door(door.name())?;
         for attack in door.attacks() {
             context.step(format!("{}: {}", door.name(), attack.name));
             let result = (attack.run)(address);
             tally.add(door, attack.name, door.answers(address), result.smuggled);
-            let grown = server.memory().zip(before).map(|(now, before)| now.saturating_sub(before));
+            // A server that has ended has no memory, and does not answer either.
+            let grown = server.memory().map_or(0, |now| now.saturating_sub(before));
             tally.grown = tally.grown.max(grown);
             drop(result.held);
         }
@@ -144,7 +147,7 @@ struct HostileTally {
     smuggled: u64,
     /// Smuggled requests that reached the upstream.
     forwarded: u64,
-    grown: Option<u64>,
+    grown: u64,
     is_running: bool,
 }
 
@@ -178,14 +181,8 @@ impl HostileTally {
             "servers",
             1,
         ));
-        if let Some(grown) = self.grown {
-            measured.push(Measurement::new(
-                "growth of the process during the attacks",
-                grown,
-                FigureUnit::Bytes,
-                FigureBound::AtMost(MAX_GROWTH),
-            ));
-        }
+        let subject = "growth of the process during the attacks";
+        measured.push(Measurement::memory(subject, self.grown, MAX_GROWTH));
         measured
     }
 }
@@ -211,7 +208,7 @@ mod tests {
 
     fn tally() -> HostileTally {
         let mut tally =
-            HostileTally { grown: Some(MAX_GROWTH), is_running: true, ..HostileTally::default() };
+            HostileTally { grown: MAX_GROWTH, is_running: true, ..HostileTally::default() };
         DoorUnderAttack::ALL.iter().for_each(|door| tally.add(*door, "attack", true, 0));
         tally
     }
@@ -228,7 +225,7 @@ mod tests {
         assert!(!holds(&silent));
         assert!(silent.measurements()[2].subject().contains("not after: nesting"));
         assert!(!holds(&HostileTally { is_running: false, ..tally() }));
-        assert!(!holds(&HostileTally { grown: Some(MAX_GROWTH + 1), ..tally() }));
+        assert!(!holds(&HostileTally { grown: MAX_GROWTH + 1, ..tally() }));
         assert!(!holds(&HostileTally { smuggled: 1, ..tally() }));
         assert!(!holds(&HostileTally { forwarded: 1, ..tally() }));
         let untried = HostileTally { attacks: [1, 1, 0, 1], ..tally() };

@@ -102,4 +102,15 @@ mod tests {
         let all: Duration = CHECKS.iter().map(|check| check.time_limit).sum();
         assert!(all <= Duration::from_secs(600), "{all:?}");
     }
+
+    #[test]
+    fn the_page_of_guarantees_lists_every_check() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guarantees.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        for check in CHECKS {
+            let numbers: Vec<String> = check.guarantees.iter().map(u8::to_string).collect();
+            let row = format!("| `{}` | {} |", check.name, numbers.join(", "));
+            assert!(page.contains(&row), "{row}");
+        }
+    }
 }

@@ -1,12 +1,15 @@
 //! The store that is given for the checks of shared counters, as its servers are told to reach it.
 
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use hyper::Uri;
 
 use super::super::check::{CheckContext, CheckRun, StoreAddress};
 use super::super::harness::ChildServer;
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A store that a proxy can stand in front of.
 #[derive(Debug)]
@@ -38,6 +41,8 @@ impl ProxiedStore {
         let resolved = (host, port).to_socket_addrs().map(|mut addresses| addresses.next());
         let resolved = resolved.with_context(|| format!("--store: cannot resolve {host}"))?;
         let address = resolved.with_context(|| format!("--store: {host} has no address"))?;
+        TcpStream::connect_timeout(&address, CONNECT_TIMEOUT)
+            .with_context(|| format!("--store: cannot connect to {address}; is it running?"))?;
         // The user may be called like the host.
         let (scheme, rest) = store.reveal().split_once(authority).context(expected)?;
         let user = authority.strip_suffix(host_port).unwrap_or_default();
@@ -89,22 +94,26 @@ pub(super) fn given(context: &CheckContext) -> anyhow::Result<Option<ProxiedStor
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+
     use super::*;
 
     #[test]
     fn the_host_is_replaced_and_the_rest_stays() {
-        let proxy: SocketAddr = "127.0.0.1:99".parse().unwrap();
-        for (url, address, proxied) in [
-            ("redis://127.0.0.1:7000", "127.0.0.1:7000", "redis://127.0.0.1:99"),
-            ("redis://127.0.0.1", "127.0.0.1:6379", "redis://127.0.0.1:99"),
-            ("valkey://ann:pw@127.0.0.1:1/3", "127.0.0.1:1", "valkey://ann:pw@127.0.0.1:99/3"),
-            ("redis://:pw@[::1]:1?name=x", "[::1]:1", "redis://:pw@127.0.0.1:99?name=x"),
-        ] {
-            let store = ProxiedStore::parse(&StoreAddress::new(url)).unwrap();
-            assert_eq!(store.address.to_string(), address, "{url}");
-            assert_eq!(store.url_at(proxy), proxied, "{url}");
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (store, proxy) = (listener.local_addr().unwrap(), "127.0.0.1:99".parse().unwrap());
+        for (before, after) in
+            [("redis://", ""), ("valkey://ann:pw@", "/3"), ("redis://127.0.0.1:pw@", "?name=x")]
+        {
+            let url = format!("{before}{store}{after}");
+            let parsed = ProxiedStore::parse(&StoreAddress::new(&url)).unwrap();
+            assert_eq!(parsed.address, store, "{url}");
+            assert_eq!(parsed.url_at(proxy), format!("{before}127.0.0.1:99{after}"), "{url}");
         }
-        for url in ["rediss://:secret@host", "redis+cluster://a:1,b:2", "memory", "redis://"] {
+        drop(listener);
+        let gone = format!("redis://:secret@{store}");
+        for url in ["rediss://:secret@host", "redis+cluster://a:1,b:2", "memory", "redis://", &gone]
+        {
             let error = ProxiedStore::parse(&StoreAddress::new(url)).unwrap_err().to_string();
             assert!(error.contains("--store") && !error.contains("secret"), "{url}: {error}");
         }

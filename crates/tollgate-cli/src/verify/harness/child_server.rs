@@ -12,6 +12,9 @@ use serde_json::Value;
 use super::super::check::CheckContext;
 use super::super::workspace::{SharedChild, end, lock};
 
+/// The reason to skip a check on a system where [`ChildServer::memory`] is unknown.
+pub(crate) const MEMORY_UNKNOWN: &str =
+    "this system does not report the memory of a process in /proc: run the check on Linux";
 /// The file of the server's log.
 const LOG: &str = "log";
 /// The maximum length of a log that an error shows.
@@ -61,7 +64,12 @@ impl ChildServer {
         BufReader::new(stdout.take(1 << 16)).read_line(&mut line)?;
         match serde_json::from_str(&line) {
             Ok(output) => server.start_output = output,
-            Err(_) => bail!("a server did not start: {}", server.log()),
+            Err(_) => {
+                let log = Some(server.log()).filter(|log| !log.is_empty());
+                let reason =
+                    log.unwrap_or_else(|| "it printed neither addresses nor errors".into());
+                bail!("{} did not start a server: {reason}", context.program.display())
+            }
         }
         Ok(server)
     }

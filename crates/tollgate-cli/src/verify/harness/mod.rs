@@ -9,7 +9,7 @@ mod stub_upstream;
 
 use std::time::Duration;
 
-pub(super) use child_server::ChildServer;
+pub(super) use child_server::{ChildServer, MEMORY_UNKNOWN};
 pub(super) use fault_proxy::{FaultProxy, ProxyFault};
 pub(super) use http_client::{HttpConnection, HttpMessage};
 pub(super) use http2_client::{CLIENT_PREFACE, Http2Frame, grpc_check, grpc_request_head};
