@@ -13,7 +13,7 @@ Nothing else is touched. Admissions are counted by the caller or at a stub upstr
 checks of shared counters use keys of their own there, which expire within ten minutes.
 
 Examples:
-  tollgate verify                                      all checks: about two minutes
+  tollgate verify                                      all checks: one to two minutes
   tollgate verify --quick                              less of each: about 20 seconds
   tollgate verify --store redis://localhost:6379       also faults of a store
   tollgate verify --only crash --only bypass

@@ -1,6 +1,5 @@
 //! Crashes: `kill -9` under load loses at most one interval, and a damaged snapshot is moved aside.
 
-use std::io::Write;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
@@ -20,6 +19,8 @@ const INTERVAL: Duration = Duration::from_millis(500);
 const STRETCH: u32 = 10;
 /// What a busy machine may add to an interval.
 const SCHEDULING: Duration = Duration::from_secs(1);
+/// The time between two looks at how long the server takes to write.
+const SAMPLING: Duration = Duration::from_millis(50);
 const CAPACITY: u64 = 1_000_000;
 const LIMIT: &str = "1000000/365d";
 const KEY: &str = "ann";
@@ -36,13 +37,13 @@ pub(super) fn run(context: &CheckContext) -> anyhow::Result<CheckRun> {
         let address = server.door("http")?;
         let clock = context.clock.clone();
         let load = std::thread::spawn(move || load(address, &clock));
-        tally.slowest_write = tally.slowest_write.max(write_time(context, &data)?);
         // Longer than what may be lost, and ending anywhere between two snapshots.
-        std::thread::park_timeout(INTERVAL + SCHEDULING + INTERVAL.mul_f64(0.2 + fastrand::f64()));
+        let life = INTERVAL + SCHEDULING + INTERVAL.mul_f64(0.5 + fastrand::f64());
+        let slowest_write = slowest_write(context, address, life)?;
         let killed_at = context.clock.now();
         server.kill();
         let admissions = load.join().map_err(|_| anyhow::anyhow!("the load panicked"))?;
-        tally.killed(admissions, killed_at);
+        tally.killed(LifeEnd { admissions, killed_at, slowest_write });
     }
     tally.restart(used(&start(context, &data)?)?);
     let mut measured = tally.measurements();
@@ -58,15 +59,25 @@ fn start(context: &CheckContext, data: &Path) -> anyhow::Result<ChildServer> {
     ChildServer::start(context, &folder, &args)
 }
 
-/// Returns how long a small file takes to be written to the disk of a folder.
-fn write_time(context: &CheckContext, folder: &Path) -> anyhow::Result<Duration> {
-    let (path, watch) = (folder.join("write-time"), context.stopwatch());
-    let mut file = std::fs::File::create(&path)?;
-    file.write_all(&[0; 4096])?;
-    file.sync_all()?;
-    let took = watch.elapsed();
-    std::fs::remove_file(&path)?;
-    Ok(took)
+/// Waits, and returns the longest time that the server has meanwhile taken to write a snapshot: the
+/// interval depends on it.
+fn slowest_write(
+    context: &CheckContext,
+    address: SocketAddr,
+    wait: Duration,
+) -> anyhow::Result<Duration> {
+    const METRIC: &str = "tollgate_snapshot_seconds ";
+    let (mut connection, watch) = (HttpConnection::open(address)?, context.stopwatch());
+    let mut slowest = 0.0_f64;
+    while watch.elapsed() < wait {
+        std::thread::park_timeout(SAMPLING.min(wait.saturating_sub(watch.elapsed())));
+        let metrics = connection.send("GET", "/metrics", &[], "")?;
+        let metrics = String::from_utf8_lossy(&metrics.body).into_owned();
+        let took = metrics.lines().find_map(|line| line.strip_prefix(METRIC)?.parse().ok());
+        slowest =
+            slowest.max(took.context("the server does not report the time of its snapshots")?);
+    }
+    Ok(Duration::try_from_secs_f64(slowest)?)
 }
 
 /// Returns how much of the key is charged.
@@ -92,6 +103,37 @@ fn load(address: SocketAddr, clock: &Clock) -> Vec<Time> {
     admissions
 }
 
+/// The end of a life of the server.
+#[derive(Debug)]
+struct LifeEnd {
+    /// The times of the charges of this life.
+    admissions: Vec<Time>,
+    killed_at: Time,
+    /// The longest time that a snapshot took to be written.
+    slowest_write: Duration,
+}
+
+/// The time whose charges a kill has lost, beside the longest time that it may lose.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct LostTime {
+    lost: Duration,
+    bound: Duration,
+    slowest_write: Duration,
+}
+
+impl LifeEnd {
+    /// Returns what is lost if this number of the life's charges is left.
+    fn lost_time(&self, left: u64) -> LostTime {
+        let first_lost = self.admissions.get(usize::try_from(left).unwrap_or(usize::MAX));
+        let lost = first_lost.map_or(Duration::ZERO, |first| {
+            Duration::from_nanos(self.killed_at.since(*first).as_nanos())
+        });
+        // One interval, as long as writing makes it, on a busy machine.
+        let bound = INTERVAL.max(STRETCH * self.slowest_write) + SCHEDULING;
+        LostTime { lost, bound, slowest_write: self.slowest_write }
+    }
+}
+
 /// The figures of all kills.
 #[derive(Debug, Default)]
 struct CrashTally {
@@ -99,11 +141,9 @@ struct CrashTally {
     admitted: u64,
     /// What was charged when the current life began.
     base: u64,
-    /// The admissions of the last life, and when it was killed.
-    last: Option<(Vec<Time>, Time)>,
-    longest_lost: Duration,
-    /// The longest time that a write to the disk took.
-    slowest_write: Duration,
+    last: Option<LifeEnd>,
+    /// The lost time that is the largest part of its bound.
+    worst: Option<LostTime>,
     /// Charges of earlier lives that were lost.
     forgotten: u64,
     /// Charges that were never made.
@@ -112,55 +152,45 @@ struct CrashTally {
 
 impl CrashTally {
     /// Adds the end of a life.
-    fn killed(&mut self, admissions: Vec<Time>, killed_at: Time) {
+    fn killed(&mut self, end: LifeEnd) {
         self.kills += 1;
-        self.admitted += admissions.len() as u64;
-        self.last = Some((admissions, killed_at));
+        self.admitted += end.admissions.len() as u64;
+        self.last = Some(end);
     }
 
     /// Adds what is charged after a restart.
     fn restart(&mut self, restored: u64) {
-        if let Some((admissions, killed_at)) = self.last.take() {
+        if let Some(end) = self.last.take() {
             self.forgotten += self.base.saturating_sub(restored);
             // The call in flight may have been charged.
-            let most = self.base + admissions.len() as u64 + 1;
+            let most = self.base + end.admissions.len() as u64 + 1;
             self.invented += restored.saturating_sub(most);
-            let kept = restored.saturating_sub(self.base) as usize;
-            let lost = admissions.get(kept).map_or(Duration::ZERO, |first_lost| {
-                Duration::from_nanos(killed_at.since(*first_lost).as_nanos())
-            });
-            self.longest_lost = self.longest_lost.max(lost);
+            let lost = end.lost_time(restored.saturating_sub(self.base));
+            let part = |lost: &LostTime| lost.lost.as_secs_f64() / lost.bound.as_secs_f64();
+            if self.worst.is_none_or(|worst| part(&lost) > part(&worst)) {
+                self.worst = Some(lost);
+            }
         }
         self.base = restored;
     }
 
-    /// Returns the longest time whose charges may be lost: one interval, as long as writing makes it,
-    /// on a busy machine.
-    fn max_lost(&self) -> Duration {
-        INTERVAL.max(STRETCH * self.slowest_write) + SCHEDULING
-    }
-
     fn measurements(&self) -> Vec<Measurement> {
         let kills = format!("{} kills, {} charges", self.kills, grouped(self.admitted));
-        let millis = INTERVAL.as_millis();
+        // Without a kill nothing is shown.
+        let nothing = LostTime { lost: Duration::MAX, ..LostTime::default() };
+        let LostTime { lost, bound, slowest_write } = self.worst.unwrap_or(nothing);
+        let (interval, write) = (INTERVAL.as_millis(), slowest_write.as_millis());
+        let charges = |what: &str, count| {
+            Measurement::exactly(format!("{kills}: {what}"), count, "charges", 0)
+        };
         vec![
             Measurement::time(
-                format!("{kills}, interval {millis} ms: longest time whose charges are lost"),
-                self.longest_lost,
-                self.max_lost(),
+                format!("{kills}, interval {interval} ms, write {write} ms: longest time lost"),
+                lost,
+                bound,
             ),
-            Measurement::exactly(
-                format!("{kills}: charges before the last start lost"),
-                self.forgotten,
-                "charges",
-                0,
-            ),
-            Measurement::exactly(
-                format!("{kills}: charges that were never made"),
-                self.invented,
-                "charges",
-                0,
-            ),
+            charges("charges before the last start lost", self.forgotten),
+            charges("charges that were never made", self.invented),
         ]
     }
 }
@@ -217,13 +247,15 @@ fn damages(good: &[u8], each: usize) -> Vec<Vec<u8>> {
 mod tests {
     use super::*;
 
-    /// Ten charges, 100 ms apart; killed 100 ms after the last.
-    fn tally(restored: &[u64]) -> CrashTally {
+    /// Lives of twenty charges, 100 ms apart, each killed with the last; after each start this much is
+    /// charged.
+    fn tally(restored: &[u64], slowest_write: Duration) -> CrashTally {
         let at = |ms: u64| Time::from_nanos(ms * 1_000_000);
         let mut tally = CrashTally::default();
         for restored in restored {
             tally.restart(*restored);
-            tally.killed((1..=10).map(|n| at(n * 100)).collect(), at(1_100));
+            let admissions = (1..=20).map(|n| at(n * 100)).collect();
+            tally.killed(LifeEnd { admissions, killed_at: at(2_000), slowest_write });
         }
         tally
     }
@@ -234,27 +266,23 @@ mod tests {
     }
 
     #[test]
-    fn losses_of_one_interval_hold_and_longer_ones_do_not() {
-        assert_eq!(holds(&tally(&[0, 10])), [true; 3]);
-        // The charges of the last second are lost.
-        let last_second = tally(&[0, 1]);
-        assert_eq!(last_second.longest_lost, Duration::from_millis(900));
-        assert_eq!(holds(&last_second), [true; 3]);
-        let all = tally(&[0, 0]);
-        assert_eq!(all.longest_lost, Duration::from_secs(1));
-        let longest_lost = INTERVAL + SCHEDULING + Duration::from_millis(1);
-        let slow = CrashTally { longest_lost, ..all };
-        assert!(!holds(&slow)[0]);
-        // On a slow disk the interval is longer.
-        let slow_disk = CrashTally { slowest_write: INTERVAL, ..slow };
-        assert!(holds(&slow_disk)[0]);
+    fn a_kill_that_loses_more_than_an_interval_is_found() {
+        let holds =
+            |restored: &[u64], write_ms| holds(&tally(restored, Duration::from_millis(write_ms)));
+        assert_eq!(holds(&[0, 20], 0), [true; 3], "nothing is lost");
+        assert_eq!(holds(&[0, 4], 0), [true; 3], "1.5 s are lost");
+        assert_eq!(holds(&[0, 3], 0), [false, true, true], "1.6 s are lost");
+        assert!(!holds(&[0, 20, 23, 43], 0)[0], "once among several times");
+        assert_eq!(holds(&[0, 3], 60), [true; 3], "a slow disk makes the interval longer");
+        assert!(!holds(&[0], 0)[0], "without a kill nothing is shown");
     }
 
     #[test]
     fn charges_of_earlier_lives_and_invented_ones_are_found() {
-        assert!(!holds(&tally(&[0, 10, 9]))[1]);
-        assert_eq!(holds(&tally(&[0, 11])), [true; 3], "the call in flight was charged");
-        assert!(!holds(&tally(&[0, 12]))[2]);
+        let holds = |restored: &[u64]| holds(&tally(restored, Duration::ZERO));
+        assert!(!holds(&[0, 20, 19])[1]);
+        assert_eq!(holds(&[0, 21]), [true; 3], "the call in flight was charged");
+        assert!(!holds(&[0, 22])[2]);
     }
 
     #[test]
