@@ -107,6 +107,12 @@ fn a_check_that_cannot_run_is_skipped_and_proves_nothing() {
     let note = check_result(&report, "store-faults")["note"].as_str().unwrap();
     assert!(note.contains("--store redis://"), "{note}");
     assert!(error.contains("nothing is verified"), "{error}");
+    let few_files = "ulimit -n 300; exec \"$0\" verify --json --only hostile-input";
+    let mut shell = Command::new("sh");
+    shell.args(["-c", few_files, env!("CARGO_BIN_EXE_tollgate")]);
+    let (code, report, _) = run(shell);
+    let note = check_result(&report, "hostile-input")["note"].as_str().unwrap();
+    assert!(code == 2 && note.contains("the limit is 300: run `ulimit -n 1024`"), "{note}");
     let (code, report, _) =
         run(verify(&folder, &["--only", "crash", "--program", "/no/such/program"]));
     assert_eq!(

@@ -7,7 +7,7 @@ use tollgate::testing::ManualClock;
 use tollgate::{KeyedLimiter, Limit, Limiter};
 
 use super::super::check::{CheckContext, CheckRun};
-use super::super::measurement::Measurement;
+use super::super::measurement::{FigureBound, FigureUnit, Measurement};
 use crate::text::grouped;
 
 /// Limits of every algorithm and option, with awkward rates.
@@ -149,8 +149,8 @@ impl RetryTally {
             Measurement::new(
                 "states with a refusal that were looked at",
                 self.refusals,
-                super::super::measurement::FigureUnit::Count("refusals"),
-                super::super::measurement::FigureBound::AtLeast(KINDS.len() as u64),
+                FigureUnit::Count("refusals"),
+                FigureBound::AtLeast(KINDS.len() as u64),
             ),
         ]
     }

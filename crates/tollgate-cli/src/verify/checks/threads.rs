@@ -6,7 +6,7 @@ use tollgate::testing::ManualClock;
 use tollgate::{Clock, Limit, Limiter, Span, Time};
 
 use super::super::check::{CheckContext, CheckRun};
-use super::super::measurement::Measurement;
+use super::super::measurement::{FigureBound, FigureUnit, Measurement};
 use crate::text::grouped;
 
 /// The number that each limit of [`KINDS`] holds.
@@ -59,7 +59,7 @@ pub(super) fn run(context: &CheckContext) -> anyhow::Result<CheckRun> {
         hot_key(format!("one limiter without keys, {what}"), worst[1]),
     ];
     context.step("intervals");
-    measured.push(intervals(context, threads)?);
+    measured.extend(intervals(context, threads)?);
     Ok(CheckRun::Measured(measured))
 }
 
@@ -97,17 +97,28 @@ struct AdmissionTime {
 }
 
 /// Hammers a limit with refill on the system clock, and looks at every interval.
-fn intervals(context: &CheckContext, threads: usize) -> anyhow::Result<Measurement> {
+fn intervals(context: &CheckContext, threads: usize) -> anyhow::Result<Vec<Measurement>> {
     let limit: Limit = format!("{RATE}/s burst {BURST}").parse()?;
     let clock = Clock::system();
     let limiter = Limiter::builder().limit(limit).clock(clock.clone()).build_keyed();
     let until = clock.now() + Span::from_millis(context.amount(2_000, 300));
     let times = admissions(&clock, threads, until, || limiter.check("hot").is_ok());
-    let subject = format!(
-        "{RATE}/s burst {BURST} with refill, {threads} threads, {} admitted: over in any interval",
-        grouped(times.len() as u64)
-    );
-    Ok(Measurement::exactly(subject, largest_excess(&times), "requests", 0))
+    Ok(interval_measurements(threads, &times))
+}
+
+fn interval_measurements(threads: usize, times: &[AdmissionTime]) -> Vec<Measurement> {
+    let subject = format!("{RATE}/s burst {BURST} with refill, {threads} threads");
+    let (all, unit) = (times.len() as u64, FigureUnit::Count("requests"));
+    vec![
+        Measurement::exactly(
+            format!("{subject}: over in any interval"),
+            largest_excess(times),
+            "requests",
+            0,
+        ),
+        // Without admissions there are no intervals.
+        Measurement::new(format!("{subject}: admitted"), all, unit, FigureBound::AtLeast(BURST)),
+    ]
 }
 
 fn admissions(
@@ -154,6 +165,7 @@ fn largest_excess(times: &[AdmissionTime]) -> u64 {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
+    use std::time::Duration;
 
     use super::*;
 
@@ -199,11 +211,20 @@ mod tests {
 
     #[test]
     fn a_limiter_with_twice_the_burst_is_found() {
-        let clock = Clock::system();
-        let limit: Limit = format!("{RATE}/s burst {}", 2 * BURST).parse().unwrap();
-        let limiter = Limiter::builder().limit(limit).clock(clock.clone()).build();
-        let until = clock.now() + Span::from_millis(20);
-        let times = admissions(&clock, 2, until, || limiter.check().is_ok());
-        assert!(largest_excess(&times) > 0, "{} admitted", times.len());
+        let holds = |burst: u64| {
+            let (manual, limit) = (ManualClock::new(), format!("{RATE}/s burst {burst}"));
+            let clock = Clock::from(&manual);
+            let limit: Limit = limit.parse().unwrap();
+            let limiter = Limiter::builder().limit(limit).clock(&manual).build();
+            let until = clock.now() + Span::from_millis(20);
+            let times = admissions(&clock, 2, until, || {
+                manual.advance(Duration::from_micros(2));
+                limiter.check().is_ok()
+            });
+            interval_measurements(2, &times).iter().all(Measurement::holds)
+        };
+        assert!(holds(BURST));
+        assert!(!holds(2 * BURST));
+        assert!(!interval_measurements(2, &[])[1].holds(), "nothing was admitted");
     }
 }
