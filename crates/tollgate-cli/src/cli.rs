@@ -14,6 +14,7 @@ use crate::serve::{GATEWAY_HELP, ServeArgs};
 use crate::simulate::{SIMULATE_ABOUT, SimulateArgs};
 use crate::test_cmd::TestArgs;
 use crate::validate::ValidateArgs;
+use crate::verify::VerifyArgs;
 
 /// The command of `tollgate` without one.
 const SERVE: &str = "serve";
@@ -114,6 +115,8 @@ pub(crate) enum Command {
     Deferred(DeferredCommand),
     /// Measure throughput and latency of a running server
     Bench(BenchArgs),
+    /// Measure the published guarantees on this machine
+    Verify(VerifyArgs),
     /// Manage rules in a rules service, or run one
     Rules(RulesCommand),
     /// Manage overrides in a rules service: other limits for some clients

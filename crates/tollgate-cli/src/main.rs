@@ -24,6 +24,7 @@ mod table;
 mod test_cmd;
 mod text;
 mod validate;
+mod verify;
 
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
@@ -69,6 +70,7 @@ fn main() -> ExitCode {
         Command::Ban(command) => client_cmd::run_ban(&command),
         Command::Deferred(command) => client_cmd::run_deferred(&command),
         Command::Bench(args) => bench::run(&args),
+        Command::Verify(args) => verify::run(&args),
         Command::Rules(command) => rules_cmd::run(&command),
         Command::Override(command) => rules_cmd::run_override(&command),
         Command::Lists(command) => rules_cmd::run_lists(&command),

@@ -102,7 +102,7 @@ pub(super) fn envoy_url(host: &str) -> String {
 }
 
 /// Encodes words as a command of the Redis protocol.
-pub(super) fn command(words: &[&str]) -> Vec<u8> {
+pub(crate) fn command(words: &[&str]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
     for word in words {
         bytes.extend_from_slice(format!("${}\r\n{word}\r\n", word.len()).as_bytes());

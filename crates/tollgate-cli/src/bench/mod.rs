@@ -27,7 +27,9 @@ use crate::output;
 pub(crate) use args::BenchArgs;
 use args::BenchDoor;
 use bench_request::BenchRequest;
+pub(crate) use bench_request::command as resp_command;
 use report::BenchReport;
+pub(crate) use response::{BenchOutcome, resp as parse_resp};
 use run::BenchSettings;
 use schedule::BenchSchedule;
 

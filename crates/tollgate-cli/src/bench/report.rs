@@ -10,7 +10,7 @@ use super::schedule::BenchTally;
 use crate::output::style;
 use crate::style::Tone;
 use crate::table::{Align, Cell, Table};
-use crate::text;
+use crate::text::{self, grouped};
 
 const QUANTILES: [(&str, f64); 5] =
     [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
@@ -102,28 +102,5 @@ impl BenchReport<'_> {
         }
         table.write(&mut out, style, 2)?;
         out.flush()
-    }
-}
-
-/// Formats a number with commas: `1,234,567`.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut grouped = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn thousands_are_separated_by_commas() {
-        assert_eq!([0, 999, 1000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
     }
 }

@@ -4,7 +4,7 @@ use anyhow::{anyhow, bail};
 
 /// The outcome of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum BenchOutcome {
+pub(crate) enum BenchOutcome {
     Allowed,
     Denied,
     /// The server sent an error.
@@ -22,7 +22,7 @@ impl From<bool> for BenchOutcome {
 pub(super) type ResponseParser = fn(&[u8]) -> anyhow::Result<Option<(usize, BenchOutcome)>>;
 
 /// Reads a response of the Redis protocol; the value after `allowed` is the outcome.
-pub(super) fn resp(bytes: &[u8]) -> anyhow::Result<Option<(usize, BenchOutcome)>> {
+pub(crate) fn resp(bytes: &[u8]) -> anyhow::Result<Option<(usize, BenchOutcome)>> {
     let (mut at, mut left) = (0, 1usize);
     let (mut outcome, mut is_allowed) = (BenchOutcome::Failed, false);
     while left > 0 {

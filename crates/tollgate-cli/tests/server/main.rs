@@ -16,3 +16,4 @@ mod store;
 #[path = "../support/mod.rs"]
 mod support;
 mod tls;
+mod verify;

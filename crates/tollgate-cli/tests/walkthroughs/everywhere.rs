@@ -65,6 +65,38 @@ fn links_within_the_repository_have_a_target() {
     assert!(followed >= 20, "{followed} links are too few: are they not found any more?");
 }
 
+/// Returns all Rust source below a folder.
+fn rust_source(folder: &Path) -> String {
+    let mut source = String::new();
+    for entry in std::fs::read_dir(folder).unwrap().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            source += &rust_source(&path);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            source += &std::fs::read_to_string(path).unwrap();
+        }
+    }
+    source
+}
+
+#[test]
+fn the_page_of_guarantees_names_tests_that_exist() {
+    let page = std::fs::read_to_string(root().join("docs/guarantees.md")).unwrap();
+    let proof = page.split_once("## Proof").unwrap().1;
+    let source = rust_source(&root().join("crates"));
+    let (mut files, mut tests) = (0, 0);
+    for name in proof.split('`').skip(1).step_by(2) {
+        if name.starts_with("tollgate") && name.contains('/') {
+            assert!(root().join("crates").join(name).exists(), "{name} does not exist");
+            files += 1;
+        } else if name.contains('_') && name.len() > 20 {
+            assert!(source.contains(&format!("fn {name}(")), "there is no test {name}");
+            tests += 1;
+        }
+    }
+    assert!(files >= 20 && tests >= 8, "{files} files and {tests} tests are too few");
+}
+
 /// Resolves a path relative to a page.
 fn beside(page: &str, path: &str) -> PathBuf {
     root().join(page).parent().unwrap().join(path)
