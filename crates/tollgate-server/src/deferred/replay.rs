@@ -7,7 +7,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::{Mutex, OwnedSemaphorePermit};
 use tokio::time::{sleep, timeout};
 use tollgate_rules::{Decision, Reason};
 
@@ -17,6 +18,7 @@ use super::queue::{Completion, DeferredQueue, QueueError, Requeue, StartedAttemp
 use super::queue_index::NextItem;
 use super::queue_key::DeferredQueueKey;
 use super::{Deferred, ReplayInput};
+use crate::background::{self, BackgroundWorker};
 use crate::clock;
 use crate::net::Drain;
 
@@ -94,35 +96,59 @@ pub(crate) async fn replay<C: RequestSender>(
     if let DeferredQueue::Shared(shared) = &deferred.queue {
         let (shared, deferred, drain) = (shared.clone(), deferred.clone(), drain.clone());
         let sender = sender.clone();
-        tokio::spawn(async move {
-            shared.share(&deferred.index, &drain, || sender.defers()).await;
+        background::spawn_restarting(BackgroundWorker::DeferredShare, move || {
+            let (shared, deferred) = (shared.clone(), deferred.clone());
+            let (drain, sender) = (drain.clone(), sender.clone());
+            async move {
+                background::panic_point(BackgroundWorker::DeferredShare);
+                shared.share(&deferred.index, &drain, || sender.defers()).await;
+            }
         });
     }
-    tokio::spawn(async move {
-        let mut new_queues = new_queues;
-        let mut sweep = tokio::time::interval(SWEEP_INTERVAL);
-        loop {
-            tokio::select! {
-                queue_key = new_queues.recv() => {
-                    let Some(queue_key) = queue_key else { return };
-                    let worker = ReplayWorker { queue_key, deferred: deferred.clone(), sender: sender.clone() };
-                    let drain = drain.clone();
-                    tokio::spawn(async move {
+    let new_queues = Arc::new(Mutex::new(new_queues));
+    background::spawn_restarting(BackgroundWorker::DeferredDispatch, move || {
+        dispatch(new_queues.clone(), deferred.clone(), sender.clone(), drain.clone())
+    });
+}
+
+/// Starts a task for each queue that gets its first request, and removes old requests.
+async fn dispatch<C: RequestSender>(
+    new_queues: Arc<Mutex<UnboundedReceiver<Arc<DeferredQueueKey>>>>,
+    deferred: Arc<Deferred>,
+    sender: Arc<C>,
+    drain: Drain,
+) {
+    let mut new_queues = new_queues.lock().await;
+    let mut sweep = tokio::time::interval(SWEEP_INTERVAL);
+    loop {
+        background::panic_point(BackgroundWorker::DeferredDispatch);
+        tokio::select! {
+            queue_key = new_queues.recv() => {
+                let Some(queue_key) = queue_key else { return };
+                let worker = Arc::new(ReplayWorker {
+                    queue_key,
+                    deferred: deferred.clone(),
+                    sender: sender.clone(),
+                });
+                let drain = drain.clone();
+                background::spawn_restarting(BackgroundWorker::DeferredReplay, move || {
+                    let (worker, drain) = (worker.clone(), drain.clone());
+                    async move {
                         tokio::select! {
                             () = worker.serve() => {}
                             () = drain.closing() => {}
                         }
-                    });
-                }
-                _ = sweep.tick() => {
-                    if let Err(error) = deferred.queue.sweep(clock::unix_ms()).await {
-                        tracing::debug!(%error, "cannot remove old deferred requests; trying again later");
                     }
-                }
-                () = drain.closing() => return,
+                });
             }
+            _ = sweep.tick() => {
+                if let Err(error) = deferred.queue.sweep(clock::unix_ms()).await {
+                    tracing::debug!(%error, "cannot remove old deferred requests; trying again later");
+                }
+            }
+            () = drain.closing() => return,
         }
-    });
+    }
 }
 
 /// Charges recent attempts again after a restart.
@@ -169,6 +195,7 @@ impl<C: RequestSender> ReplayWorker<C> {
     /// Runs until the queue is empty.
     async fn serve(&self) {
         loop {
+            background::panic_point(BackgroundWorker::DeferredReplay);
             let now_ms = clock::unix_ms();
             match self.deferred.index.next(&self.queue_key, now_ms) {
                 NextItem::Ready(item) => self.advance(item).await,
@@ -251,7 +278,13 @@ impl<C: RequestSender> ReplayWorker<C> {
         let (deferred, sender) = (self.deferred.clone(), self.sender.clone());
         tokio::spawn(async move {
             let attempt = started.attempt;
-            let delivery = sender.deliver(item.id.to_string(), started, permit).await;
+            let delivery = sender.deliver(item.id.to_string(), started, permit);
+            let delivery =
+                background::catch_panic_async(BackgroundWorker::DeferredDelivery, delivery).await;
+            // Whether the request has arrived is unknown, as without a response.
+            let delivery = delivery.unwrap_or_else(|panic| {
+                Delivery::Unanswered(format!("an internal error interrupted the request: {panic}"))
+            });
             deferred.record_delivery(item, attempt, delivery).await;
             drop(slot);
         });

@@ -1,5 +1,8 @@
 //! `POST /json`: Envoy's rate limit request and response in protobuf's JSON mapping.
 
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz_target;
+
 use std::fmt;
 use std::marker::PhantomData;
 
