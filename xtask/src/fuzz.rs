@@ -3,7 +3,7 @@
 //! The targets are in `fuzz/`, a crate outside the workspace; each calls a function in the crate of its
 //! parser (`fuzz_targets`), which exists only under `cfg(fuzzing)` and in tests. A run starts from the
 //! stored corpus (`fuzz/corpus/`), and from what earlier runs on this machine found (`fuzz/found/`).
-//! An input that crashes a target is stored in `fuzz/artifacts/`: mend the fault, and add the input to
+//! An input that crashes a target is stored in `fuzz/artifacts/`: fix the fault, and add the input to
 //! the corpus, which `cargo xtask test` replays.
 //!
 //! There is no sanitizer: the code has no `unsafe`, and a stable compiler is enough without one.
@@ -208,7 +208,7 @@ mod tests {
         }
     }
 
-    /// A target that is not replayed would be checked only when somebody runs the fuzzer.
+    /// A target that is not replayed would be checked only by runs of the fuzzer.
     #[test]
     fn every_target_is_declared_and_its_corpus_is_replayed() {
         let folder = sh::root().join(CRATE);

@@ -35,7 +35,6 @@ impl SoakDoor {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct IntervalLatency {
     pub(crate) requests: usize,
-    pub(crate) p50: Duration,
     pub(crate) p99: Duration,
 }
 
@@ -72,6 +71,6 @@ impl LatencyRecorder {
             let last = all.len().saturating_sub(1);
             all.get((all.len() * of / 100).min(last)).copied().unwrap_or_default()
         };
-        IntervalLatency { requests: all.len(), p50: percentile(50), p99: percentile(99) }
+        IntervalLatency { requests: all.len(), p99: percentile(99) }
     }
 }

@@ -84,6 +84,8 @@ impl SoakServers {
 impl TollgateProcess {
     fn start(program: &Path, args: &[&str]) -> Result<TollgateProcess, String> {
         let failed = |error: std::io::Error| format!("cannot start {}: {error}", program.display());
+        // The program runs in a folder of its own.
+        let program = &program.canonicalize().map_err(failed)?;
         let folder = tempfile::tempdir().map_err(failed)?;
         let path = |name: &str| folder.path().join(name);
         fs::write(path("rules.yaml"), RULES).map_err(failed)?;

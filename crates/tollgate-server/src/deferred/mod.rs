@@ -5,6 +5,7 @@
 //! first out for each rule and key, and within the limit even if the process crashes repeatedly.
 
 mod disk;
+mod dispatch;
 mod item;
 mod metrics;
 mod options;

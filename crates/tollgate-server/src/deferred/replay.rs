@@ -7,11 +7,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{Mutex, OwnedSemaphorePermit};
 use tokio::time::{sleep, timeout};
 use tollgate_rules::{Decision, Reason};
 
+use super::dispatch::dispatch;
 use super::item::{ItemState, QueuedItem, StoredHead, StoredResponse};
 use super::metrics::AttemptOutcome;
 use super::queue::{Completion, DeferredQueue, QueueError, Requeue, StartedAttempt};
@@ -30,8 +30,6 @@ const MAX_SLEEP: Duration = Duration::from_secs(10);
 const MAX_BACKOFF: Duration = Duration::from_secs(600);
 /// The maximum `Retry-After` of an upstream that is respected.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
-/// The interval of removing old finished requests.
-const SWEEP_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The outcome of sending a request.
 #[derive(Debug)]
@@ -111,46 +109,6 @@ pub(crate) async fn replay<C: RequestSender>(
     });
 }
 
-/// Starts a task for each queue that gets its first request, and removes old requests.
-async fn dispatch<C: RequestSender>(
-    new_queues: Arc<Mutex<UnboundedReceiver<Arc<DeferredQueueKey>>>>,
-    deferred: Arc<Deferred>,
-    sender: Arc<C>,
-    drain: Drain,
-) {
-    let mut new_queues = new_queues.lock().await;
-    let mut sweep = tokio::time::interval(SWEEP_INTERVAL);
-    loop {
-        background::panic_point(BackgroundWorker::DeferredDispatch);
-        tokio::select! {
-            queue_key = new_queues.recv() => {
-                let Some(queue_key) = queue_key else { return };
-                let worker = Arc::new(ReplayWorker {
-                    queue_key,
-                    deferred: deferred.clone(),
-                    sender: sender.clone(),
-                });
-                let drain = drain.clone();
-                background::spawn_restarting(BackgroundWorker::DeferredReplay, move || {
-                    let (worker, drain) = (worker.clone(), drain.clone());
-                    async move {
-                        tokio::select! {
-                            () = worker.serve() => {}
-                            () = drain.closing() => {}
-                        }
-                    }
-                });
-            }
-            _ = sweep.tick() => {
-                if let Err(error) = deferred.queue.sweep(clock::unix_ms()).await {
-                    tracing::debug!(%error, "cannot remove old deferred requests; trying again later");
-                }
-            }
-            () = drain.closing() => return,
-        }
-    }
-}
-
 /// Charges recent attempts again after a restart.
 ///
 /// Counters in memory since the last snapshot are lost in a crash, so that a crash loop would multiply
@@ -178,10 +136,10 @@ fn longest_window(decision: &Decision) -> Duration {
 }
 
 /// A task that replays one queue.
-struct ReplayWorker<C> {
-    queue_key: Arc<DeferredQueueKey>,
-    deferred: Arc<Deferred>,
-    sender: Arc<C>,
+pub(super) struct ReplayWorker<C> {
+    pub(super) queue_key: Arc<DeferredQueueKey>,
+    pub(super) deferred: Arc<Deferred>,
+    pub(super) sender: Arc<C>,
 }
 
 /// The action for the next request.
@@ -193,7 +151,7 @@ enum ReplayVerdict {
 
 impl<C: RequestSender> ReplayWorker<C> {
     /// Runs until the queue is empty.
-    async fn serve(&self) {
+    pub(super) async fn serve(&self) {
         loop {
             background::panic_point(BackgroundWorker::DeferredReplay);
             let now_ms = clock::unix_ms();

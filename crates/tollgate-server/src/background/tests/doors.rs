@@ -124,7 +124,7 @@ fn a_panic_in_a_connection_to_an_upstream_is_a_bad_gateway_once() {
 #[test]
 fn an_interrupted_settlement_can_be_tried_again() {
     let server: PanickingServer = start();
-    let body = r#"{"key":"ann","limit":"5000/h","amount":4096}"#;
+    let body = r#"{"key":"ann","limit":"5000/d fixed first_hit","amount":4096}"#;
     let reserved = server.call("POST", "/v1/reserve", body);
     let reserved: serde_json::Value = serde_json::from_slice(&reserved.body).unwrap();
     let settle = format!("/v1/reservations/{}/settle", reserved["id"].as_str().unwrap());
@@ -132,7 +132,8 @@ fn an_interrupted_settlement_can_be_tried_again() {
         assert_eq!(server.call("POST", &settle, r#"{"amount":812}"#).status(), 503);
     });
     assert_eq!(server.call("POST", &settle, r#"{"amount":812}"#).status(), 200);
-    let left = server.call("POST", "/v1/peek", r#"{"key":"ann","limit":"5000/h"}"#).text();
+    let left =
+        server.call("POST", "/v1/peek", r#"{"key":"ann","limit":"5000/d fixed first_hit"}"#).text();
     assert!(left.contains("4188"), "{left}");
     server.stop();
 }
