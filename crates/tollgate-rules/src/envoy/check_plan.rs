@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tollgate_core::Span;
+use tollgate_core::{Span, Verdict};
 
 use super::descriptor_tree::{DescriptorNode, DescriptorTree};
 use super::entry_writer::write_value;
@@ -74,6 +74,18 @@ pub(super) struct PlannedCheck<'t> {
     pub(super) action: Action,
     /// The number of the descriptor.
     item: usize,
+}
+
+impl PlannedCheck<'_> {
+    pub(super) fn cost(&self) -> u64 {
+        self.cost
+    }
+
+    /// Whether the limit is exceeded. A limit of 0 is counted as a limit of 1: the first hit leaves
+    /// nothing of it.
+    pub(super) fn is_over(&self, verdict: &Verdict) -> bool {
+        !verdict.allowed || self.counted.get().requests == 0 && verdict.remaining == 0
+    }
 }
 
 /// The source of a limit: the file, or the request itself.
@@ -383,9 +395,17 @@ impl<'t> CheckPlan<'t> {
     }
 
     fn check<'p>(&'p self, step: &'p PlannedCheck<'t>) -> Check<'p> {
-        let CountedLimit { counter, limit, .. } = step.counted.get();
-        let limit: &Limit = limit;
-        Check::new(*counter, &self.keys[step.key.clone()], limit, step.cost)
+        self.check_with(step, &step.counted.get().limit, step.cost)
+    }
+
+    /// Returns a check on the counter of a step, by another limit at another cost.
+    pub(super) fn check_with<'p>(
+        &'p self,
+        step: &'p PlannedCheck<'_>,
+        limit: &'p Limit,
+        cost: u64,
+    ) -> Check<'p> {
+        Check::new(step.counted.get().counter, &self.keys[step.key.clone()], limit, cost)
     }
 
     /// Returns the metadata of a descriptor.

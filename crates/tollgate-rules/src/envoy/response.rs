@@ -152,8 +152,7 @@ impl DescriptorStatus {
     fn from_verdict(step: &PlannedCheck<'_>, verdict: &Verdict, now: Time) -> DescriptorStatus {
         let counted = step.counted.get();
         let CountedLimit { requests, unit, multiplier, .. } = *counted;
-        // A limit of 0 is counted as a limit of 1: the first hit leaves nothing of it.
-        let over = !verdict.allowed || requests == 0 && verdict.remaining == 0;
+        let over = step.is_over(verdict);
         let plain = !matches!(step.action, Action::Take { .. });
         let remaining = match requests {
             0 => 0,
