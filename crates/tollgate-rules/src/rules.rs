@@ -169,6 +169,11 @@ impl Rules {
         self.0.domains.iter().map(|domain| &*domain.name).chain(trees)
     }
 
+    /// Whether there is a domain of this name.
+    pub fn has_domain(&self, name: &str) -> bool {
+        self.0.by_name.contains_key(name) || self.0.trees.contains(name)
+    }
+
     /// Returns the networks of the proxies that a domain trusts (`trusted_proxies`).
     ///
     /// Without a name, the only domain is used.

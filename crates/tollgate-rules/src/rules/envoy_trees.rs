@@ -67,6 +67,10 @@ impl EnvoyTrees {
         EnvoyTrees { by_domain: self.by_domain.clone(), disabled }
     }
 
+    pub(super) fn contains(&self, domain: &str) -> bool {
+        self.by_domain.contains_key(domain)
+    }
+
     /// Returns the number of descriptors with limits, and of their limits.
     pub(super) fn limit_counts(&self) -> (usize, usize) {
         let counts = self.by_domain.values().map(|tree| tree.limit_counts());
@@ -88,7 +92,7 @@ impl Rules {
     /// # Ok::<(), tollgate_rules::Diagnostics>(())
     /// ```
     pub fn is_envoy_domain(&self, domain: &str) -> bool {
-        self.0.trees.by_domain.contains_key(domain)
+        self.0.trees.contains(domain)
     }
 
     /// Returns the limits of all domains that were written for Envoy, one in a line, as Envoy's own
