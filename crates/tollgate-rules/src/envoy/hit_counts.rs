@@ -185,9 +185,8 @@ impl CheckPlan<'_> {
             let counted = steps.clone().filter_map(|number| {
                 let (step, verdict) = (self.steps.get(number)?, verdicts.get(number)?);
                 let is_counted = !matches!(step.action, Action::Refund);
-                is_counted.then(|| {
-                    HitCounts::from_verdict(step, verdict, reading.after(number, windows))
-                })
+                is_counted
+                    .then(|| HitCounts::from_verdict(step, verdict, reading.after(number, windows)))
             });
             // Of several limits, the one that refused counts, or else the one that is spent most.
             let Some(mut counts) = counted.max_by_key(|counts| (counts.over, counts.near)) else {

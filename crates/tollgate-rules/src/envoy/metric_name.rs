@@ -89,7 +89,9 @@ impl MetricNameWriter {
         });
         let text = match text.bytes().filter(|byte| *byte == b'.').count() {
             0..3 => Cow::Borrowed(text),
-            _ => ADDRESS.replace_all(text, |found: &regex::Captures<'_>| found[0].replace('.', "_")),
+            _ => {
+                ADDRESS.replace_all(text, |found: &regex::Captures<'_>| found[0].replace('.', "_"))
+            }
         };
         let is_safe = |character: char| !matches!(character, ':' | '|') && !character.is_control();
         self.0.extend(text.chars().map(|one| if is_safe(one) { one } else { '_' }));
@@ -189,7 +191,8 @@ fn name_level(level: &mut DescriptorLevel, above: &NodePath, count: &mut u32) {
         let mut name = above.name.clone();
         name.level(&node.key, Some(&*node.value).filter(|value| !value.is_empty()));
         let has_any_value = node.value.is_empty() || node.is_wildcard();
-        let is_by_value = above.is_by_value || node.value_to_metric && has_any_value && !node.shared;
+        let is_by_value =
+            above.is_by_value || node.value_to_metric && has_any_value && !node.shared;
         if node.limits.iter().any(|limit| limit.counted.is_some()) {
             let is_by_value = is_by_value || node.detailed_metric;
             let name = name.clone().finish();

@@ -25,7 +25,10 @@ fn merge(files: &[&str]) -> Result<Domains, String> {
 #[test]
 fn without_the_setting_a_second_file_of_a_domain_is_an_error() {
     let found = read(&[USERS, ORGS]).unwrap_err().to_string();
-    assert!(found.contains("duplicate-domain") && found.contains("--envoy-merge-domains"), "{found}");
+    assert!(
+        found.contains("duplicate-domain") && found.contains("--envoy-merge-domains"),
+        "{found}"
+    );
 }
 
 #[test]
@@ -34,9 +37,8 @@ fn files_of_one_domain_are_merged_and_their_limits_replace_each_other() {
     assert!(domains.warnings().is_empty(), "{}", domains.warnings());
     let store = tollgate::MemoryStore::new();
     let descriptors = [Descriptor::new(&[("user", "ann")]), Descriptor::new(&[("org", "acme")])];
-    let codes = [0; 3].map(|_| {
-        domains.decide(&store, &RateLimitRequest::new("d", &descriptors)).overall
-    });
+    let codes =
+        [0; 3].map(|_| domains.decide(&store, &RateLimitRequest::new("d", &descriptors)).overall);
     assert_eq!(codes, [Code::Ok, Code::Ok, Code::OverLimit], "the limit of users is replaced");
 }
 

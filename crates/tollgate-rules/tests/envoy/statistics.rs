@@ -173,7 +173,10 @@ descriptors:
 ",
     );
     service.decide(&[Descriptor::new(&[("unspec", "v")])]);
-    service.decide(&[with_hits(&[("unspec", "v")], 2), with_hits(&[("route", "r"), ("user", "u")], 1)]);
+    service.decide(&[
+        with_hits(&[("unspec", "v")], 2),
+        with_hits(&[("route", "r"), ("user", "u")], 1),
+    ]);
     assert_eq!(service.names(), ["d.route_r.user", "d.unspec_v"]);
     assert_eq!(service.hits("d.unspec_v"), [3, 2, 1, 1, 0]);
 }

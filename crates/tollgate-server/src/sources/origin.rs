@@ -131,7 +131,7 @@ impl Origin {
         let source = match self.location {
             OriginLocation::Path(path) => {
                 let every = self.every.unwrap_or(FILE_INTERVAL);
-                let (source, first) = 
+                let (source, first) =
                     PathSource::open(path, every, self.watch, self.merges_domains)?;
                 return Ok(OpenedOrigin::new(origin, SourceKind::Path(source), first));
             }

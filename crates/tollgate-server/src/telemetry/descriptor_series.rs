@@ -144,8 +144,8 @@ impl DescriptorSeries {
 
 #[cfg(test)]
 mod tests {
-    use tollgate_rules::envoy::{Descriptor, Domains};
     use tollgate_rules::Source;
+    use tollgate_rules::envoy::{Descriptor, Domains};
 
     use super::*;
 

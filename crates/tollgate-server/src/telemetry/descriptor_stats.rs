@@ -38,9 +38,8 @@ pub(super) struct HitCounters(OnceLock<Box<[[AtomicU64; COUNTS]]>>);
 impl HitCounters {
     #[inline]
     fn add(&self, series: u32, hits: &HitCounts) {
-        let all = self.0.get_or_init(|| {
-            (0..MAX_DESCRIPTOR_SERIES).map(|_| Default::default()).collect()
-        });
+        let all =
+            self.0.get_or_init(|| (0..MAX_DESCRIPTOR_SERIES).map(|_| Default::default()).collect());
         let HitCounts { total, over, near, within, shadow, .. } = *hits;
         let Some(counters) = all.get(series as usize) else { return };
         for (counter, hits) in counters.iter().zip([total, over, near, within, shadow]) {

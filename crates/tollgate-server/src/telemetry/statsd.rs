@@ -171,3 +171,70 @@ pub(super) async fn export_at_interval(telemetry: Weak<Telemetry>, interval: Dur
         telemetry.export_statsd().await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncBufReadExt, BufReader};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    fn counters(values: [u64; 2]) -> Vec<StatsdCounter> {
+        let names = ["a.total_hits", "a.over_limit"].into_iter().zip(values);
+        names.map(|(name, value)| StatsdCounter { name: name.to_owned(), value }).collect()
+    }
+
+    #[test]
+    fn an_address_has_a_host_and_a_port() {
+        for (text, expected) in [
+            ("localhost:8125", "tcp://localhost:8125"),
+            ("tcp://10.0.0.1:1", "tcp://10.0.0.1:1"),
+            ("udp://[::1]:8125", "udp://[::1]:8125"),
+        ] {
+            assert_eq!(text.parse::<StatsdAddress>().unwrap().to_string(), expected);
+        }
+        for text in
+            ["", ":8125", "localhost", "localhost:0", "localhost:99999", "http://a:1", "a/b:1"]
+        {
+            assert!(text.parse::<StatsdAddress>().is_err(), "{text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn gains_are_sent_over_one_connection_and_again_after_a_failure() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut exporter = StatsdExporter::new(address.to_string().parse().unwrap());
+        exporter.export(counters([5, 0])).await;
+        let mut lines = BufReader::new(listener.accept().await.unwrap().0).lines();
+        assert_eq!(lines.next_line().await.unwrap().unwrap(), "a.total_hits:5|c");
+        exporter.export(counters([7, 2])).await;
+        assert_eq!(lines.next_line().await.unwrap().unwrap(), "a.total_hits:2|c");
+        assert_eq!(lines.next_line().await.unwrap().unwrap(), "a.over_limit:2|c");
+        drop((lines, listener));
+        while exporter.connection.is_some() {
+            exporter.export(counters([8, 2])).await;
+            tokio::task::yield_now().await;
+        }
+        let listener = TcpListener::bind(address).await.unwrap();
+        exporter.export(counters([9, 2])).await;
+        let mut lines = BufReader::new(listener.accept().await.unwrap().0).lines();
+        let line = lines.next_line().await.unwrap().unwrap();
+        assert!(["a.total_hits:2|c", "a.total_hits:1|c"].contains(&&*line), "{line}");
+    }
+
+    #[tokio::test]
+    async fn datagrams_fit_into_a_frame() {
+        let server = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let lines: Vec<String> = (0..100).map(|number| format!("name{number:040}:1|c\n")).collect();
+        let target = server.local_addr().unwrap().to_string();
+        send_datagrams(&target, &lines).await.unwrap();
+        let (mut received, mut datagram) = (String::new(), [0; 65_536]);
+        while received.lines().count() < lines.len() {
+            let length = server.recv(&mut datagram).await.unwrap();
+            assert!(length <= MAX_DATAGRAM);
+            received.push_str(std::str::from_utf8(&datagram[..length]).unwrap());
+        }
+        assert_eq!(received, lines.concat());
+    }
+}

@@ -14,8 +14,8 @@ use super::proto::envoy::config::core::v3::HeaderValue;
 use super::proto::envoy::service::ratelimit::v3 as rls;
 use super::proto::envoy::service::ratelimit::v3::rate_limit_response as part;
 use super::proto::envoy::service::ratelimit::v3::rate_limit_response::rate_limit::Unit;
-use super::response_headers::EnvoyHeaderStyle;
 use super::request::{EnvoyDescriptor, EnvoyRequest, MAX_DESCRIPTORS, OverrideFields};
+use super::response_headers::EnvoyHeaderStyle;
 use super::status::GrpcStatus;
 use crate::decisions::DecisionService;
 
@@ -27,9 +27,8 @@ pub(crate) async fn respond(
     may_refund: bool,
 ) -> (StatusCode, Vec<u8>) {
     // The first line is the whole answer of Envoy's own service.
-    let bad_request = |error: String| {
-        (StatusCode::BAD_REQUEST, format!("Bad Request\n{error}\n").into_bytes())
-    };
+    let bad_request =
+        |error: String| (StatusCode::BAD_REQUEST, format!("Bad Request\n{error}\n").into_bytes());
     let json: JsonRequest = match serde_json::from_slice(body) {
         Ok(json) => json,
         Err(error) => return bad_request(format!("no RateLimitRequest: {error}")),
@@ -318,7 +317,8 @@ descriptors:
     }
 
     async fn post(decisions: &DecisionService, body: &str) -> (u16, Json) {
-        let (status, body) = respond(decisions, body.as_bytes(), EnvoyHeaderStyle::Absent, true).await;
+        let (status, body) =
+            respond(decisions, body.as_bytes(), EnvoyHeaderStyle::Absent, true).await;
         let text = String::from_utf8(body).unwrap();
         (status.as_u16(), serde_json::from_str(&text).unwrap_or(Json::String(text)))
     }
@@ -348,7 +348,8 @@ descriptors:
         let (status, answer) = post(&decisions, body).await;
         assert_eq!((status, &answer["overallCode"]), (429, &Json::from("OVER_LIMIT")));
         assert_eq!(answer["statuses"][0].get("limitRemaining"), None, "zero is left out");
-        let (_, with_headers) = respond(&decisions, body.as_bytes(), EnvoyHeaderStyle::Plain, true).await;
+        let (_, with_headers) =
+            respond(&decisions, body.as_bytes(), EnvoyHeaderStyle::Plain, true).await;
         let with_headers: Json = serde_json::from_slice(&with_headers).unwrap();
         let first = &with_headers["responseHeadersToAdd"][0];
         assert_eq!(*first, serde_json::json!({ "key": "RateLimit-Limit", "value": "2" }));

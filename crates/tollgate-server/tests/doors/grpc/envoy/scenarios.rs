@@ -10,7 +10,7 @@ use tollgate::testing::ManualClock;
 use tollgate_server::Config;
 
 use super::setup::{EnvoyResponse, get, until};
-use crate::support::{Program, TestServer, free_port, server_program, start_with};
+use crate::support::{DEADLINE, Program, TestServer, free_port, server_program, start_with};
 
 const LIMITS: &str = include_str!("scenarios.limits.yaml");
 
@@ -72,8 +72,13 @@ impl Scenario {
 
     /// Sends a request of an important user.
     fn vip(&self, user: &str, page: &str, to: &str) -> u16 {
-        let headers =
-            [("x-user", user), ("x-page", page), ("x-from", "web"), ("x-to", to), ("x-tier", "vip")];
+        let headers = [
+            ("x-user", user),
+            ("x-page", page),
+            ("x-from", "web"),
+            ("x-to", to),
+            ("x-tier", "vip"),
+        ];
         self.get("/tier", &headers).code
     }
 
@@ -157,9 +162,11 @@ fn a_detailed_metric_has_the_value_of_the_request() {
     let over = format!("ratelimit_service_rate_limit_over_limit{labels}");
     assert_eq!(scenario.metric(&over), 1);
     // The same arrives at a statsd server.
-    let mut lines = BufReader::new(statsd.accept().unwrap().0).lines();
+    let stream = statsd.accept().unwrap().0;
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    let mut lines = BufReader::new(stream).lines();
     let expected = "ratelimit.service.rate_limit.shop.model_large.over_limit:1|c";
-    assert!(lines.any(|line| line.unwrap() == expected), "the stream never ends without it");
+    assert!(lines.any(|line| line.unwrap() == expected));
 }
 
 /// The scenario `quota`.

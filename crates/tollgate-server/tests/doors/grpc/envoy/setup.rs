@@ -43,7 +43,7 @@ impl EnvoySetup {
 
     /// Starts an Envoy that adds no rate-limit headers but those of the server.
     pub(super) fn without_own_headers(server: TestServer) -> EnvoySetup {
-        EnvoySetup::with_headers(server, "OFF")
+        EnvoySetup::with_headers(server, "\"OFF\"")
     }
 
     fn with_headers(server: TestServer, headers: &str) -> EnvoySetup {
