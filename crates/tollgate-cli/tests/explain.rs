@@ -139,8 +139,8 @@ fn descriptors_of_envoy_files_are_explained() {
             "refused by rl.foo.bar_banned (429), decided by rl.foo.bar_banned of the domain rl
 
 rl.foo.bar_banned: counts foo|ann|bar|banned
-  limit                     from  cost           left  retry in  full in  wait
-  0/min fixed count_denied  file     1  refuses   0/0         -     1min     0
+  limit                     from  cost              left  retry in  full in  wait
+  0/min fixed count_denied  file     1  never fits   0/0         -     1min     0
 ",
             ""
         )

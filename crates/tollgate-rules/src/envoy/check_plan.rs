@@ -4,10 +4,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tollgate_core::{Span, Verdict};
+use tollgate_core::Span;
 
 use super::descriptor_tree::{DescriptorNode, DescriptorTree};
 use super::entry_writer::write_value;
+use super::planned_check::{LimitSource, PlannedCheck};
 use super::rate_limit::{CountedLimit, RateLimit};
 use super::{Descriptor, DescriptorEntries, LimitOverride, Metadata, RateLimitRequest};
 use crate::Request;
@@ -62,46 +63,6 @@ pub(super) enum DescriptorPlan<'t> {
     Unlimited,
     /// The range of its checks, and the descriptor of the file.
     Limited { steps: Range<usize>, of: Option<&'t DescriptorNode> },
-}
-
-/// A check of a descriptor.
-#[derive(Clone, Debug)]
-pub(super) struct PlannedCheck<'t> {
-    key: Range<usize>,
-    pub(super) counted: LimitSource<'t>,
-    pub(super) name: Option<&'t Arc<str>>,
-    cost: u64,
-    pub(super) action: Action,
-    /// The number of the descriptor.
-    item: usize,
-}
-
-impl PlannedCheck<'_> {
-    pub(super) fn cost(&self) -> u64 {
-        self.cost
-    }
-
-    /// Whether the limit is exceeded. A limit of 0 is counted as a limit of 1: the first hit leaves
-    /// nothing of it.
-    pub(super) fn is_over(&self, verdict: &Verdict) -> bool {
-        !verdict.allowed || self.counted.get().requests == 0 && verdict.remaining == 0
-    }
-}
-
-/// The source of a limit: the file, or the request itself.
-#[derive(Clone, Debug)]
-pub(super) enum LimitSource<'t> {
-    File(&'t CountedLimit),
-    Request(Box<CountedLimit>),
-}
-
-impl LimitSource<'_> {
-    pub(super) fn get(&self) -> &CountedLimit {
-        match self {
-            LimitSource::File(counted) => counted,
-            LimitSource::Request(counted) => counted,
-        }
-    }
 }
 
 /// Checks to run in one call.

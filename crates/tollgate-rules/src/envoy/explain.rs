@@ -208,7 +208,7 @@ fn explain_limits(
                 text => text.replacen('1', "0", 1),
             },
             from: if of.is_some() { "file" } else { "request" }.to_owned(),
-            cost: step.cost(),
+            cost: step.cost,
             reserve: 0,
             allowed: !is_over,
             capacity: if requests == 0 { 0 } else { verdict.limit },

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use tollgate_core::Verdict;
 
-use super::check_plan::{CheckPlan, DescriptorPlan, PlannedCheck};
+use super::check_plan::{CheckPlan, DescriptorPlan};
+use super::planned_check::PlannedCheck;
 use super::rate_limit::CountedLimit;
 use super::{Descriptor, DescriptorEntries, DescriptorTree, MetricName, near_limit};
 use crate::{Request, RuleLocation};
@@ -57,7 +58,7 @@ impl HitCounts {
     /// hits in the window, if it is known.
     fn from_verdict(step: &PlannedCheck<'_>, verdict: &Verdict, after: Option<u64>) -> HitCounts {
         let CountedLimit { requests, .. } = *step.counted.get();
-        let hits = step.cost();
+        let hits = step.cost;
         let (limit, spent) = match step.action {
             Action::Spend => (requests, u64::from(requests).saturating_sub(verdict.remaining)),
             // Such a limit may hold more or less than the requests of a unit.
@@ -139,7 +140,7 @@ impl<'p, 't> WindowReading<'p, 't> {
     pub(crate) fn new(plan: &'p CheckPlan<'t>, verdicts: &[Verdict]) -> WindowReading<'p, 't> {
         let mut reading = WindowReading { steps: Vec::new(), limits: Vec::new(), plan };
         for (number, (step, verdict)) in plan.steps.iter().zip(verdicts).enumerate() {
-            let is_partly_over = step.action == Action::Spend && step.cost() > 1;
+            let is_partly_over = step.action == Action::Spend && step.cost > 1;
             if is_partly_over
                 && step.is_over(verdict)
                 && let Some(limit) = step.counted.get().widest()

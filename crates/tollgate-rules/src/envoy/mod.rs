@@ -73,6 +73,7 @@ mod join_all;
 mod metadata;
 mod metric_name;
 mod outline;
+mod planned_check;
 mod rate_limit;
 mod replaced_names;
 mod request;

@@ -6,7 +6,8 @@ use std::time::Duration;
 use smallvec::SmallVec;
 use tollgate_core::{Span, Time, Verdict};
 
-use super::check_plan::{CheckPlan, DescriptorPlan, PlannedCheck};
+use super::check_plan::{CheckPlan, DescriptorPlan};
+use super::planned_check::PlannedCheck;
 use super::rate_limit::CountedLimit;
 use super::{DescriptorTree, Metadata, RateLimitRequest, Unit};
 use tollgate::{Action, MemoryStore, Verdicts};

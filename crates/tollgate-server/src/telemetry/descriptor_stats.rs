@@ -14,7 +14,8 @@ use super::{DoorName, Telemetry};
 
 /// The statistics of a descriptor: name, help, and the number of hits that it counts.
 ///
-/// Refusals from a local cache are always 0: limits that count refused hits are not cached.
+/// Refusals from a local cache are always 0, because limits that count refused hits are not cached. As
+/// statsd does with a counter that stays 0, they have no samples.
 const STATISTICS: [(&str, &str, Option<usize>); 6] = [
     ("total_hits", "Hits of a descriptor.", Some(0)),
     ("over_limit", "Hits over the limit of a descriptor.", Some(1)),
@@ -138,12 +139,12 @@ impl Telemetry {
             let name = format!("ratelimit_service_rate_limit_{statistic}");
             into.metric(&name, "counter", help);
             for (levels, hits) in names.iter().zip(&hits) {
-                let Some(hits) = hits else { continue };
+                let (Some(hits), Some(count)) = (hits, count) else { continue };
                 let keys: Vec<String> = (1..levels.len()).map(|key| format!("key{key}")).collect();
                 let label_names = std::iter::once("domain").chain(keys.iter().map(String::as_str));
                 let labels: Vec<(&str, &str)> =
                     label_names.zip(levels.iter().map(|level| &**level)).collect();
-                into.sample(&name, &labels, count.map_or(0, |count| hits[count]));
+                into.sample(&name, &labels, hits[count]);
             }
         }
         let name = "ratelimit_service_rate_limit_domain_not_found";

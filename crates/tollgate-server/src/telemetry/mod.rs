@@ -135,11 +135,8 @@ impl Telemetry {
             connections: Mutex::default(),
             upstreams: Mutex::default(),
         });
-        if options.statsd.is_some() {
-            let weak = Arc::downgrade(&telemetry);
-            tokio::spawn(statsd::export_at_interval(weak, options.statsd_interval));
-        }
         let weak = Arc::downgrade(&telemetry);
+        tokio::spawn(statsd::export_at_interval(weak.clone(), options.statsd_interval));
         tokio::spawn(async move {
             let mut seconds = tokio::time::interval(Duration::from_secs(1));
             loop {

@@ -161,13 +161,14 @@ impl Telemetry {
     }
 }
 
-/// Sends the statistics at an interval, as long as the telemetry exists.
+/// Sends the statistics at an interval, as long as the telemetry exists and there is a statsd server.
 pub(super) async fn export_at_interval(telemetry: Weak<Telemetry>, interval: Duration) {
     let mut ticks = tokio::time::interval(interval);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        let Some(telemetry) = telemetry.upgrade() else { return };
+        let telemetry = telemetry.upgrade().filter(|telemetry| telemetry.statsd.is_some());
+        let Some(telemetry) = telemetry else { return };
         telemetry.export_statsd().await;
     }
 }

@@ -28,7 +28,7 @@ pub(crate) async fn respond(
 ) -> (StatusCode, Vec<u8>) {
     // The first line is the whole answer of Envoy's own service.
     let bad_request =
-        |error: String| (StatusCode::BAD_REQUEST, format!("Bad Request\n{error}\n").into_bytes());
+        |error: String| (StatusCode::BAD_REQUEST, format!("Bad Request\n{error}\n").into());
     let json: JsonRequest = match serde_json::from_slice(body) {
         Ok(json) => json,
         Err(error) => return bad_request(format!("no RateLimitRequest: {error}")),
@@ -260,9 +260,7 @@ impl<'a> JsonStatus<'a> {
             current_limit: status.current_limit.as_ref().map(limit),
             limit_remaining: status.limit_remaining,
             // Resets are in whole seconds.
-            duration_until_reset: status
-                .duration_until_reset
-                .map(|span| format!("{}s", span.seconds)),
+            duration_until_reset: status.duration_until_reset.map(|it| format!("{}s", it.seconds)),
         }
     }
 }
@@ -288,10 +286,8 @@ fn json_of(value: &Value) -> Json {
 
 #[cfg(test)]
 mod tests {
-
     use tollgate::testing::ManualClock;
     use tollgate::{Clock, MemoryStore, Time};
-
     use tollgate_rules::RuleLimiter;
 
     use super::*;
