@@ -48,7 +48,19 @@ pub(crate) fn sources(paths: &[PathBuf]) -> anyhow::Result<Vec<Source>> {
 
 /// Loads the rules at `path`; invalid rules are an error.
 pub(crate) fn rules(path: &Path) -> anyhow::Result<Rules> {
-    Rules::read(sources(&[path.to_owned()])?).map_err(|found| invalid_rules(path, &found))
+    rules_merged(path, false)
+}
+
+/// Loads the rules at `path`, of which several files of Envoy's may describe one domain if
+/// `merge_domains` is set.
+pub(crate) fn rules_merged(path: &Path, merge_domains: bool) -> anyhow::Result<Rules> {
+    let read = read(sources(&[path.to_owned()])?, merge_domains);
+    read.map_err(|found| invalid_rules(path, &found))
+}
+
+/// Reads rules, of which several files of Envoy's may describe one domain if `merge_domains` is set.
+pub(crate) fn read(sources: Vec<Source>, merge_domains: bool) -> Result<Rules, Diagnostics> {
+    if merge_domains { Rules::read_merged(sources) } else { Rules::read(sources) }
 }
 
 /// Returns an error that shows every finding, for commands that need valid rules.

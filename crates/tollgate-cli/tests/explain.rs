@@ -111,3 +111,57 @@ fn invalid_requests_are_explained() {
     assert_eq!(run.code, 2);
     assert!(run.stderr.starts_with(&format!("error: {bad} is not valid:\n")), "{}", run.stderr);
 }
+
+const DESCRIPTORS: &str = "
+domain: rl
+descriptors:
+  - key: foo
+    rate_limit: { unit: minute, requests_per_unit: 2 }
+    descriptors:
+      - { key: bar, value: banned, rate_limit: { name: banned, unit: minute, requests_per_unit: 0 } }
+      - { key: ip, rate_limit: { unit: hour, requests_per_unit: 3 } }
+  - { key: category, rate_limit: { unit: minute, requests_per_unit: 4, replaces: [{ name: banned }] } }
+";
+
+#[test]
+fn descriptors_of_envoy_files_are_explained() {
+    let folder = folder(&[("rl.yaml", DESCRIPTORS)]);
+    let file = path(&folder, "rl.yaml");
+    let explain = |words: &str| {
+        let words: Vec<&str> = words.split(' ').collect();
+        tollgate(&[&["explain", &file][..], &words].concat(), "")
+    };
+    let run = explain("foo=ann bar=banned at=2026-01-05T12:30:00Z");
+    assert_eq!(
+        (run.code, run.stdout.as_str(), run.stderr.as_str()),
+        (
+            1,
+            "refused by rl.foo.bar_banned (429), decided by rl.foo.bar_banned of the domain rl
+
+rl.foo.bar_banned: counts foo|ann|bar|banned
+  limit                     from  cost              left  retry in  full in  wait
+  0/min fixed count_denied  file     1  never fits   0/0         -     1min     0
+",
+            ""
+        )
+    );
+    // Another descriptor of the request replaces the limit.
+    let run = explain("domain=rl foo=ann bar=banned + category=account");
+    assert_eq!(run.code, 0);
+    assert!(run.stdout.contains("its limit is replaced"), "{}", run.stdout);
+    // Entries keep their order, also those that rules know by another name.
+    let run = explain("foo=ann ip=10.0.0.1 cost=4");
+    assert_eq!(run.code, 1, "{}", run.stdout);
+    assert!(run.stdout.contains("rl.foo.ip: counts foo|ann|ip|10.0.0.1"), "{}", run.stdout);
+    let run = explain("foo=ann other=x");
+    assert!(run.stdout.contains("no descriptor for other=x below foo=ann"), "{}", run.stdout);
+    for (words, expected) in [
+        ("foo=ann +", "no entries"),
+        ("foo=ann word", "KEY=VALUE"),
+        ("foo=ann cost=x", "no whole number"),
+        ("domain=elsewhere foo=ann + bar=x", "domain=…"),
+    ] {
+        let run = explain(words);
+        assert!(run.code == 2 && run.stderr.contains(expected), "{words}: {}", run.stderr);
+    }
+}

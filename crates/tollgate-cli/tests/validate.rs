@@ -109,3 +109,22 @@ fn an_unreadable_file_is_an_error() {
     }
     assert_eq!(tollgate(&["validate"], "").code, 2);
 }
+
+#[test]
+fn envoy_files_are_counted_and_merged_if_asked() {
+    let limit = "rate_limit: { unit: day, requests_per_unit: 5 }";
+    let file = |key: &str| {
+        format!("domain: d\ndescriptors:\n  - {{ key: {key}, {limit} }}\n  - {{ key: {key}s }}\n")
+    };
+    let folder = folder(&[("a.yaml", &file("user")), ("b.yaml", &file("org"))]);
+    let one = path(&folder, "a.yaml");
+    let run = tollgate(&["validate", &one], "");
+    let expected = format!("✓ {one}: 1 domain, 1 rule, 1 limit, 0 warnings\n");
+    assert_eq!((run.code, run.stdout), (0, expected));
+    let both = folder.path().to_str().unwrap();
+    let run = tollgate(&["validate", both], "");
+    assert!(run.code == 1 && run.stdout.contains("--envoy-merge-domains"), "{}", run.stdout);
+    let run = tollgate(&["validate", both, "--envoy-merge-domains"], "");
+    assert_eq!(run.code, 0, "{}", run.stdout);
+    assert!(run.stdout.contains("2 files: 1 domain, 2 rules, 2 limits"), "{}", run.stdout);
+}

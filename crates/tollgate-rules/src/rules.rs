@@ -50,6 +50,32 @@ struct RuleSet {
 impl Rules {
     /// Reads sources, each of which is a domain of its own.
     pub fn read(sources: impl IntoIterator<Item = Source>) -> Result<Rules, Diagnostics> {
+        Rules::read_all(sources, false)
+    }
+
+    /// Reads sources of which several may describe one domain, if they are files of Envoy's rate
+    /// limit service. It has the setting `MERGE_DOMAIN_CONFIG` for this.
+    ///
+    /// ```
+    /// # #[cfg(feature = "envoy")] {
+    /// use tollgate_rules::{Rules, Source};
+    /// let limit = "rate_limit: { unit: day, requests_per_unit: 5 }";
+    /// let files = ["user", "org"].map(|key| {
+    ///     Source::new(key, format!("{{ domain: d, descriptors: [{{ key: {key}, {limit} }}] }}"))
+    /// });
+    /// assert!(Rules::read(files.clone()).is_err());
+    /// assert_eq!(Rules::read_merged(files)?.domain_names().count(), 1);
+    /// # }
+    /// # Ok::<(), tollgate_rules::Diagnostics>(())
+    /// ```
+    pub fn read_merged(sources: impl IntoIterator<Item = Source>) -> Result<Rules, Diagnostics> {
+        Rules::read_all(sources, true)
+    }
+
+    fn read_all(
+        sources: impl IntoIterator<Item = Source>,
+        merge_domains: bool,
+    ) -> Result<Rules, Diagnostics> {
         let sources: Arc<[Source]> = sources.into_iter().collect();
         let mut diagnostics = Diagnostics::new(sources.clone());
         let mut domains = Vec::new();
@@ -78,7 +104,7 @@ impl Rules {
             cases.extend(document.cases.into_iter().map(case));
             domains.push(domain);
         }
-        let trees = trees.finish(&by_name, &mut diagnostics);
+        let trees = trees.finish(merge_domains, &by_name, &mut diagnostics);
         diagnostics.sort();
         match diagnostics.has_errors() {
             true => Err(diagnostics),
@@ -143,6 +169,11 @@ impl Rules {
         self.0.domains.iter().map(|domain| &*domain.name).chain(trees)
     }
 
+    /// Whether there is a domain of this name.
+    pub fn has_domain(&self, name: &str) -> bool {
+        self.0.by_name.contains_key(name) || self.0.trees.contains(name)
+    }
+
     /// Returns the networks of the proxies that a domain trusts (`trusted_proxies`).
     ///
     /// Without a name, the only domain is used.
@@ -151,9 +182,10 @@ impl Rules {
         self.domain_of(&request).map_or(&[], |domain| &domain.compiled.reading.trust.networks)
     }
 
-    /// Returns the number of rules.
+    /// Returns the number of rules; of a domain written for Envoy, of descriptors with limits.
     pub fn len(&self) -> usize {
-        self.0.domains.iter().map(|domain| domain.compiled.rules.len()).sum()
+        let rules: usize = self.0.domains.iter().map(|domain| domain.compiled.rules.len()).sum();
+        rules + self.0.trees.limit_counts().0
     }
 
     /// Whether there are no rules.
@@ -164,7 +196,8 @@ impl Rules {
     /// Returns the number of limits of all rules; one that depends on the plan counts once.
     pub fn limit_count(&self) -> usize {
         let rules = self.0.domains.iter().flat_map(|domain| &domain.compiled.rules);
-        rules.map(|rule| rule.limits.len()).sum()
+        let limits: usize = rules.map(|rule| rule.limits.len()).sum();
+        limits + self.0.trees.limit_counts().1
     }
 
     pub(crate) fn cases(&self) -> &[DomainCase] {

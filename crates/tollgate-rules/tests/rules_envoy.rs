@@ -7,11 +7,14 @@ mod support;
 mod envoy {
     mod by_rules;
     mod counting;
+    mod explanations;
     mod extensions;
     mod identity;
     mod loading;
     mod matching;
+    mod merging;
     mod policies;
     mod responses;
     mod service;
+    mod statistics;
 }

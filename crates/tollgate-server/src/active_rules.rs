@@ -75,9 +75,11 @@ impl ActiveRules {
         key_secret: KeySecret,
     ) -> Result<ActiveRules, StartError> {
         let service = Arc::new(service(config, clock)?);
+        let hits = telemetry.clone();
         let builder = RuleLimiter::builder().store(store).clock(clock.clone()).on_settled(
             move |domain, rule, settled| telemetry.record_settlement(domain, rule, settled),
         );
+        let builder = builder.on_descriptor_hits(move |found| hits.record_descriptor_hits(found));
         let builder = builder.key_secret(key_secret);
         let activate_in = |limiter: &AnyLimiter| {
             let limiter = limiter.clone();

@@ -27,6 +27,9 @@ pub struct Bundle {
     pub files: Vec<RulesFile>,
     /// The data that changes without editing a file.
     pub data: Data,
+    /// Whether several files of Envoy's rate limit service may describe one domain.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    merges_domains: bool,
 }
 
 /// One rules file.
@@ -82,13 +85,18 @@ impl From<DataError> for BundleError {
 impl Bundle {
     /// Creates a bundle from files and data.
     pub fn new(revision: u64, files: Vec<RulesFile>, data: Data) -> Bundle {
-        Bundle { format: FORMAT, revision, files, data }
+        Bundle { format: FORMAT, revision, files, data, merges_domains: false }
     }
 
     /// Creates a bundle without data from the texts of a file or a folder.
     pub(crate) fn from_sources(sources: Vec<Source>) -> Bundle {
         let file = |source: Source| RulesFile { name: source.name, text: source.text };
         Bundle::new(0, sources.into_iter().map(file).collect(), Data::default())
+    }
+
+    /// Sets whether several files of Envoy's rate limit service may describe one domain.
+    pub(crate) fn merging_domains(self, merges_domains: bool) -> Bundle {
+        Bundle { merges_domains, ..self }
     }
 
     /// Parses the bytes that a rules service sent.
@@ -128,7 +136,8 @@ impl Bundle {
 
     /// Parses the files without the data.
     pub(crate) fn read_files(&self) -> Result<Rules, Diagnostics> {
-        Rules::read(self.files.iter().map(|file| Source::new(&file.name, &file.text)))
+        let sources = self.files.iter().map(|file| Source::new(&file.name, &file.text));
+        if self.merges_domains { Rules::read_merged(sources) } else { Rules::read(sources) }
     }
 
     /// Parses the files, applies the data and returns the compiled rules.

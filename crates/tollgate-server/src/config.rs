@@ -15,6 +15,7 @@ use crate::sources::Origin;
 pub use crate::deferred::DeferOptions;
 pub use crate::doors::gateway::{GatewayOptions, UpstreamUrl, UpstreamUrlError};
 pub use crate::key_secret::{KeySecretError, read_key_secret};
+pub use crate::telemetry::StatsdAddress;
 pub use tollgate_redis::{ConnectError, Options as RedisOptions};
 pub use tollgate_rules::KeySecret;
 pub use tollgate_tower::headers::HeaderStyle;
@@ -67,10 +68,12 @@ pub struct Config {
     pub trusted_proxies: Vec<IpNet>,
     /// The style of the response headers that describe limits to clients.
     pub headers: HeaderStyle,
-    /// Whether Envoy adds `RateLimit-Limit`, `RateLimit-Remaining` and `RateLimit-Reset` headers.
+    /// Whether Envoy adds rate-limit headers to its responses.
     ///
-    /// The default is off, as in Envoy's own rate limit service, so that clients see no difference
-    /// when tollgate replaces it.
+    /// They are `RateLimit-Limit`, `RateLimit-Remaining` and `RateLimit-Reset`, or those of the styles
+    /// `envoy-03`, `legacy` and `draft-6` of [`Config::headers`]; the style `envoy-03` needs no other
+    /// setting. The default is off, as in Envoy's own rate limit service, so that clients see no
+    /// difference when tollgate replaces it.
     pub envoy_headers: bool,
     /// The resources that one client may use.
     pub bounds: Bounds,
@@ -223,6 +226,10 @@ pub struct TelemetryOptions {
     pub log_denied: f64,
     /// The maximum number of keys in each list of `/v1/top`.
     pub top_keys: usize,
+    /// The statsd server that receives the statistics of domains in the format of Envoy's service.
+    pub statsd: Option<StatsdAddress>,
+    /// The time between two reports to the statsd server.
+    pub statsd_interval: Duration,
 }
 
 impl Default for TelemetryOptions {
@@ -233,6 +240,8 @@ impl Default for TelemetryOptions {
             log_allowed: 0.0,
             log_denied: 0.0,
             top_keys: 1024,
+            statsd: None,
+            statsd_interval: Duration::from_secs(10),
         }
     }
 }

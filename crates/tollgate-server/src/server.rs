@@ -307,6 +307,7 @@ impl Server {
             close_database("deferred", close_deferred),
             close_database("rules", close_rules),
         );
+        decisions.telemetry().export_statsd().await;
         let close_telemetry = move || decisions.telemetry().close();
         let _ = tokio::task::spawn_blocking(close_telemetry).await;
     }

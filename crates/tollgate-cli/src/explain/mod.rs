@@ -1,5 +1,6 @@
 //! `tollgate explain`: which rules apply to one request, and how they decide.
 
+mod descriptor_words;
 mod report;
 
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -9,12 +10,14 @@ use anyhow::bail;
 use clap::Args;
 use clap::builder::BoolishValueParser;
 use futures_util::FutureExt;
+use tollgate::Time;
 use tollgate::testing::ManualClock;
 use tollgate_rules::RuleLimiter;
 
 use crate::request_words::{RequestWords, is_request_word};
 use crate::style::Style;
 use crate::{Outcome, load};
+use descriptor_words::DescriptorWords;
 
 const EXPLAIN_HELP: &str = "\
 A request is a method, a path, and attributes as name=value:
@@ -26,11 +29,15 @@ A request is a method, a path, and attributes as name=value:
   domain=shop          the domain of the rules, if there are several
   at=2026-01-31T12:00:00Z  the time, for schedules and overrides [default: now]
 
+In a domain of envoyproxy/ratelimit, name=value is an entry of a descriptor, in this order, and +
+begins another descriptor of the same request; cost=… is the hits_addend of its descriptor.
+
 Counters start empty, as in a server that has just started.
 
 Examples:
   tollgate explain POST /login ip=203.0.113.7
   tollgate explain rules/ GET /api/orders user=ann plan=pro --json
+  tollgate explain ratelimit.yaml domain=rl foo=ann bar=banned + category=account
 
 Exit codes: 0 allowed, 1 denied, 2 error.";
 
@@ -43,6 +50,10 @@ pub(crate) struct ExplainArgs {
     /// as METHOD PATH name=value…
     #[arg(value_name = "[FILE|DIR] REQUEST", required = true)]
     words: Vec<String>,
+
+    /// Several files of envoyproxy/ratelimit for one domain are merged
+    #[arg(long, env = "TOLLGATE_ENVOY_MERGE_DOMAINS", value_parser = BoolishValueParser::new())]
+    envoy_merge_domains: bool,
 
     /// JSON output, one object
     #[arg(long, env = "TOLLGATE_JSON", value_parser = BoolishValueParser::new())]
@@ -69,14 +80,18 @@ fn split_file(words: &[String]) -> anyhow::Result<(PathBuf, &[String])> {
 
 pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Outcome> {
     let (file, words) = split_file(&args.words)?;
-    let request_words = RequestWords::parse(words)?;
-    let request = request_words.request()?;
-    let rules = load::rules(&file)?;
-    let limiter = match request_words.at {
-        Some(at) => RuleLimiter::builder().clock(&ManualClock::at(at)).build(rules),
-        None => RuleLimiter::new(rules),
+    let rules = load::rules_merged(&file, args.envoy_merge_domains)?;
+    let limiter = |at: Option<Time>| match at {
+        Some(at) => RuleLimiter::builder().clock(&ManualClock::at(at)).build(rules.clone()),
+        None => RuleLimiter::new(rules.clone()),
     };
-    let explanation = limiter.explain(&request).now_or_never();
+    let explanation = match DescriptorWords::parse(words, &rules)? {
+        Some(words) => words.explain(&limiter(words.at)),
+        None => {
+            let words = RequestWords::parse(words)?;
+            limiter(words.at).explain(&words.request()?).now_or_never()
+        }
+    };
     let explanation = explanation.expect("the memory store does not wait");
     let mut out = BufWriter::new(io::stdout().lock());
     match args.json {
@@ -86,7 +101,7 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Outcome> {
         }
         false => {
             let style = Style::when(io::stdout().is_terminal());
-            report::write(&mut out, style, &explanation, &limiter.rules())?;
+            report::write(&mut out, style, &explanation, &rules)?;
         }
     }
     out.flush()?;

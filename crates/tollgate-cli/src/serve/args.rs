@@ -63,6 +63,15 @@ pub(crate) struct ServeArgs {
         help_heading = "Rules"
     )]
     pub(super) rules_token: Option<Secret>,
+    /// Several files of envoyproxy/ratelimit for one domain are merged (its MERGE_DOMAIN_CONFIG)
+    #[arg(
+        long,
+        env = "TOLLGATE_ENVOY_MERGE_DOMAINS",
+        value_parser = BoolishValueParser::new(),
+        help_heading = "Rules",
+        hide_short_help = true
+    )]
+    pub(super) envoy_merge_domains: bool,
 
     #[command(flatten)]
     pub(super) doors: DoorArgs,

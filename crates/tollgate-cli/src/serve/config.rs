@@ -24,7 +24,8 @@ pub(super) fn config(args: &ServeArgs) -> anyhow::Result<Config> {
 
 fn origin(args: &ServeArgs, rules: &str, data: &Path) -> anyhow::Result<Origin> {
     let origin = Origin::parse(rules).context("--rules")?;
-    Ok(origin.token(args.rules_token.clone()).copy_folder(data))
+    let origin = origin.token(args.rules_token.clone()).copy_folder(data);
+    Ok(origin.merge_domains(args.envoy_merge_domains))
 }
 
 #[cfg(test)]

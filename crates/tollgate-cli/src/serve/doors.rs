@@ -34,7 +34,8 @@ pub(crate) struct DoorArgs {
         default_value = "draft-10"
     )]
     pub(super) headers: HeaderStyleName,
-    /// RateLimit headers in the responses of Envoy
+    /// RateLimit headers in the responses of Envoy, also in the styles draft-6 and legacy; the style
+    /// envoy-03 needs no other setting
     #[arg(long, env = "TOLLGATE_ENVOY_HEADERS", value_parser = BoolishValueParser::new())]
     pub(super) envoy_headers: bool,
     /// Networks of proxies whose X-Forwarded-* headers forward-auth and the gateway trust

@@ -1,13 +1,16 @@
 //! The settings of logs, traces and the list of busiest keys.
 
+use std::time::Duration;
+
 use anyhow::Context;
 use clap::Args;
 use tollgate_server::Config;
 use tollgate_server::client::parse_url;
+use tollgate_server::config::StatsdAddress;
 
 use super::logging::LogLevel;
 use super::values::LogFormat;
-use crate::quantity::{number_u16, share};
+use crate::quantity::{number_u16, positive_duration, share};
 
 /// The settings of logs, traces and the list of busiest keys.
 #[derive(Args, Clone, Debug)]
@@ -66,6 +69,20 @@ pub(crate) struct TelemetryArgs {
         hide_short_help = true
     )]
     top_keys: u16,
+    /// Statsd server for the statistics of envoyproxy/ratelimit files, HOST:PORT (TCP) or
+    /// udp://HOST:PORT [default: none; /metrics has them too]
+    #[arg(long, env = "TOLLGATE_STATSD", value_name = "ADDR", hide_short_help = true)]
+    statsd: Option<StatsdAddress>,
+    /// Time between two reports to the statsd server
+    #[arg(
+        long,
+        env = "TOLLGATE_STATSD_INTERVAL",
+        value_name = "TIME",
+        value_parser = positive_duration,
+        default_value = "10s",
+        hide_short_help = true
+    )]
+    statsd_interval: Duration,
 }
 
 impl TelemetryArgs {
@@ -80,6 +97,8 @@ impl TelemetryArgs {
         telemetry.log_allowed = self.log_allowed;
         telemetry.log_denied = self.log_denied;
         telemetry.top_keys = self.top_keys.into();
+        telemetry.statsd = self.statsd.clone();
+        telemetry.statsd_interval = self.statsd_interval;
         Ok(())
     }
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::builder::BoolishValueParser;
 use clap::{Args, ValueEnum};
-use tollgate_rules::{Door, Rules};
+use tollgate_rules::Door;
 
 use crate::style::Style;
 use crate::{Outcome, load};
@@ -34,6 +34,10 @@ pub(crate) struct ValidateArgs {
     /// Doors to check for settings they do not support
     #[arg(long, value_enum, value_delimiter = ',')]
     door: Vec<DoorName>,
+
+    /// Several files of envoyproxy/ratelimit for one domain are merged
+    #[arg(long, env = "TOLLGATE_ENVOY_MERGE_DOMAINS", value_parser = BoolishValueParser::new())]
+    envoy_merge_domains: bool,
 
     /// Warnings as errors
     #[arg(long)]
@@ -74,7 +78,7 @@ impl From<DoorName> for Door {
 pub(crate) fn run(args: &ValidateArgs) -> anyhow::Result<Outcome> {
     let sources = load::sources(&load::paths_or_default(&args.paths)?)?;
     let names: Vec<String> = sources.iter().map(|source| source.name.clone()).collect();
-    let read = Rules::read(sources);
+    let read = load::read(sources, args.envoy_merge_domains);
     let doors: Vec<Door> = args.door.iter().copied().map(Door::from).collect();
     let validated = ValidatedRules::new(read, &doors);
     let report = ValidationReport::new(&validated, args.strict);

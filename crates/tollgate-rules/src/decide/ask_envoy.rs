@@ -13,13 +13,12 @@ use crate::decide::decision::{Decision, LimitState, Named, Reason};
 use crate::decide::limiter::{LimiterState, RuleLimiter};
 use crate::decide::shadow_denial::ShadowRefusal;
 use crate::envoy::{
-    CheckPlan, Code, DescriptorTree, PlannedCall, RateLimitRequest, RateLimitResponse,
-    decision_status, descriptor_request, join_all,
+    CheckPlan, Code, DescriptorTree, EntrySource, PlannedCall, RateLimitRequest, RateLimitResponse,
+    WindowReading, decision_status, descriptor_request, join_all,
 };
 use crate::matching::key_hasher::KeyHasher;
-use tollgate::StoreError;
-use tollgate::{Action, Store};
-use tollgate::{Reserve, Verdicts};
+use tollgate::{Action, Reserve, Store, StoreCall, StoreError, Verdicts};
+use tollgate_core::Verdict;
 
 /// Decides a request of Envoy's rate limit protocol.
 ///
@@ -52,18 +51,57 @@ pub async fn decide_envoy<S: Store + 'static>(
     request: &RateLimitRequest<'_>,
 ) -> Result<RateLimitResponse, StoreError> {
     let active = limiter.0.current.load_full();
-    let plan = match active.rules.tree(request.domain) {
-        Some(tree) if active.rules.is_tree_disabled(tree, limiter.0.date()) => {
-            CheckPlan::unlimited(request.descriptors.len())
-        }
-        Some(tree) => tree.plan_hashed(request, Some(&active.hasher)),
+    let unlimited = || {
+        let plan = CheckPlan::unlimited(request.descriptors.len());
+        Ok(plan.response(&[], limiter.0.clock.now()))
+    };
+    let tree = match active.rules.tree(request.domain) {
+        Some(tree) if active.rules.is_tree_disabled(tree, limiter.0.date()) => return unlimited(),
+        Some(tree) => tree,
         None if active.rules.domain(request.domain).is_some() => {
             return decide_by_rules(limiter, request).await;
         }
-        None => CheckPlan::unlimited(request.descriptors.len()),
+        None => return unlimited(),
     };
+    let plan = tree.plan_hashed(request, Some(&active.hasher));
     let verdicts = run(&limiter.0, &plan).await?;
-    Ok(plan.response(&verdicts, limiter.0.clock.now()))
+    let response = plan.response(&verdicts, limiter.0.clock.now());
+    let source = EntrySource::Descriptors(request.descriptors);
+    report_hits(&limiter.0, tree, &plan, &source, &verdicts).await;
+    Ok(response)
+}
+
+/// Reports the hits of all descriptors, for statistics.
+#[inline]
+async fn report_hits<S: Store>(
+    limiter: &LimiterState<S>,
+    tree: &DescriptorTree,
+    plan: &CheckPlan<'_>,
+    source: &EntrySource<'_, '_>,
+    verdicts: &[Verdict],
+) {
+    let listener = &limiter.listeners.hits;
+    if !listener.is_set() {
+        return;
+    }
+    let reading = WindowReading::new(plan, verdicts);
+    let windows = match reading.is_empty() {
+        true => Verdicts::new(),
+        // The future is rarely needed, so it is not part of that of every decision.
+        false => Box::pin(read_windows(limiter, &reading)).await,
+    };
+    plan.report_hits(tree, source, verdicts, (&reading, &windows), listener);
+}
+
+/// Reads the windows of a reading. If the store fails, all hits of a request that is over count as
+/// over: only statistics depend on it.
+async fn read_windows<S: Store>(
+    limiter: &LimiterState<S>,
+    reading: &WindowReading<'_, '_>,
+) -> Verdicts {
+    let checks = reading.checks();
+    let call = StoreCall { action: Action::Peek, checks: &checks };
+    limiter.store.run(call).await.unwrap_or_default()
 }
 
 /// Decides a request in a domain of rules.
@@ -91,7 +129,8 @@ async fn decide_by_rules<S: Store + 'static>(
     Ok(RateLimitResponse::from_statuses(statuses))
 }
 
-async fn run<S: Store>(
+/// Runs the checks of a plan.
+pub(crate) async fn run<S: Store>(
     limiter: &LimiterState<S>,
     plan: &CheckPlan<'_>,
 ) -> Result<Verdicts, StoreError> {
@@ -124,7 +163,16 @@ pub(crate) async fn decide<S: Store>(
     };
     // Envoy's own service returns an error when its store is down, and Envoy then allows the
     // request.
-    let decided = carry_out(limiter, tree, &plan, request.cost).await;
+    let decided = match run(limiter, &plan).await {
+        Ok(verdicts) => {
+            if charging == Charging::Real {
+                let source = EntrySource::Request(request);
+                report_hits(limiter, tree, &plan, &source, &verdicts).await;
+            }
+            Ok(decision(limiter, tree, &plan, verdicts, request.cost))
+        }
+        Err(error) => Err(error),
+    };
     decided.unwrap_or_else(|_| Decision {
         without_store: Some(OnError::Allow),
         ..Decision::plain(true, Reason::StoreFailed, 200, None, None)
@@ -141,17 +189,18 @@ pub(crate) async fn adjust<S: Store>(
 ) -> Result<Decision, StoreError> {
     let plan = tree.plan_request_hashed(request, Some(hasher));
     let plan = plan.with_action(action, amount);
-    carry_out(limiter, tree, &plan, amount).await
+    let verdicts = run(limiter, &plan).await?;
+    Ok(decision(limiter, tree, &plan, verdicts, amount))
 }
 
-/// Runs the plan of one descriptor and returns its decision.
-async fn carry_out<S: Store>(
+/// Returns the decision on one descriptor.
+fn decision<S: Store>(
     limiter: &LimiterState<S>,
     tree: &DescriptorTree,
     plan: &CheckPlan<'_>,
+    verdicts: Verdicts,
     cost: u64,
-) -> Result<Decision, StoreError> {
-    let verdicts = run(limiter, plan).await?;
+) -> Decision {
     let answer = plan.response(&verdicts, limiter.clock.now());
     let status = answer.statuses.first();
     let mut decision = match (answer.overall, verdicts.is_empty()) {
@@ -182,5 +231,5 @@ async fn carry_out<S: Store>(
     }
     let limits: SmallVec<[_; 2]> = plan.limit_summaries().collect();
     decision.limits = limits.into_iter().zip(verdicts).map(state).collect();
-    Ok(decision)
+    decision
 }

@@ -3,6 +3,8 @@
 use tollgate::{Clock, MemoryStore, Store};
 
 use crate::decide::settlement::SettlementListener;
+#[cfg(feature = "envoy")]
+use crate::envoy::{DescriptorHits, HitListener};
 use crate::{KeySecret, RuleLimiter, Rules, SettledAs};
 
 /// Builds a [`RuleLimiter`] that counts in memory, or in a store of your choice.
@@ -22,8 +24,18 @@ use crate::{KeySecret, RuleLimiter, Rules, SettledAs};
 pub struct RuleLimiterBuilder<S = MemoryCounters> {
     store: S,
     clock: Option<Clock>,
-    settled: SettlementListener,
+    listeners: Listeners,
     key_secret: Option<KeySecret>,
+}
+
+/// The functions that a limiter calls for telemetry.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Listeners {
+    /// Called when charges are settled.
+    pub(crate) settled: SettlementListener,
+    /// Called with the hits of descriptors.
+    #[cfg(feature = "envoy")]
+    pub(crate) hits: HitListener,
 }
 
 /// The default store of the builder: a [`MemoryStore`] owned by the limiter.
@@ -105,7 +117,38 @@ impl<S> RuleLimiterBuilder<S> {
         mut self,
         record: impl Fn(&str, &str, SettledAs) + Send + Sync + 'static,
     ) -> RuleLimiterBuilder<S> {
-        self.settled = SettlementListener::new(record);
+        self.listeners.settled = SettlementListener::new(record);
+        self
+    }
+
+    /// Calls a function with the hits of every descriptor of Envoy's files that has a limit.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    /// use tollgate_rules::{Request, RuleLimiter};
+    ///
+    /// let over = Arc::new(AtomicU64::new(0));
+    /// let counter = over.clone();
+    /// let rules = "{ domain: auth, key: login, rate_limit: { unit: day, requests: 2 } }";
+    /// let limiter = RuleLimiter::builder()
+    ///     .on_descriptor_hits(move |hits| {
+    ///         assert_eq!(hits.name.to_string(), "auth.login");
+    ///         counter.fetch_add(hits.counts.over, Ordering::Relaxed);
+    ///     })
+    ///     .build(rules.parse()?);
+    /// for _ in 0..3 {
+    ///     limiter.decide_now(&Request::empty().attribute("login", "ann"));
+    /// }
+    /// assert_eq!(over.load(Ordering::Relaxed), 1);
+    /// # Ok::<(), tollgate_rules::Diagnostics>(())
+    /// ```
+    #[cfg(feature = "envoy")]
+    pub fn on_descriptor_hits(
+        mut self,
+        record: impl Fn(&DescriptorHits<'_>) + Send + Sync + 'static,
+    ) -> RuleLimiterBuilder<S> {
+        self.listeners.hits = HitListener::new(record);
         self
     }
 }
@@ -125,8 +168,8 @@ impl RuleLimiterBuilder {
 
     /// Counts in `store` instead.
     pub fn store<S: Store>(self, store: S) -> RuleLimiterBuilder<S> {
-        let RuleLimiterBuilder { clock, settled, key_secret, .. } = self;
-        RuleLimiterBuilder { store, clock, settled, key_secret }
+        let RuleLimiterBuilder { clock, listeners, key_secret, .. } = self;
+        RuleLimiterBuilder { store, clock, listeners, key_secret }
     }
 
     /// Builds a limiter that decides requests by `rules` and counts in memory.
@@ -140,7 +183,7 @@ impl RuleLimiterBuilder {
             store = store.max_memory(max_memory);
         }
         let secret = self.key_secret.unwrap_or_else(KeySecret::random);
-        RuleLimiter::from_parts(rules, store, clock, self.settled, secret)
+        RuleLimiter::from_parts(rules, store, clock, self.listeners, secret)
     }
 }
 
@@ -152,6 +195,6 @@ impl<S: Store> RuleLimiterBuilder<S> {
             true => KeySecret::PUBLIC,
             false => KeySecret::random(),
         });
-        RuleLimiter::from_parts(rules, self.store, clock, self.settled, secret)
+        RuleLimiter::from_parts(rules, self.store, clock, self.listeners, secret)
     }
 }

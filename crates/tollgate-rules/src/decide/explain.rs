@@ -107,9 +107,13 @@ pub(crate) async fn explain<S: Store>(
     limiter: &LimiterState<S>,
     request: &Request<'_>,
 ) -> Explanation {
+    let active = limiter.current.load_full();
+    #[cfg(feature = "envoy")]
+    if let Some(tree) = active.rules.tree_of(request) {
+        return tree.explain_request(limiter, &active.hasher, request).await;
+    }
     let mut decision = Decision::none();
     decide(limiter, request, Charging::Dry, AttemptKind::DecideOnly, &mut decision).await;
-    let active = limiter.current.load_full();
     let domain = active.rules.domain_of(request);
     let mut ip = None;
     let now = limiter.clock.now();
@@ -271,6 +275,6 @@ fn is_nothing(amount: &u64) -> bool {
 }
 
 /// Returns whole milliseconds, rounded up.
-fn millis_up(span: Duration) -> u64 {
+pub(crate) fn millis_up(span: Duration) -> u64 {
     u64::try_from(span.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }

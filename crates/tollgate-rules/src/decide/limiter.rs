@@ -11,6 +11,7 @@ use crate::actions::ladder_bans::LadderBans;
 use crate::actions::queue::{AttemptKind, WaitQueues};
 use crate::decide::active_rules::ActiveRules;
 use crate::decide::admission::Admission;
+use crate::decide::builder::Listeners;
 use crate::decide::decide_request::{Charging, decide};
 use crate::decide::decision::Decision;
 use crate::decide::explain::{Explanation, explain};
@@ -18,7 +19,6 @@ use crate::decide::local_shares::LocalShares;
 use crate::decide::maintenance::Leases;
 use crate::decide::pending_returns::PendingReturns;
 use crate::decide::ready::ready;
-use crate::decide::settlement::SettlementListener;
 use crate::decide::status::LimiterStatus;
 use crate::matching::key_hasher::KeyHasher;
 use crate::{KeySecret, Request, RuleLimiterBuilder, Rules};
@@ -62,8 +62,7 @@ pub(crate) struct LimiterState<S> {
     pub(crate) fair: Fairness,
     /// The shares that decide `on_error: local` while the store does not answer.
     pub(crate) local: OnceLock<LocalShares>,
-    /// The function that is called when charges are settled.
-    pub(crate) settled: SettlementListener,
+    pub(crate) listeners: Listeners,
     /// The bans given by ladders.
     pub(crate) ban_list: LadderBanList,
     /// The queues of waiting requests.
@@ -129,7 +128,7 @@ impl<S> RuleLimiter<S> {
         rules: Rules,
         store: S,
         clock: Clock,
-        settled: SettlementListener,
+        listeners: Listeners,
         key_secret: KeySecret,
     ) -> RuleLimiter<S> {
         let hasher = Arc::new(KeyHasher::new(key_secret));
@@ -139,7 +138,7 @@ impl<S> RuleLimiter<S> {
             current: ArcSwap::from_pointee(ActiveRules::first(rules, hasher)),
             fair: Fairness::default(),
             local: OnceLock::new(),
-            settled,
+            listeners,
             ban_list: LadderBanList::default(),
             queues: WaitQueues::default(),
             leases: Leases::default(),

@@ -78,7 +78,7 @@ pub(crate) async fn settle_charges<S: Store>(
             (SettledAs::Refunded, _) if refunded.is_err() => SettledAs::Kept,
             (settled, _) => settled,
         };
-        limiter.settled.notify(&rules.domain, &rules.rules[*rule as usize].name, settled);
+        limiter.listeners.settled.notify(&rules.domain, &rules.rules[*rule as usize].name, settled);
     }
     spent.and(refunded)
 }

@@ -8,6 +8,7 @@ use tollgate_core::Span;
 
 use super::descriptor_tree::{DescriptorNode, DescriptorTree};
 use super::entry_writer::write_value;
+use super::planned_check::{LimitSource, PlannedCheck};
 use super::rate_limit::{CountedLimit, RateLimit};
 use super::{Descriptor, DescriptorEntries, LimitOverride, Metadata, RateLimitRequest};
 use crate::Request;
@@ -62,34 +63,6 @@ pub(super) enum DescriptorPlan<'t> {
     Unlimited,
     /// The range of its checks, and the descriptor of the file.
     Limited { steps: Range<usize>, of: Option<&'t DescriptorNode> },
-}
-
-/// A check of a descriptor.
-#[derive(Clone, Debug)]
-pub(super) struct PlannedCheck<'t> {
-    key: Range<usize>,
-    pub(super) counted: LimitSource<'t>,
-    pub(super) name: Option<&'t Arc<str>>,
-    cost: u64,
-    pub(super) action: Action,
-    /// The number of the descriptor.
-    item: usize,
-}
-
-/// The source of a limit: the file, or the request itself.
-#[derive(Clone, Debug)]
-pub(super) enum LimitSource<'t> {
-    File(&'t CountedLimit),
-    Request(Box<CountedLimit>),
-}
-
-impl LimitSource<'_> {
-    pub(super) fn get(&self) -> &CountedLimit {
-        match self {
-            LimitSource::File(counted) => counted,
-            LimitSource::Request(counted) => counted,
-        }
-    }
 }
 
 /// Checks to run in one call.
@@ -383,9 +356,17 @@ impl<'t> CheckPlan<'t> {
     }
 
     fn check<'p>(&'p self, step: &'p PlannedCheck<'t>) -> Check<'p> {
-        let CountedLimit { counter, limit, .. } = step.counted.get();
-        let limit: &Limit = limit;
-        Check::new(*counter, &self.keys[step.key.clone()], limit, step.cost)
+        self.check_with(step, &step.counted.get().limit, step.cost)
+    }
+
+    /// Returns a check on the counter of a step, by another limit at another cost.
+    pub(super) fn check_with<'p>(
+        &'p self,
+        step: &'p PlannedCheck<'_>,
+        limit: &'p Limit,
+        cost: u64,
+    ) -> Check<'p> {
+        Check::new(step.counted.get().counter, &self.keys[step.key.clone()], limit, cost)
     }
 
     /// Returns the metadata of a descriptor.

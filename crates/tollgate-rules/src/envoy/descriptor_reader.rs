@@ -1,7 +1,7 @@
 //! Reads a YAML tree into a tree of descriptors, and reports every error with its span.
 
-use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Metadata;
 use super::descriptor_tree::{DescriptorLevel, DescriptorNode, DescriptorTree, Separator};
@@ -9,11 +9,13 @@ use super::fields::{
     DESCRIPTOR, EnvoyFields, FILE, MappingSchema, RATE_LIMIT, SHORT, SHORT_RATE_LIMIT,
 };
 use super::rate_limit::RateLimitDefinition;
+use super::replaced_names::ReplacedNames;
 use crate::compile::attribute::is_secret_name;
 use crate::read::diagnostic::{Diagnostic, Diagnostics};
-use crate::read::source::SourceSpan;
-use crate::read::suggest;
 use crate::read::yaml::{self, YamlValue};
+
+/// The number of trees read in this process.
+static TREES: AtomicU64 = AtomicU64::new(0);
 
 /// Whether a file is one of Envoy's rate limit service rather than a rules file.
 pub(crate) fn is_envoy(root: &yaml::YamlNode<'_>) -> bool {
@@ -62,20 +64,26 @@ pub(super) fn read_valid_parts(
         separator,
         limit_kind,
         diagnostics,
-        names: HashSet::new(),
-        replaced: Vec::new(),
+        names: ReplacedNames::default(),
     };
     let mut root = DescriptorLevel::default();
     match is_short {
         true => reader.descriptor(&fields, &mut root, domain),
         false => root = reader.level(&fields, domain),
     }
-    reader.warn_about_unknown_names();
-    Some(DescriptorTree { domain: domain.into(), span, separator, is_short, root })
+    let names = reader.names;
+    Some(DescriptorTree {
+        domain: domain.into(),
+        span,
+        separator,
+        is_short,
+        root,
+        names,
+        number: TREES.fetch_add(1, Ordering::Relaxed),
+        limited: 0,
+        request_limits: None,
+    })
 }
-
-/// The maximum number of names that a misspelled one is compared with.
-const MAX_COMPARED: usize = 100;
 
 /// Reads the descriptors of one file.
 struct DescriptorReader<'n, 'f> {
@@ -83,10 +91,7 @@ struct DescriptorReader<'n, 'f> {
     separator: Separator,
     limit_kind: &'static MappingSchema,
     diagnostics: &'f mut Diagnostics,
-    /// The names of limits.
-    names: HashSet<Arc<str>>,
-    /// The names of limits to be replaced, and their spans.
-    replaced: Vec<(Arc<str>, SourceSpan)>,
+    names: ReplacedNames,
 }
 
 impl<'n> DescriptorReader<'n, '_> {
@@ -150,6 +155,7 @@ impl<'n> DescriptorReader<'n, '_> {
             detailed_metric: fields.flag("detailed_metric", self.diagnostics),
             value_to_metric: fields.flag("value_to_metric", self.diagnostics),
             metadata: metadata.map(Arc::new),
+            metric: None,
             children: self.level(fields, &path),
         };
         if let Err(earlier) = level.add(node, self.separator) {
@@ -173,29 +179,12 @@ impl<'n> DescriptorReader<'n, '_> {
         let extended = definitions.iter().any(|(limit, _)| limit.is_extended());
         let mut limits = Vec::with_capacity(definitions.len());
         for (limit, is_valid) in definitions {
-            self.names.extend(limit.name.clone());
-            let replaced = limit.replaces.iter().map(|name| (name.value.clone(), name.span));
-            self.replaced.extend(replaced);
+            self.names.add(limit.name.as_ref(), &limit.replaces);
             // An invalid limit is compiled too, so that all its errors are reported.
             let compiled = limit.compile(self.domain, extended, &limits, self.diagnostics);
             limits.extend(compiled.filter(|_| is_valid));
         }
         (limits, extended)
-    }
-
-    fn warn_about_unknown_names(&mut self) {
-        for (name, span) in &self.replaced {
-            if self.names.contains(name) {
-                continue;
-            }
-            let message = format!("no limit of this file is called {name:?}");
-            let warning = Diagnostic::warning("unknown-name", *span, message);
-            let names = self.names.iter().take(MAX_COMPARED).map(|name| &**name);
-            self.diagnostics.push(match suggest::closest(name, names) {
-                Some(meant) => warning.fix(meant),
-                None => warning.help("give the limit to be replaced that name"),
-            });
-        }
     }
 }
 

@@ -10,7 +10,9 @@ use foldhash::fast::RandomState;
 use smallvec::SmallVec;
 
 use super::Metadata;
+use super::metric_name::{MetricName, NodeMetric};
 use super::rate_limit::RateLimit;
+use super::replaced_names::ReplacedNames;
 use crate::compile::glob::{self, Globs};
 use crate::read::source::SourceSpan;
 
@@ -32,6 +34,14 @@ pub struct DescriptorTree {
     /// Whether it is in the short form, of which several files make one domain.
     pub(super) is_short: bool,
     pub(super) root: DescriptorLevel,
+    /// The names of its limits, and those of the limits they replace.
+    pub(super) names: ReplacedNames,
+    /// The number of this tree among all trees that were read in this process.
+    pub(super) number: u64,
+    /// The number of descriptors with a limit.
+    pub(super) limited: u32,
+    /// The name of the limits of requests in statistics, once the tree is complete.
+    pub(super) request_limits: Option<MetricName>,
 }
 
 /// The separator of a key and a value that are looked up as one text.
@@ -79,6 +89,8 @@ pub(super) struct DescriptorNode {
     pub(super) detailed_metric: bool,
     pub(super) value_to_metric: bool,
     pub(super) metadata: Option<Arc<Metadata>>,
+    /// The name in statistics, if it has a limit and the tree is complete.
+    pub(super) metric: Option<Box<NodeMetric>>,
     pub(super) children: DescriptorLevel,
 }
 
@@ -123,6 +135,10 @@ impl DescriptorLevel {
         &self.nodes
     }
 
+    pub(super) fn nodes_mut(&mut self) -> &mut [DescriptorNode] {
+        &mut self.nodes
+    }
+
     /// Adds a descriptor, or returns the span of the one with the same key and value.
     pub(super) fn add(
         &mut self,
@@ -143,7 +159,7 @@ impl DescriptorLevel {
             (_, "") => node.key.to_string(),
             (_, value) => format!("{}_{value}", node.key),
         };
-        if glob::is_pattern(&node.key) || glob::is_pattern(&node.value) {
+        if node.is_wildcard() {
             self.wildcards.insert(&pattern, number);
         }
         self.exact.insert(text.into(), number);
@@ -208,6 +224,11 @@ impl DescriptorLevel {
 }
 
 impl DescriptorNode {
+    /// Whether the key or the value has a `*`.
+    pub(super) fn is_wildcard(&self) -> bool {
+        glob::is_pattern(&self.key) || glob::is_pattern(&self.value)
+    }
+
     /// Whether key and value match, each on its own.
     fn matches(&self, key: &str, value: &str) -> bool {
         glob::matches(&self.key, key)

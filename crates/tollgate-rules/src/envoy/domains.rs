@@ -31,6 +31,31 @@ pub struct Domains {
 impl Domains {
     /// Reads files, or returns the errors of all of them.
     pub fn read(sources: impl IntoIterator<Item = Source>) -> Result<Domains, Diagnostics> {
+        Domains::read_shared(sources, SharedDomains::ShortFiles)
+    }
+
+    /// Reads files of which several may describe one domain, as with `MERGE_DOMAIN_CONFIG`.
+    ///
+    /// Files may not describe the same key at the top level of their domain.
+    ///
+    /// ```
+    /// use tollgate_rules::{Source, envoy::Domains};
+    /// let limit = "rate_limit: { unit: day, requests_per_unit: 5 }";
+    /// let file = |key: &str| {
+    ///     Source::new(key, format!("{{ domain: d, descriptors: [{{ key: {key}, {limit} }}] }}"))
+    /// };
+    /// assert!(Domains::read([file("a"), file("b")]).is_err());
+    /// assert!(Domains::read_merged([file("a"), file("b")]).is_ok());
+    /// assert!(Domains::read_merged([file("a"), file("a")]).is_err());
+    /// ```
+    pub fn read_merged(sources: impl IntoIterator<Item = Source>) -> Result<Domains, Diagnostics> {
+        Domains::read_shared(sources, SharedDomains::AllFiles)
+    }
+
+    fn read_shared(
+        sources: impl IntoIterator<Item = Source>,
+        shared: SharedDomains,
+    ) -> Result<Domains, Diagnostics> {
         let sources: Arc<[Source]> = sources.into_iter().collect();
         let mut diagnostics = Diagnostics::new(sources.clone());
         let mut trees = Vec::new();
@@ -40,7 +65,7 @@ impl Domains {
                 Err(error) => diagnostics.push(error),
             }
         }
-        let trees = join(trees, &mut diagnostics);
+        let trees = join(trees, shared, &mut diagnostics);
         diagnostics.sort();
         if diagnostics.has_errors() {
             return Err(diagnostics);
@@ -73,9 +98,20 @@ impl Domains {
     }
 }
 
-/// Makes one tree of each domain. Files of one key may share a domain; others may not.
+/// Which files may share a domain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum SharedDomains {
+    /// Files in the short form, of one key each.
+    #[default]
+    ShortFiles,
+    /// All files.
+    AllFiles,
+}
+
+/// Makes one tree of each domain. Files that may share a domain add their descriptors to it.
 pub(crate) fn join(
     trees: Vec<DescriptorTree>,
+    shared: SharedDomains,
     diagnostics: &mut Diagnostics,
 ) -> Vec<DescriptorTree> {
     let mut joined: Vec<DescriptorTree> = Vec::with_capacity(trees.len());
@@ -87,18 +123,43 @@ pub(crate) fn join(
             joined.push(tree);
             continue;
         };
-        if !(known.is_short && tree.is_short && known.separator == tree.separator) {
-            let message = format!("the domain {:?} has a file already", tree.domain);
-            let error = Diagnostic::error("duplicate-domain", tree.span, message);
-            let error = error.related(known.span, "this one");
-            diagnostics.push(error.help("put the descriptors of a domain into one file"));
+        if let Some(error) = cannot_share(known, &tree, shared) {
+            diagnostics.push(error);
             continue;
         }
+        known.names.merge(tree.names);
         for (span, earlier) in known.root.extend(tree.root, known.separator) {
-            let message = "this key has a file already";
+            let message = "another file of this domain describes this key";
             let error = Diagnostic::error("duplicate-descriptor", span, message);
             diagnostics.push(error.related(earlier, "this one"));
         }
     }
+    for tree in &mut joined {
+        tree.names.warn_about_unknown(diagnostics);
+        tree.name_metrics();
+    }
     joined
+}
+
+/// Returns why two files cannot share their domain, if they cannot.
+fn cannot_share(
+    known: &DescriptorTree,
+    tree: &DescriptorTree,
+    shared: SharedDomains,
+) -> Option<Diagnostic> {
+    let error = |message: String, help: &str| {
+        let error = Diagnostic::error("duplicate-domain", tree.span, message);
+        Some(error.related(known.span, "this one").help(help))
+    };
+    if !(known.is_short && tree.is_short || shared == SharedDomains::AllFiles) {
+        let message = format!("the domain {:?} has a file already", tree.domain);
+        let help = "put the descriptors of a domain into one file, or merge the files of a domain \
+                    with --envoy-merge-domains";
+        return error(message, help);
+    }
+    if known.separator != tree.separator {
+        let message = format!("only one file of the domain {:?} is `strict`", tree.domain);
+        return error(message, "write `strict` in all files of a domain, or in none");
+    }
+    None
 }

@@ -61,16 +61,21 @@
 //! Editing how many are allowed keeps it.
 
 mod check_plan;
+mod config_dump;
 mod descriptor_reader;
 mod descriptor_tree;
 mod domains;
 mod entry_writer;
+mod explain;
 mod fields;
+mod hit_counts;
 mod join_all;
 mod metadata;
 mod metric_name;
 mod outline;
+mod planned_check;
 mod rate_limit;
+mod replaced_names;
 mod request;
 mod response;
 mod rule_domains;
@@ -81,9 +86,13 @@ pub use check_plan::{CheckPlan, PlannedCall};
 pub(crate) use descriptor_reader::{is_envoy, read};
 pub use descriptor_tree::DescriptorTree;
 pub use domains::Domains;
-pub(crate) use domains::join;
+pub(crate) use domains::{SharedDomains, join};
+pub use explain::explain;
+pub use hit_counts::{DescriptorHits, HitCounts};
+pub(crate) use hit_counts::{EntrySource, HitListener, WindowReading};
 pub(crate) use join_all::join_all;
 pub use metadata::Metadata;
+pub use metric_name::MetricName;
 #[doc(hidden)]
 pub use outline::{DescriptorOutline, DomainOutline, LimitOutline, RateOutline};
 pub use request::{Descriptor, DescriptorEntries, LimitOverride, RateLimitRequest};

@@ -89,6 +89,9 @@ impl DomainOutline {
         for root in file.documents() {
             let line = |span: SourceSpan| file.line_at(span);
             let tree = descriptor_reader::read_valid_parts(root, &mut diagnostics);
+            if let Some(tree) = &tree {
+                tree.names.warn_about_unknown(&mut diagnostics);
+            }
             domains.extend(tree.map(|tree| domain(&tree, &line)));
         }
         diagnostics.sort();

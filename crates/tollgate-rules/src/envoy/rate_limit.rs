@@ -46,6 +46,12 @@ impl CountedLimit {
         let counter = counter_id(domain, &limit, unit, 1, 0);
         Ok(CountedLimit { requests, unit, multiplier: 1, limit, counter })
     }
+
+    /// Returns a limit on the same counters that is never exceeded, which tells how much is spent.
+    pub(super) fn widest(&self) -> Option<Limit> {
+        let window = self.unit.span().times(self.multiplier.into());
+        Limit::new(u32::MAX.into(), window.into()).ok()?.fixed().ok()?.count_denied().ok()
+    }
 }
 
 /// Returns the id of the counters of a limit.

@@ -6,7 +6,8 @@ use std::time::Duration;
 use smallvec::SmallVec;
 use tollgate_core::{Span, Time, Verdict};
 
-use super::check_plan::{CheckPlan, DescriptorPlan, PlannedCheck};
+use super::check_plan::{CheckPlan, DescriptorPlan};
+use super::planned_check::PlannedCheck;
 use super::rate_limit::CountedLimit;
 use super::{DescriptorTree, Metadata, RateLimitRequest, Unit};
 use tollgate::{Action, MemoryStore, Verdicts};
@@ -152,8 +153,7 @@ impl DescriptorStatus {
     fn from_verdict(step: &PlannedCheck<'_>, verdict: &Verdict, now: Time) -> DescriptorStatus {
         let counted = step.counted.get();
         let CountedLimit { requests, unit, multiplier, .. } = *counted;
-        // A limit of 0 is counted as a limit of 1: the first hit leaves nothing of it.
-        let over = !verdict.allowed || requests == 0 && verdict.remaining == 0;
+        let over = step.is_over(verdict);
         let plain = !matches!(step.action, Action::Take { .. });
         let remaining = match requests {
             0 => 0,

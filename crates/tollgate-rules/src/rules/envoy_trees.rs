@@ -7,7 +7,7 @@ use tollgate_core::Time;
 
 use super::{Rules, duplicate_domain};
 use crate::actions::modes::TemporaryMode;
-use crate::envoy::{self, DescriptorTree};
+use crate::envoy::{self, DescriptorTree, SharedDomains};
 use crate::read::yaml::YamlNode;
 use crate::{Diagnostics, Request};
 
@@ -35,13 +35,19 @@ impl EnvoyTreeReader {
         is_envoy
     }
 
-    /// Makes one tree of each domain, none of which may be one of `rule_domains`.
+    /// Makes one tree of each domain, to which several files may contribute if `merge_domains` is set,
+    /// and none of which may be one of `rule_domains`.
     pub(super) fn finish(
         self,
+        merge_domains: bool,
         rule_domains: &HashMap<Box<str>, usize>,
         diagnostics: &mut Diagnostics,
     ) -> EnvoyTrees {
-        let trees = envoy::join(self.trees, diagnostics);
+        let shared = match merge_domains {
+            true => SharedDomains::AllFiles,
+            false => SharedDomains::ShortFiles,
+        };
+        let trees = envoy::join(self.trees, shared, diagnostics);
         for tree in &trees {
             if rule_domains.contains_key(tree.domain()) {
                 diagnostics.push(duplicate_domain(tree.domain(), tree.span));
@@ -61,12 +67,54 @@ impl EnvoyTrees {
         EnvoyTrees { by_domain: self.by_domain.clone(), disabled }
     }
 
+    pub(super) fn contains(&self, domain: &str) -> bool {
+        self.by_domain.contains_key(domain)
+    }
+
+    /// Returns the number of descriptors with limits, and of their limits.
+    pub(super) fn limit_counts(&self) -> (usize, usize) {
+        let counts = self.by_domain.values().map(|tree| tree.limit_counts());
+        counts.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1))
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.by_domain.is_empty()
     }
 }
 
 impl Rules {
+    /// Whether a domain was written for Envoy.
+    ///
+    /// ```
+    /// use tollgate_rules::Rules;
+    /// let rules: Rules = "{ domain: d, descriptors: [{ key: user }] }".parse()?;
+    /// assert!(rules.is_envoy_domain("d") && !rules.is_envoy_domain("elsewhere"));
+    /// # Ok::<(), tollgate_rules::Diagnostics>(())
+    /// ```
+    pub fn is_envoy_domain(&self, domain: &str) -> bool {
+        self.0.trees.contains(domain)
+    }
+
+    /// Returns the limits of all domains that were written for Envoy, one in a line, as Envoy's own
+    /// service prints them at `/rlconfig`.
+    ///
+    /// ```
+    /// use tollgate_rules::Rules;
+    /// let rules: Rules = "
+    /// domain: d
+    /// descriptors: [{ key: user, rate_limit: { unit: day, requests_per_unit: 5 } }]
+    /// ".parse()?;
+    /// let line = "d.user: unit=DAY requests_per_unit=5, shadow_mode: false, quota_mode: false\n";
+    /// assert_eq!(rules.envoy_config(), line);
+    /// # Ok::<(), tollgate_rules::Diagnostics>(())
+    /// ```
+    pub fn envoy_config(&self) -> String {
+        let mut trees: Vec<&DescriptorTree> =
+            self.0.trees.by_domain.values().map(|tree| &**tree).collect();
+        trees.sort_by_key(|tree| tree.domain());
+        trees.iter().map(|tree| tree.dump()).collect()
+    }
+
     /// Whether a domain that was written for Envoy is switched off.
     pub(crate) fn is_tree_disabled(&self, tree: &DescriptorTree, now: Time) -> bool {
         let disabled = &self.0.trees.disabled;

@@ -17,7 +17,12 @@ impl NoEnvoyTrees {
         false
     }
 
-    pub(super) fn finish(self, _: &HashMap<Box<str>, usize>, _: &mut Diagnostics) -> NoEnvoyTrees {
+    pub(super) fn finish(
+        self,
+        _: bool,
+        _: &HashMap<Box<str>, usize>,
+        _: &mut Diagnostics,
+    ) -> NoEnvoyTrees {
         NoEnvoyTrees {}
     }
 
@@ -27,6 +32,14 @@ impl NoEnvoyTrees {
 
     pub(super) fn with_disabled(&self, _: HashMap<Box<str>, TemporaryMode>) -> NoEnvoyTrees {
         NoEnvoyTrees {}
+    }
+
+    pub(super) fn contains(&self, _: &str) -> bool {
+        false
+    }
+
+    pub(super) fn limit_counts(&self) -> (usize, usize) {
+        (0, 0)
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -107,10 +107,12 @@ descriptors:
   - { key: wilder, value: a/*, value_to_metric: true, rate_limit: { unit: minute, requests_per_unit: 60 } }
   - { key: one, value: a/*, share_threshold: true, value_to_metric: true, rate_limit: { unit: minute, requests_per_unit: 60 } }
   - { key: many, value: a/*, share_threshold: true, detailed_metric: true, rate_limit: { unit: minute, requests_per_unit: 60 } }
+  - { key: api_key, detailed_metric: true, rate_limit: { unit: minute, requests_per_unit: 60 } }
+  - { key: ip, detailed_metric: true, rate_limit: { unit: minute, requests_per_unit: 60 } }
   - { key: nothing }
 ");
     let tree = service.domains.get("d").unwrap();
-    let cases: [(&[_], _); 9] = [
+    let cases: [(&[_], _); 13] = [
         (&[("route", "api"), ("user", "ann")], Some("d.route_api.user")),
         (&[("all", "api"), ("user", "ann")], Some("d.all_api.user_ann")),
         (&[("exact", "v")], Some("d.exact_v")),
@@ -118,10 +120,15 @@ descriptors:
         (&[("wilder", "a/b")], Some("d.wilder_a/b")),
         (&[("one", "a/b")], Some("d.one_a/*")),
         (&[("many", "a/b")], Some("d.many_a/*")),
+        (&[("api_key", "s3cret")], Some("d.api_key")),
+        (&[("ip", "203.0.113.7")], Some("d.ip_203_0_113_7")),
+        (&[("ip", "2001:db8::1|c\nx")], Some("d.ip_2001_db8__1_c_x")),
+        (&[("ip", "")], Some("d.ip_")),
         (&[("nothing", "v")], None),
         (&[("unmatched", "v")], None),
     ];
     for (entries, name) in cases {
-        assert_eq!(tree.metric_name(&Descriptor::new(entries)).as_deref(), name, "{entries:?}");
+        let found = tree.metric_name(&Descriptor::new(entries)).map(|name| name.to_string());
+        assert_eq!(found.as_deref(), name, "{entries:?}");
     }
 }

@@ -20,15 +20,7 @@ use crate::store::FailureModes;
 /// Nothing here waits for a disk or a store.
 pub(super) async fn ready(State(context): State<Context>) -> (StatusCode, Json<Value>) {
     let (rules, store) = (context.decisions.limiter().rules(), context.decisions.store());
-    let why = if context.drain.is_leaving() {
-        Some("leaving")
-    } else if rules.domain_names().next().is_none() {
-        Some("there are no rules")
-    } else if !store.health().is_healthy() && FailureModes::from_rules(&rules).all_deny() {
-        Some("the store is down, and every rule refuses without it")
-    } else {
-        None
-    };
+    let why = unready_reason(&context);
     let status = if why.is_some() { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
     let mut detail = json!(context.rules.status());
     detail["count"] = json!(rules.len());
@@ -66,6 +58,34 @@ fn panic_to_json(panic: &PanicCount) -> Value {
         "last": panic.message,
         "seconds_ago": panic.ago_ms / 1_000,
     })
+}
+
+/// Returns why load balancers should use another server, if they should.
+fn unready_reason(context: &Context) -> Option<&'static str> {
+    let (rules, store) = (context.decisions.limiter().rules(), context.decisions.store());
+    if context.drain.is_leaving() {
+        Some("leaving")
+    } else if rules.domain_names().next().is_none() {
+        Some("there are no rules")
+    } else if !store.health().is_healthy() && FailureModes::from_rules(&rules).all_deny() {
+        Some("the store is down, and every rule refuses without it")
+    } else {
+        None
+    }
+}
+
+/// Answers as the `/healthcheck` of Envoy's own rate limit service: 200 with `OK`, or 500 without a
+/// body, when `/readyz` answers 503.
+pub(super) async fn envoy_health(State(context): State<Context>) -> (StatusCode, &'static str) {
+    match unready_reason(&context) {
+        None => (StatusCode::OK, "OK"),
+        Some(_) => (StatusCode::INTERNAL_SERVER_ERROR, ""),
+    }
+}
+
+/// Answers as the `/rlconfig` of Envoy's own rate limit service: the active limits, one in a line.
+pub(super) async fn envoy_config(State(context): State<Context>) -> String {
+    context.decisions.limiter().rules().envoy_config()
 }
 
 /// Returns the databases on the disk of this server, and how long each has not answered.

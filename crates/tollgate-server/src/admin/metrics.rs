@@ -88,7 +88,7 @@ pub(super) async fn metrics(
     for one in context.decisions.limiter().status().fair_tenants() {
         text.sample(name, &[("domain", &one.domain), ("rule", &one.rule)], one.tenants);
     }
-    let rules = context.rules.status();
+    let (active, rules) = (context.decisions.limiter().rules(), context.rules.status());
     let version = context.decisions.limiter().status().replacements() + 1;
     let help = "Number of rule sets that have been active since the start.";
     text.single("tollgate_rules_version", "gauge", help, version);
@@ -96,6 +96,13 @@ pub(super) async fn metrics(
     text.sample("tollgate_rules_info", &[("version", &rules.version)], 1);
     let help = "Failed reads of the origin of the rules.";
     text.single("tollgate_rules_reload_errors_total", "counter", help, rules.failures);
+    if active.domain_names().any(|domain| active.is_envoy_domain(domain)) {
+        context.decisions.telemetry().report_envoy(&mut text);
+        let name = "ratelimit_service_config_load_success";
+        text.single(name, "counter", "Rule sets that became active.", version);
+        let name = "ratelimit_service_config_load_error";
+        text.single(name, "counter", help, rules.failures);
+    }
     text.metric("tollgate_build_info", "gauge", "Version of tollgate.");
     text.sample("tollgate_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
     ([(CONTENT_TYPE, FORMAT)], text.into_text())

@@ -1,6 +1,6 @@
 //! The admin API: health, metrics, rules, keys, the busiest keys and the live tail.
 //!
-//! Health needs no token. Metrics need no token on a loopback address or a unix socket; elsewhere
+//! Health needs no token. Metrics and `/rlconfig` need no token on a loopback address or a unix socket; elsewhere
 //! they do, like all other calls. Tokens and roles are those of the rules service: a token with the
 //! role `read` cannot reset a key.
 
@@ -14,7 +14,7 @@ mod simulate;
 mod top;
 
 use axum::Router;
-use axum::routing::{get, post};
+use axum::routing::{any, get, post};
 
 use crate::net::Bind;
 use crate::rules_service::routes::{method_not_allowed, unknown_path, with_guard};
@@ -42,8 +42,10 @@ pub(crate) fn own_router(context: Context) -> Router {
 
 fn operations(context: Context, bind: &Option<Bind>) -> Router {
     let is_local = bind.as_ref().is_some_and(|bind| bind.address.is_local());
-    let metrics =
-        Router::new().route("/metrics", get(metrics::metrics)).with_state(context.clone());
+    let metrics = Router::new()
+        .route("/metrics", get(metrics::metrics))
+        .route("/rlconfig", any(health::envoy_config))
+        .with_state(context.clone());
     let metrics = match is_local {
         true => metrics,
         false => with_guard(metrics, context.rules.guard()),
@@ -51,6 +53,7 @@ fn operations(context: Context, bind: &Option<Bind>) -> Router {
     Router::new()
         .route("/livez", get(|| async { "ok\n" }))
         .route("/readyz", get(health::ready))
+        .route("/healthcheck", any(health::envoy_health))
         .with_state(context)
         .merge(metrics)
 }

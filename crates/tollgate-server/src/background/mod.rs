@@ -40,6 +40,8 @@ pub(crate) enum BackgroundWorker {
     GrpcCall,
     /// Counts the seconds of the telemetry.
     Telemetry,
+    /// Sends statistics to a statsd server.
+    Statsd,
     /// Writes snapshots of the counters.
     Snapshots,
     /// Follows the origin of the rules.
@@ -72,12 +74,13 @@ pub(crate) enum BackgroundWorker {
 
 impl BackgroundWorker {
     /// All workers, in the order of their numbers.
-    pub(crate) const ALL: [BackgroundWorker; 19] = [
+    pub(crate) const ALL: [BackgroundWorker; 20] = [
         BackgroundWorker::Accept,
         BackgroundWorker::Connection,
         BackgroundWorker::Stream,
         BackgroundWorker::GrpcCall,
         BackgroundWorker::Telemetry,
+        BackgroundWorker::Statsd,
         BackgroundWorker::Snapshots,
         BackgroundWorker::RulesSource,
         BackgroundWorker::RulesDatabase,
@@ -102,6 +105,7 @@ impl BackgroundWorker {
             BackgroundWorker::Stream => "stream",
             BackgroundWorker::GrpcCall => "grpc_call",
             BackgroundWorker::Telemetry => "telemetry",
+            BackgroundWorker::Statsd => "statsd",
             BackgroundWorker::Snapshots => "snapshots",
             BackgroundWorker::RulesSource => "rules_source",
             BackgroundWorker::RulesDatabase => "rules_database",

@@ -24,7 +24,7 @@ pub(crate) use reservations::{
 
 use crate::config::Bounds;
 use crate::store::{AnyLimiter, AnyStore, SharedStore};
-use crate::telemetry::{DoorName, Telemetry};
+use crate::telemetry::{DoorName, EnvoyError, Telemetry};
 use inline_limit::InlineLimitCache;
 use reservations::ReservationTable;
 
@@ -303,7 +303,13 @@ impl DecisionService {
         request: &RateLimitRequest<'_>,
     ) -> Result<RateLimitResponse, StoreError> {
         let before = self.0.clock.now();
-        let answer = envoy::decide(&self.0.limiter, request).await?;
+        let answer = envoy::decide(&self.0.limiter, request).await.inspect_err(|_| {
+            self.0.telemetry.record_envoy_error(EnvoyError::Store);
+        })?;
+        let is_limited = answer.statuses.iter().any(|status| status.current_limit.is_some());
+        if !is_limited && !self.0.limiter.rules().has_domain(request.domain) {
+            self.0.telemetry.record_unknown_domain();
+        }
         self.0.telemetry.record_envoy_response(DoorName::Grpc, request, &answer);
         self.0.telemetry.record_duration(DoorName::Grpc, 1, self.0.clock.now().since(before));
         Ok(answer)

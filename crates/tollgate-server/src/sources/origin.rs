@@ -39,6 +39,7 @@ pub struct Origin {
     copy_folder: Option<PathBuf>,
     timeout: Duration,
     watch: bool,
+    merges_domains: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -65,7 +66,15 @@ impl Origin {
 
     fn new(location: OriginLocation) -> Origin {
         let timeout = Duration::from_secs(10);
-        Origin { location, every: None, token: None, copy_folder: None, timeout, watch: true }
+        Origin {
+            location,
+            every: None,
+            token: None,
+            copy_folder: None,
+            timeout,
+            watch: true,
+            merges_domains: false,
+        }
     }
 
     /// Sets the interval of reads.
@@ -106,6 +115,14 @@ impl Origin {
         Origin { watch, ..self }
     }
 
+    /// Sets whether several files of a folder may describe one domain, if they are in the format of
+    /// Envoy's rate limit service. The default is off.
+    ///
+    /// The bundle of a rules service says itself how to read it.
+    pub fn merge_domains(self, merges_domains: bool) -> Origin {
+        Origin { merges_domains, ..self }
+    }
+
     /// Reads the rules for the first time. Blocks the thread.
     ///
     /// If a URL sends no valid response, the saved copy is used instead.
@@ -114,7 +131,8 @@ impl Origin {
         let source = match self.location {
             OriginLocation::Path(path) => {
                 let every = self.every.unwrap_or(FILE_INTERVAL);
-                let (source, first) = PathSource::open(path, every, self.watch)?;
+                let (source, first) =
+                    PathSource::open(path, every, self.watch, self.merges_domains)?;
                 return Ok(OpenedOrigin::new(origin, SourceKind::Path(source), first));
             }
             OriginLocation::Url(uri) => UrlSource {

@@ -27,6 +27,7 @@ pub(super) struct PathSource {
     path: PathBuf,
     every: Duration,
     watched: bool,
+    merges_domains: bool,
 }
 
 impl PathSource {
@@ -34,8 +35,9 @@ impl PathSource {
         path: PathBuf,
         every: Duration,
         watched: bool,
+        merges_domains: bool,
     ) -> Result<(PathSource, InitialRules), SourceError> {
-        let source = PathSource { path, every, watched };
+        let source = PathSource { path, every, watched, merges_domains };
         let (bundle, version) = source.read()?;
         let (set, rules) = CurrentSet::first(&bundle, version)?;
         Ok((source, InitialRules { set, rules, copy_reason: None, copy_error: None }))
@@ -43,6 +45,7 @@ impl PathSource {
 
     fn read(&self) -> Result<(Bundle, String), SourceError> {
         let bundle = Bundle::from_sources(files::read(&self.path)?);
+        let bundle = bundle.merging_domains(self.merges_domains);
         let version = digest::short(&bundle.files_digest()).to_owned();
         Ok((bundle, version))
     }

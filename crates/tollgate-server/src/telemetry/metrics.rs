@@ -72,7 +72,7 @@ impl Telemetry {
         }
     }
 
-    fn histogram(&self, of: impl Fn(&Stripe) -> &Histogram) -> HistogramTotals {
+    pub(super) fn histogram(&self, of: impl Fn(&Stripe) -> &Histogram) -> HistogramTotals {
         let mut times = HistogramTotals::default();
         self.stripes.iter().for_each(|stripe| of(stripe).add_to(&mut times));
         times

@@ -9,6 +9,8 @@
 mod auth;
 mod counting_door;
 mod decision_log;
+mod descriptor_series;
+mod descriptor_stats;
 mod event;
 mod event_key;
 mod exposition;
@@ -17,8 +19,10 @@ mod heavy_hitters;
 mod metrics;
 mod sample;
 mod series;
+mod series_slots;
 mod settlements;
 mod shed;
+mod statsd;
 mod stripe;
 mod tail;
 mod top;
@@ -35,7 +39,9 @@ use tollgate_rules::{Decision, Reason};
 
 pub(crate) use auth::AuthProblem;
 pub(crate) use counting_door::CountingDoor;
+pub(crate) use descriptor_stats::EnvoyError;
 pub(crate) use exposition::Exposition;
+pub use statsd::StatsdAddress;
 pub(crate) use stripe::DecisionOutcome;
 pub(crate) use tail::{EventFilter, TailEvent, TailSubscription};
 pub(crate) use top::{TopKey, TopOrder};
@@ -46,10 +52,12 @@ use crate::config::TelemetryOptions;
 use crate::server::StartError;
 use auth::AuthProblemCounts;
 use decision_log::DecisionLog;
+use descriptor_stats::EnvoyCounts;
 use event::DecisionEvent;
 use series::Series;
 use settlements::SettlementCounts;
 use shed::ShedCounts;
+use statsd::StatsdExporter;
 use stripe::Stripe;
 use tail::TailSubscribers;
 use traces::TraceExporter;
@@ -92,6 +100,8 @@ pub(crate) struct Telemetry {
     series: Series,
     sheds: ShedCounts,
     settled: SettlementCounts,
+    envoy: EnvoyCounts,
+    statsd: Option<tokio::sync::Mutex<StatsdExporter>>,
     subscribers: Arc<TailSubscribers>,
     log: Option<DecisionLog>,
     traces: Option<TraceExporter>,
@@ -114,6 +124,8 @@ impl Telemetry {
             series: Series::new(),
             sheds: ShedCounts::new(),
             settled: SettlementCounts::default(),
+            envoy: EnvoyCounts::new(),
+            statsd: options.statsd.clone().map(|at| StatsdExporter::new(at).into()),
             subscribers: Arc::default(),
             log: DecisionLog::new(options),
             traces: TraceExporter::new(options)?,
@@ -123,6 +135,10 @@ impl Telemetry {
             auth_problems: AuthProblemCounts::default(),
             connections: Mutex::default(),
             upstreams: Mutex::default(),
+        });
+        let (weak, interval) = (Arc::downgrade(&telemetry), options.statsd_interval);
+        background::spawn_restarting(BackgroundWorker::Statsd, move || {
+            statsd::export_at_interval(weak.clone(), interval)
         });
         let weak = Arc::downgrade(&telemetry);
         background::spawn_restarting(BackgroundWorker::Telemetry, move || {

@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use tollgate::Span;
 
 use super::DoorName;
+use super::descriptor_stats::HitCounters;
 use super::gateway::GatewayCounters;
 use super::heavy_hitters::HeavyHitters;
 use super::series::MAX_SERIES;
@@ -70,6 +71,7 @@ pub(super) struct Stripe {
     pub(super) store: Histogram,
     pub(super) waits: Histogram,
     pub(super) gateway: GatewayCounters,
+    pub(super) hits: HitCounters,
     pub(super) heavy_hitters: Mutex<HeavyHitters>,
 }
 
@@ -83,6 +85,7 @@ impl Stripe {
             store: Histogram::default(),
             waits: Histogram::default(),
             gateway: GatewayCounters::default(),
+            hits: HitCounters::default(),
             heavy_hitters: Mutex::new(HeavyHitters::new(top_keys)),
         }
     }

@@ -94,6 +94,16 @@ fn the_telemetry_goes_on_after_a_panic() {
 }
 
 #[test]
+fn statistics_are_sent_after_a_panic() {
+    let server = start_with(|config| {
+        config.telemetry.statsd = Some("udp://127.0.0.1:9".parse().unwrap());
+        config.telemetry.statsd_interval = std::time::Duration::from_millis(20);
+    });
+    server.break_worker(BackgroundWorker::Statsd, 2, |_| {});
+    server.stop();
+}
+
+#[test]
 fn the_maintenance_of_an_upstream_goes_on_after_a_panic() {
     let server = start();
     server.break_worker(BackgroundWorker::Upstream, 2, |_| {});

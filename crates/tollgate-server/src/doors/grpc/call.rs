@@ -13,6 +13,7 @@ use tonic::Code;
 use super::GrpcServices;
 use super::decide::{ResponseOptions, decide};
 use super::request::EnvoyRequest;
+use super::response_headers::EnvoyHeaderStyle;
 use super::status::GrpcStatus;
 use crate::access::Permission;
 use crate::net::{BodyBuffer, BodyBufferError, BodyMemory, BufferedBody};
@@ -89,7 +90,7 @@ async fn run(
     if request.has_refunds() {
         services.authorize(role, Permission::Change)?;
     }
-    let options = ResponseOptions { headers: config.envoy_headers };
+    let options = ResponseOptions { headers: EnvoyHeaderStyle::new(config) };
     let response = decide(&services.context.decisions, &request, options).await?;
     let length = response.encoded_len();
     let mut framed = BytesMut::with_capacity(PREFIX_BYTES + length);

@@ -3,8 +3,8 @@
 use prost_types::{ListValue, Struct, Value, value::Kind};
 use smallvec::SmallVec;
 use tollgate_rules::envoy::{
-    Code, CurrentLimit, Descriptor, DescriptorStatus, LimitOverride, Metadata, RateLimitHeaders,
-    RateLimitRequest, RateLimitResponse, Unit,
+    Code, CurrentLimit, Descriptor, DescriptorStatus, LimitOverride, Metadata, RateLimitRequest,
+    RateLimitResponse, Unit,
 };
 
 use super::proto::envoy::config::core::v3::HeaderValue;
@@ -12,14 +12,16 @@ use super::proto::envoy::service::ratelimit::v3 as rls;
 use super::proto::envoy::service::ratelimit::v3::rate_limit_response as part;
 use super::proto::envoy::service::ratelimit::v3::rate_limit_response::rate_limit::Unit as ProtoUnit;
 use super::request::{EnvoyDescriptor, EnvoyRequest, OverrideFields};
+use super::response_headers::{EnvoyHeaderStyle, response_headers};
 use super::status::GrpcStatus;
 use crate::decisions::DecisionService;
+use crate::telemetry::EnvoyError;
 
 /// The optional parts of a response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ResponseOptions {
-    /// Whether Envoy adds rate-limit headers to its response.
-    pub(crate) headers: bool,
+    /// The rate-limit headers that Envoy adds to its response.
+    pub(crate) headers: EnvoyHeaderStyle,
 }
 
 /// Decides a request.
@@ -38,10 +40,14 @@ pub(super) async fn decide(
     let rules_request = RateLimitRequest { domain, descriptors: &descriptors, hits_addend };
     if let Some(fault) = rules_request.fault() {
         // Envoy's own rate limit service answers every error with this code.
+        decisions.telemetry().record_envoy_error(EnvoyError::Request);
         return Err(GrpcStatus::new(tonic::Code::Unknown, fault));
     }
     match decisions.decide_envoy(&rules_request).await {
-        Ok(answer) => Ok(response(&answer, request, options)),
+        Ok(answer) => {
+            let headers = response_headers(options.headers, &answer, decisions.clock());
+            Ok(response(&answer, request, headers))
+        }
         Err(error) => Err(GrpcStatus::new(tonic::Code::Unknown, error.to_string())),
     }
 }
@@ -73,13 +79,12 @@ fn unit(number: i32) -> Option<Unit> {
 fn response(
     answer: &RateLimitResponse,
     request: &EnvoyRequest<'_>,
-    options: ResponseOptions,
+    response_headers_to_add: Vec<HeaderValue>,
 ) -> rls::RateLimitResponse {
-    let headers = answer.headers.as_ref().filter(|_| options.headers).map(headers);
     rls::RateLimitResponse {
         overall_code: code(answer.overall),
         statuses: answer.statuses.iter().map(status).collect(),
-        response_headers_to_add: headers.unwrap_or_default(),
+        response_headers_to_add,
         request_headers_to_add: Vec::new(),
         raw_body: Vec::new(),
         dynamic_metadata: answer.metadata.as_ref().map(|given| metadata(given, request)),
@@ -124,15 +129,6 @@ fn limit(limit: &CurrentLimit) -> part::RateLimit {
         requests_per_unit: limit.requests_per_unit,
         unit: unit as i32,
     }
-}
-
-fn headers(headers: &RateLimitHeaders) -> Vec<HeaderValue> {
-    let header = |(name, value): (&str, u64)| HeaderValue {
-        key: name.to_owned(),
-        value: value.to_string(),
-        raw_value: Vec::new(),
-    };
-    headers.pairs().map(header).into()
 }
 
 /// Returns the metadata of limits together with the request, as Envoy's own service does.

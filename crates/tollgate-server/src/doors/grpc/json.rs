@@ -1,4 +1,4 @@
-//! `POST /json`: Envoy's rate limit request and response in protobuf's JSON mapping.
+//! `/json`: Envoy's rate limit request and response in protobuf's JSON mapping.
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz_target;
 
@@ -16,6 +16,7 @@ use super::proto::envoy::config::core::v3::HeaderValue;
 use super::proto::envoy::service::ratelimit::v3::rate_limit_response::rate_limit::Unit;
 use super::proto::envoy::service::ratelimit::v3::{self as rls, rate_limit_response as part};
 use super::request::{EnvoyDescriptor, EnvoyRequest, MAX_DESCRIPTORS, OverrideFields};
+use super::response_headers::EnvoyHeaderStyle;
 use super::status::GrpcStatus;
 use crate::decisions::DecisionService;
 
@@ -23,10 +24,12 @@ use crate::decisions::DecisionService;
 pub(crate) async fn respond(
     decisions: &DecisionService,
     body: &[u8],
-    headers: bool,
+    headers: EnvoyHeaderStyle,
     may_refund: bool,
 ) -> (StatusCode, Vec<u8>) {
-    let bad_request = |error: String| (StatusCode::BAD_REQUEST, format!("{error}\n").into_bytes());
+    // The first line is the whole answer of Envoy's own service.
+    let bad_request =
+        |error: String| (StatusCode::BAD_REQUEST, format!("Bad Request\n{error}\n").into());
     let json: JsonRequest = match serde_json::from_slice(body) {
         Ok(json) => json,
         Err(error) => return bad_request(format!("no RateLimitRequest: {error}")),
@@ -258,9 +261,7 @@ impl<'a> JsonStatus<'a> {
             current_limit: status.current_limit.as_ref().map(limit),
             limit_remaining: status.limit_remaining,
             // Resets are in whole seconds.
-            duration_until_reset: status
-                .duration_until_reset
-                .map(|span| format!("{}s", span.seconds)),
+            duration_until_reset: status.duration_until_reset.map(|it| format!("{}s", it.seconds)),
         }
     }
 }
@@ -286,10 +287,8 @@ fn json_of(value: &Value) -> Json {
 
 #[cfg(test)]
 mod tests {
-
     use tollgate::testing::ManualClock;
     use tollgate::{Clock, MemoryStore, Time};
-
     use tollgate_rules::RuleLimiter;
 
     use super::*;
@@ -315,7 +314,8 @@ descriptors:
     }
 
     async fn post(decisions: &DecisionService, body: &str) -> (u16, Json) {
-        let (status, body) = respond(decisions, body.as_bytes(), false, true).await;
+        let (status, body) =
+            respond(decisions, body.as_bytes(), EnvoyHeaderStyle::Absent, true).await;
         let text = String::from_utf8(body).unwrap();
         (status.as_u16(), serde_json::from_str(&text).unwrap_or(Json::String(text)))
     }
@@ -345,7 +345,8 @@ descriptors:
         let (status, answer) = post(&decisions, body).await;
         assert_eq!((status, &answer["overallCode"]), (429, &Json::from("OVER_LIMIT")));
         assert_eq!(answer["statuses"][0].get("limitRemaining"), None, "zero is left out");
-        let (_, with_headers) = respond(&decisions, body.as_bytes(), true, true).await;
+        let (_, with_headers) =
+            respond(&decisions, body.as_bytes(), EnvoyHeaderStyle::Plain, true).await;
         let with_headers: Json = serde_json::from_slice(&with_headers).unwrap();
         let first = &with_headers["responseHeadersToAdd"][0];
         assert_eq!(*first, serde_json::json!({ "key": "RateLimit-Limit", "value": "2" }));

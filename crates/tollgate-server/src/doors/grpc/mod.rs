@@ -14,6 +14,7 @@ pub(crate) mod json;
 #[allow(missing_docs, unreachable_pub, dead_code, clippy::all, reason = "generated")]
 mod proto;
 pub(crate) mod request;
+mod response_headers;
 mod status;
 
 use std::sync::Arc;
@@ -27,6 +28,7 @@ use crate::live_tokens::AccessRefusal;
 use crate::net::{Connection, Door};
 use crate::server::Context;
 use health_reflection::HealthReflection;
+pub(crate) use response_headers::EnvoyHeaderStyle;
 use status::GrpcStatus;
 
 /// The gRPC door.

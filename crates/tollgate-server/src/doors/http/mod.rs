@@ -24,13 +24,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http_body_util::{Either, Full};
 use hyper::body::Incoming;
-use hyper::header::{ALLOW, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use hyper::header::{ALLOW, AUTHORIZATION, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Request, Response, StatusCode};
 use parking_lot::Mutex;
 use subtle::ConstantTimeEq;
 use tower::ServiceExt;
 
+use super::grpc::EnvoyHeaderStyle;
 use super::{auth, grpc};
 use crate::access::{Permission, Role, bearer};
 use crate::decisions::ReservationOwner;
@@ -166,16 +167,18 @@ impl HttpConnection {
                     .await
                     .map_err(Problem::unread_body)?;
                 if call == HttpCall::Json {
-                    let with_headers = context.config.envoy_headers;
+                    let style = EnvoyHeaderStyle::new(&context.config);
                     let may_refund = context.access.is_open()
                         || self.authorize_as(call, &head.headers, Permission::Change).is_ok();
                     let decisions = &context.decisions;
                     let (status, body) =
-                        grpc::json::respond(decisions, &body, with_headers, may_refund).await;
+                        grpc::json::respond(decisions, &body, style, may_refund).await;
                     let mut response = json_response(status, body);
                     if matches!(status, StatusCode::BAD_REQUEST | StatusCode::FORBIDDEN) {
                         // Envoy's own rate limit service answers errors as text.
                         response.headers_mut().insert(CONTENT_TYPE, PLAIN_TEXT);
+                        let nosniff = HeaderValue::from_static("nosniff");
+                        response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, nosniff);
                     }
                     return Ok(response);
                 }

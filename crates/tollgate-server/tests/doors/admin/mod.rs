@@ -2,6 +2,7 @@
 
 mod bans;
 mod client;
+mod envoy_endpoints;
 mod keys;
 mod ladder;
 mod metrics;

@@ -54,6 +54,8 @@ fn a_new_service_has_sample_rules_and_applies_changes_at_once() {
     assert_eq!(dry.status, 422);
     let none = admin.send("DELETE", "/v1/rules/shop", "", &[("if-match", "*")]);
     assert_eq!(none.status, 200, "{}", none.text);
+    let unhealthy = admin.get("/healthcheck");
+    assert_eq!((unhealthy.status, unhealthy.text.as_str()), (500, ""), "as Envoy's own service");
     let unready = admin.get("/readyz");
     assert_eq!((unready.status, &unready.json()["why"]), (503, &json!("there are no rules")));
     server.stop();

@@ -1,5 +1,6 @@
 //! A real Envoy whose rate limit filter uses this server, before a counting upstream.
 
+mod scenarios;
 mod setup;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -55,6 +56,26 @@ fn envoy_forwards_our_headers() {
     let reply = setup.get(&[("x-user", "ann")]);
     let names = ["ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"];
     assert_eq!(names.map(|name| reply.header(name)), [Some("3"), Some("2"), Some("3593")]);
+}
+
+#[test]
+fn the_style_of_headers_applies_to_envoy() {
+    use tollgate_server::config::HeaderStyle;
+    for (style, envoy_headers, expected) in [
+        (HeaderStyle::Envoy03, false, [Some("3, 3;w=3600;name=\"users\""), Some("3593"), None]),
+        (HeaderStyle::Legacy, true, [Some("3"), Some("1767272400"), None]),
+        (HeaderStyle::Draft6, true, [None, None, Some("3;w=3600")]),
+        (HeaderStyle::Draft6, false, [None, None, None]),
+    ] {
+        let server = super::start_configured(|config| {
+            (config.headers, config.envoy_headers) = (style, envoy_headers);
+        });
+        // Envoy writes no headers of its own here.
+        let setup = EnvoySetup::without_own_headers(server);
+        let reply = setup.get(&[("x-user", "ann")]);
+        let names = ["x-ratelimit-limit", "x-ratelimit-reset", "ratelimit-policy"];
+        assert_eq!(names.map(|name| reply.header(name)), expected, "{style:?}");
+    }
 }
 
 #[test]

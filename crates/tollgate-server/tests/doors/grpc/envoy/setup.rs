@@ -27,6 +27,7 @@ pub(super) struct EnvoySetup {
 pub(super) struct EnvoyResponse {
     pub(super) code: u16,
     headers: Vec<(String, String)>,
+    pub(super) body: String,
 }
 
 impl EnvoyResponse {
@@ -37,6 +38,15 @@ impl EnvoyResponse {
 
 impl EnvoySetup {
     pub(super) fn new(server: TestServer) -> EnvoySetup {
+        EnvoySetup::with_headers(server, "DRAFT_VERSION_03")
+    }
+
+    /// Starts an Envoy that adds no rate-limit headers but those of the server.
+    pub(super) fn without_own_headers(server: TestServer) -> EnvoySetup {
+        EnvoySetup::with_headers(server, "\"OFF\"")
+    }
+
+    fn with_headers(server: TestServer, headers: &str) -> EnvoySetup {
         let passed = Arc::new(AtomicUsize::new(0));
         let upstream = upstream(passed.clone());
         let local = |port| SocketAddr::from(([127, 0, 0, 1], port));
@@ -46,6 +56,7 @@ impl EnvoySetup {
         let listeners = [("lax", lax, false), ("strict", strict, true)];
         let listeners = listeners.map(|(name, at, denies)| {
             let text = include_str!("listener.yaml").replace("NAME", name);
+            let text = text.replace("DRAFT_VERSION_03", headers);
             text.replace("PORT", &at.port().to_string()).replace("DENY", &denies.to_string())
         });
         let clusters = include_str!("clusters.yaml");
@@ -84,12 +95,12 @@ impl EnvoySetup {
 
     /// Sends a request through the Envoy that fails open.
     pub(super) fn get(&self, headers: &[(&str, &str)]) -> EnvoyResponse {
-        get(self.lax, headers)
+        get(self.lax, "/", headers)
     }
 
     /// Sends a request through the Envoy that fails closed.
     pub(super) fn get_strict(&self, headers: &[(&str, &str)]) -> EnvoyResponse {
-        get(self.strict, headers)
+        get(self.strict, "/", headers)
     }
 
     pub(super) fn write_rules(&self, rules: &str) {
@@ -106,11 +117,7 @@ impl EnvoySetup {
     }
 
     pub(super) fn until(&self, is_met: impl Fn(&EnvoySetup) -> bool) {
-        let started = Instant::now();
-        while !is_met(self) {
-            assert!(started.elapsed() < DEADLINE, "the condition was not met in time");
-            std::thread::park_timeout(Duration::from_millis(5));
-        }
+        until(|| is_met(self));
     }
 
     /// Kills the server and all its connections.
@@ -125,22 +132,34 @@ impl EnvoySetup {
     }
 }
 
-fn get(address: SocketAddr, headers: &[(&str, &str)]) -> EnvoyResponse {
+/// Waits until a condition is met.
+pub(super) fn until(is_met: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !is_met() {
+        assert!(started.elapsed() < DEADLINE, "the condition was not met in time");
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
+}
+
+/// Sends a request on a connection of its own.
+pub(super) fn get(address: SocketAddr, path: &str, headers: &[(&str, &str)]) -> EnvoyResponse {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(DEADLINE)).unwrap();
-    let mut request = "GET / HTTP/1.1\r\nhost: shop\r\nconnection: close\r\n".to_owned();
+    let mut request = format!("GET {path} HTTP/1.1\r\nhost: shop\r\nconnection: close\r\n");
     for (name, value) in headers {
         request += &format!("{name}: {value}\r\n");
     }
     stream.write_all((request + "\r\n").as_bytes()).unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
-    let mut lines = text.lines();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    let mut lines = head.lines();
     let code = lines.next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
     let headers = lines.map_while(|line| line.split_once(": "));
     EnvoyResponse {
         code,
         headers: headers.map(|(name, value)| (name.into(), value.into())).collect(),
+        body: body.to_owned(),
     }
 }
 
