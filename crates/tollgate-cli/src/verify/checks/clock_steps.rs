@@ -29,12 +29,12 @@ const KINDS: &[&str] = &[
 
 pub(super) fn run(context: &CheckContext) -> anyhow::Result<CheckRun> {
     let calls = context.amount(20_000, 2_000);
-    let (mut changed, mut steps) = (0, 0);
+    let (mut random, mut changed, mut steps) = (Rng::new(), 0, 0);
     for kind in KINDS {
         context.step(*kind);
         let limit: Limit = kind.parse()?;
         let (more, stepped) =
-            changed_decisions(&limit, calls, |clock, is_forward| match is_forward {
+            changed_decisions(&mut random, &limit, calls, |clock, is_forward| match is_forward {
                 true => clock.step_wall(HOUR),
                 false => clock.step_wall_back(HOUR),
             });
@@ -43,7 +43,9 @@ pub(super) fn run(context: &CheckContext) -> anyhow::Result<CheckRun> {
     }
     context.step("calendars");
     let daily: Limit = "5/day calendar".parse()?;
-    let wait = longest_wait(&daily, context.amount(500, 50), |clock| clock.step_wall_back(HOUR));
+    let wait = longest_wait(&mut random, &daily, context.amount(500, 50), |clock| {
+        clock.step_wall_back(HOUR)
+    });
     Ok(CheckRun::Measured(vec![
         changed_measurement(calls, steps, changed),
         lock_out_measurement(wait),
@@ -70,10 +72,15 @@ fn limiter(limit: &Limit, clock: &ManualClock) -> KeyedLimiter {
 
 /// Runs a limiter on a clock that is stepped beside one on a clock that is not; returns how many
 /// decisions differ, and how many steps there were.
-fn changed_decisions(limit: &Limit, calls: u64, step: impl Fn(&ManualClock, bool)) -> (u64, u64) {
+fn changed_decisions(
+    random: &mut Rng,
+    limit: &Limit,
+    calls: u64,
+    step: impl Fn(&ManualClock, bool),
+) -> (u64, u64) {
     let clocks = [ManualClock::new(), ManualClock::new()];
     let limiters = clocks.each_ref().map(|clock| limiter(limit, clock));
-    let (mut random, mut changed, mut steps) = (Rng::new(), 0, 0);
+    let (mut changed, mut steps) = (0, 0);
     for _ in 0..calls {
         if random.u8(..) < 16 {
             step(&clocks[1], random.bool());
@@ -92,8 +99,12 @@ fn changed_decisions(limit: &Limit, calls: u64, step: impl Fn(&ManualClock, bool
 
 /// Exhausts a daily limit at random times of the day, steps the clock, and returns the longest wait
 /// until a request passes.
-fn longest_wait(limit: &Limit, days: u64, step: impl Fn(&ManualClock)) -> Duration {
-    let mut random = Rng::new();
+fn longest_wait(
+    random: &mut Rng,
+    limit: &Limit,
+    days: u64,
+    step: impl Fn(&ManualClock),
+) -> Duration {
     let mut longest = Duration::ZERO;
     for _ in 0..days {
         let noon = ManualClock::new().now().as_nanos();
@@ -134,7 +145,12 @@ mod tests {
     #[test]
     fn a_limiter_on_the_wall_clock_is_found() {
         for kind in KINDS {
-            let (changed, steps) = changed_decisions(&kind.parse().unwrap(), 500, step_decisions);
+            let (changed, steps) = changed_decisions(
+                &mut Rng::with_seed(8),
+                &kind.parse().unwrap(),
+                500,
+                step_decisions,
+            );
             assert!(steps > 0 && changed > 0, "{kind}: {changed} after {steps} steps");
             assert!(!changed_measurement(500, steps, changed).holds());
         }
@@ -144,7 +160,8 @@ mod tests {
     #[test]
     fn a_key_that_is_locked_out_is_found() {
         let daily = "5/day fixed first_hit".parse().unwrap();
-        let wait = longest_wait(&daily, 5, |clock| step_decisions(clock, false));
+        let wait =
+            longest_wait(&mut Rng::with_seed(8), &daily, 5, |clock| step_decisions(clock, false));
         assert_eq!(wait, DAY + HOUR);
         assert!(!lock_out_measurement(wait).holds());
     }
