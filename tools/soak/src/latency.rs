@@ -12,11 +12,19 @@ pub(crate) enum SoakDoor {
     Grpc,
     Auth,
     Gateway,
+    /// No door: the stub upstream, asked directly. It is as slow as the machine is.
+    Control,
 }
 
-/// All doors under load.
-pub(crate) const DOORS: [SoakDoor; 5] =
-    [SoakDoor::Http, SoakDoor::Resp, SoakDoor::Grpc, SoakDoor::Auth, SoakDoor::Gateway];
+/// All doors under load, the control last.
+pub(crate) const DOORS: [SoakDoor; 6] = [
+    SoakDoor::Http,
+    SoakDoor::Resp,
+    SoakDoor::Grpc,
+    SoakDoor::Auth,
+    SoakDoor::Gateway,
+    SoakDoor::Control,
+];
 
 impl SoakDoor {
     /// Returns the name in the report.
@@ -27,6 +35,7 @@ impl SoakDoor {
             SoakDoor::Grpc => "grpc",
             SoakDoor::Auth => "auth",
             SoakDoor::Gateway => "gateway",
+            SoakDoor::Control => "control",
         }
     }
 }

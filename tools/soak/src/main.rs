@@ -6,8 +6,9 @@
 //!
 //! Clients use every door at a bounded rate. At every interval the memory, the descriptors and the
 //! threads of both processes are sampled, and the 99th percentile of the latency of each door as its
-//! clients see it. After a warm-up, a trend is fitted to each series. A series that grows by more than
-//! its tolerance fails the run, and so do requests without an answer.
+//! clients see it, beside that of a stub in this process: a machine with other work slows both. After
+//! a warm-up, a trend is fitted to each series. A series that grows by more than its tolerance fails
+//! the run, and so do requests without an answer.
 
 #![allow(
     clippy::disallowed_methods,

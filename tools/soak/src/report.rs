@@ -10,15 +10,19 @@ use crate::trend::{Tolerance, Trend};
 const MEMORY: Tolerance = Tolerance { absolute: 4.0, relative: 0.08 };
 const DESCRIPTORS: Tolerance = Tolerance { absolute: 3.0, relative: 0.05 };
 const THREADS: Tolerance = Tolerance { absolute: 1.0, relative: 0.0 };
-/// Latency is that of a machine with other work, so a trend must be clear to count.
-const LATENCY: Tolerance = Tolerance { absolute: 10.0, relative: 1.0 };
+/// A latency is judged as a multiple of that of the control, because the machine may have other work.
+const SLOWDOWN: Tolerance = Tolerance { absolute: 2.0, relative: 1.0 };
+
+/// The least latency of the control: below it, differences are those of a clock.
+const MIN_CONTROL_MS: f64 = 0.2;
 
 /// A measured quantity over the run.
 #[derive(Debug)]
 struct SoakSeries {
     name: String,
     unit: &'static str,
-    tolerance: Tolerance,
+    /// `None` for a series that is shown and not judged.
+    tolerance: Option<Tolerance>,
     values: Vec<f64>,
 }
 
@@ -37,16 +41,19 @@ pub(crate) struct SoakReport {
 impl SoakReport {
     pub(crate) fn new(interval: Duration) -> SoakReport {
         let mut series = Vec::new();
-        let mut add = |name: String, unit: &'static str, tolerance: Tolerance| {
+        let mut add = |name: String, unit: &'static str, tolerance: Option<Tolerance>| {
             series.push(SoakSeries { name, unit, tolerance, values: Vec::new() });
         };
         for process in ["server", "gateway"] {
-            add(format!("{process} memory"), "MiB", MEMORY);
-            add(format!("{process} descriptors"), "", DESCRIPTORS);
-            add(format!("{process} threads"), "", THREADS);
+            add(format!("{process} memory"), "MiB", Some(MEMORY));
+            add(format!("{process} descriptors"), "", Some(DESCRIPTORS));
+            add(format!("{process} threads"), "", Some(THREADS));
         }
         for door in DOORS {
-            add(format!("{} p99", door.as_str()), "ms", LATENCY);
+            add(format!("{} p99", door.as_str()), "ms", None);
+        }
+        for door in &DOORS[..DOORS.len() - 1] {
+            add(format!("{} slowdown", door.as_str()), "x", Some(SLOWDOWN));
         }
         SoakReport { interval, series, requests: 0, failures: (0, None), panics: 0 }
     }
@@ -62,8 +69,11 @@ impl SoakReport {
             [sample.memory_mib, sample.descriptors as f64, sample.threads as f64]
         };
         let processes = [server, gateway].into_iter().flat_map(of_process);
-        let latencies = doors.iter().map(|door| door.p99.as_secs_f64() * 1e3);
-        for (series, value) in self.series.iter_mut().zip(processes.chain(latencies)) {
+        let millis = |latency: &IntervalLatency| latency.p99.as_secs_f64() * 1e3;
+        let control = millis(&doors[DOORS.len() - 1]).max(MIN_CONTROL_MS);
+        let slowdowns = doors[..DOORS.len() - 1].iter().map(|door| millis(door) / control);
+        let values = processes.chain(doors.iter().map(millis)).chain(slowdowns);
+        for (series, value) in self.series.iter_mut().zip(values) {
             series.values.push(value);
         }
         self.requests += doors.iter().map(|door| door.requests).sum::<usize>();
@@ -97,11 +107,13 @@ impl SoakReport {
 
 impl SoakSeries {
     fn trend(&self) -> Option<Trend> {
-        Trend::fit(&self.values, self.tolerance)
+        let shown_only = Tolerance { absolute: f64::INFINITY, relative: 0.0 };
+        Trend::fit(&self.values, self.tolerance.unwrap_or(shown_only))
     }
 
+    /// Returns whether the series does not grow. A run that is too short proves nothing.
     fn is_sound(&self) -> bool {
-        self.trend().is_some_and(|trend| !trend.is_growing())
+        self.tolerance.is_none() || self.trend().is_some_and(|trend| !trend.is_growing())
     }
 }
 
@@ -176,6 +188,28 @@ mod tests {
         assert!(text.ends_with("soak: FAILED. server memory"), "{text}");
         let text = run(0.0, 1, 0).to_string();
         assert!(text.ends_with("soak: FAILED. server descriptors"), "{text}");
+    }
+
+    /// A machine that gets slower slows the control too; a door that gets slower does not.
+    #[test]
+    fn latency_is_judged_beside_the_control() {
+        let run = |door_ms: fn(u64) -> u64, control_ms: fn(u64) -> u64| {
+            let mut report = SoakReport::new(Duration::from_secs(10));
+            let sample = ProcessSample { memory_mib: 30.0, descriptors: 40, threads: 8 };
+            for number in 0..30 {
+                let latency =
+                    |ms| IntervalLatency { requests: 100, p99: Duration::from_millis(ms) };
+                let mut doors = [latency(door_ms(number)); DOORS.len()];
+                doors[DOORS.len() - 1] = latency(control_ms(number));
+                report.add(&sample, &sample, &doors);
+            }
+            report
+        };
+        let slower_machine = run(|number| 6 + 5 * number, |number| 4 + 3 * number);
+        assert!(slower_machine.is_sound(), "{slower_machine}");
+        let slower_door = run(|number| 6 + 2 * number, |_| 4);
+        assert!(slower_door.to_string().contains("http slowdown"), "{slower_door}");
+        assert!(!slower_door.is_sound());
     }
 
     #[test]

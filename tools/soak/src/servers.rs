@@ -34,6 +34,7 @@ struct TollgateProcess {
 pub(crate) struct SoakServers {
     server: TollgateProcess,
     gateway: TollgateProcess,
+    upstream: SocketAddr,
 }
 
 impl SoakServers {
@@ -41,11 +42,11 @@ impl SoakServers {
         let upstream = start_upstream().await.map_err(|error| error.to_string())?;
         let any = "127.0.0.1:0";
         let server = ["serve", "--http", any, "--grpc", any, "--resp", any];
-        let upstream = format!("http://{upstream}");
-        let gateway = ["gateway", "--listen", any, "--http", any, "--to", &upstream];
+        let url = format!("http://{upstream}");
+        let gateway = ["gateway", "--listen", any, "--http", any, "--to", &url];
         let server = TollgateProcess::start(program, &server)?;
         let gateway = TollgateProcess::start(program, &gateway)?;
-        Ok(SoakServers { server, gateway })
+        Ok(SoakServers { server, gateway, upstream })
     }
 
     pub(crate) fn server_pid(&self) -> u32 {
@@ -64,6 +65,11 @@ impl SoakServers {
     /// Returns the address of the gateway.
     pub(crate) fn gateway_door(&self) -> SocketAddr {
         self.gateway.door("gateway")
+    }
+
+    /// Returns the address of the upstream behind the gateway.
+    pub(crate) fn upstream(&self) -> SocketAddr {
+        self.upstream
     }
 
     /// Returns the panics of workers that both processes report.

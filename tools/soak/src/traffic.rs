@@ -20,7 +20,7 @@ use crate::servers::{SoakServers, get};
 /// The number of clients at each door.
 const CLIENTS: u32 = 4;
 /// The number of clients in all.
-const ALL_CLIENTS: u32 = 5 * CLIENTS;
+const ALL_CLIENTS: u32 = 6 * CLIENTS;
 /// The number of different keys. All are seen during the warm-up, so that memory settles.
 const KEYS: u32 = 2_000;
 /// The number of requests after which a client opens another connection.
@@ -40,6 +40,8 @@ pub(crate) fn start(servers: &SoakServers, latencies: &Arc<LatencyRecorder>, rat
         spawn(SoakDoor::Http, http, pause, latencies, HttpClient::connect_to_http);
         spawn(SoakDoor::Auth, http, pause, latencies, HttpClient::connect_to_auth);
         spawn(SoakDoor::Gateway, gateway, pause, latencies, HttpClient::connect_to_gateway);
+        let upstream = servers.upstream();
+        spawn(SoakDoor::Control, upstream, pause, latencies, HttpClient::connect_to_gateway);
         spawn(SoakDoor::Grpc, grpc, pause, latencies, GrpcClient::connect);
         spawn(SoakDoor::Resp, resp, pause, latencies, RespClient::connect);
     }
