@@ -215,15 +215,17 @@ mod tests {
         assert_eq!(lines.next_line().await.unwrap().unwrap(), "a.total_hits:2|c");
         assert_eq!(lines.next_line().await.unwrap().unwrap(), "a.over_limit:2|c");
         drop((lines, listener));
+        // What is written before the end of the connection is noticed is lost, as with any log.
+        let mut hits = 7;
         while exporter.connection.is_some() {
-            exporter.export(counters([8, 2])).await;
+            hits += 1;
+            exporter.export(counters([hits, 2])).await;
             tokio::task::yield_now().await;
         }
         let listener = TcpListener::bind(address).await.unwrap();
-        exporter.export(counters([9, 2])).await;
+        exporter.export(counters([hits + 1, 2])).await;
         let mut lines = BufReader::new(listener.accept().await.unwrap().0).lines();
-        let line = lines.next_line().await.unwrap().unwrap();
-        assert!(["a.total_hits:2|c", "a.total_hits:1|c"].contains(&&*line), "{line}");
+        assert_eq!(lines.next_line().await.unwrap().unwrap(), "a.total_hits:2|c");
     }
 
     #[tokio::test]
