@@ -19,7 +19,13 @@ const INTERVAL: Duration = Duration::from_secs(2);
 const CLEAR: &str = "\x1b[H\x1b[J";
 
 const TOP_HELP: &str = "\
-Counts cover this minute and the one before. They are estimated, and never too low.
+Counts cover this minute and the one before, and are estimates.
+
+growth is by how many requests a minute the key has become busier: the requests of this minute,
+extrapolated to a whole one, less those of the minute before. 0 is as busy as before, a negative number
+is calmer. In the first ten seconds of a minute it is extrapolated from ten seconds.
+
+`(missing)` in a key is an attribute that the requests lack; see `per` of the rule.
 
 Examples:
   tollgate top
@@ -53,7 +59,7 @@ enum TopOrder {
     Requests,
     /// Most denied requests
     Denied,
-    /// This minute compared with the one before
+    /// Most additional requests a minute, compared with the minute before
     Growth,
 }
 

@@ -111,7 +111,16 @@ async fn serve(args: &ServeArgs, config: Config, mut logs: Logging) -> anyhow::R
     let is_shown = first && io::stdout().is_terminal();
     let created_token = if is_shown { created_token(&data) } else { None };
     let addresses = server.addresses();
-    let announcement = Announcement { args, addresses, tls, store, data, created_token };
+    let announcement = Announcement {
+        args,
+        addresses,
+        tls,
+        domains: server.domain_names(),
+        has_sample_rules: server.has_sample_rules(),
+        store,
+        data,
+        created_token,
+    };
     if let Err(error) = announcement.write() {
         tracing::warn!(%error, "cannot print the addresses");
     }
