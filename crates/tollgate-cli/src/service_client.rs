@@ -200,7 +200,9 @@ impl ServiceClient {
         match status {
             422 => Ok(ServiceReply::InvalidRules(problem)),
             404 => Ok(ServiceReply::NotFound(detail.to_owned())),
-            401 if problem["code"] == "invalid-token" => bail!("{detail} ({})", self.token_origin()),
+            401 if problem["code"] == "invalid-token" => {
+                bail!("{detail} ({})", self.token_origin())
+            }
             401 => bail!("{detail} (set TOLLGATE_TOKEN; the server has it in its file `tokens`)"),
             _ => bail!("{} responded with {status}: {detail}", self.base()),
         }

@@ -11,7 +11,6 @@ use crate::output;
 use crate::service_client::{ServiceClient, ServiceRequest};
 use crate::style::Tone;
 use crate::table::{Align, Cell};
-use crate::text;
 
 /// The interval of `--watch`.
 const INTERVAL: Duration = Duration::from_secs(2);
@@ -107,18 +106,11 @@ fn table(by: TopOrder, body: &Value) -> anyhow::Result<()> {
             };
             Cell::new(tone, output::text(&key[field]))
         });
-        let mut name = text::rule_key(key["key"].as_str().unwrap_or_default());
+        let (rule, mut name) = output::rule_and_key(key);
         if key["banned"] == true {
             name.push_str(" (banned)");
         }
-        [
-            requests,
-            denied,
-            growth,
-            domain(&key["domain"]),
-            output::text(&key["rule"]).into(),
-            name.into(),
-        ]
+        [requests, denied, growth, domain(&key["domain"]), rule.into(), name.into()]
     });
     let head = [
         ("requests", Align::Right),

@@ -31,6 +31,14 @@ pub(super) fn print(reply: &Value, success: &str) -> anyhow::Result<()> {
             writeln!(out, "{}{by}; {retry}", style.denied("denied"))?;
         }
     }
+    if let Some(key) = reply["key"].as_str().filter(|key| text::lacks_attribute(key)) {
+        let rule = output::text(&reply["rule"]);
+        let note = format!(
+            "counted as {}: the request lacks an attribute that {rule} counts by",
+            text::rule_key(key)
+        );
+        writeln!(out, "{}", style.dim(note))?;
+    }
     drop(out);
     let limits = reply["limits"].as_array().map(Vec::as_slice).unwrap_or_default();
     if limits.is_empty() {

@@ -165,14 +165,14 @@ impl Announcement<'_> {
                 true => ("the sixth call is denied", SAMPLE_ROUTE),
                 false => ("a decision by these rules", "GET /"),
             };
-            let attributes = json!({ "ip": "192.0.2.1", "route": route });
-            let mut body = json!({ "attributes": attributes });
-            if let Some(domain) = self.domains.first() {
-                body["domain"] = json!(domain);
-            }
+            let attributes = format!(r#""attributes":{{"ip":"192.0.2.1","route":"{route}"}}"#);
+            let body = match self.domains.first() {
+                Some(domain) => format!(r#"{{"domain":{},{attributes}}}"#, json!(domain)),
+                None => format!("{{{attributes}}}"),
+            };
             writeln!(out, "\n{}", style.bold(format!("Try it: {what}")))?;
             let target = curl_target(http, self.tls.http, "/v1/check");
-            writeln!(out, "  curl -s {target} -d {}", shell_quoted(&body.to_string()))?;
+            writeln!(out, "  curl -s {target} -d {}", shell_quoted(&body))?;
         }
         if let (Some(Address::Tcp(resp)), true) = (resp, no_tokens) {
             let host = match resp.ip() {

@@ -56,7 +56,10 @@ fn several_limits_are_given_and_shown_one_by_one() {
     let (code, message) = server.run(&args);
     assert_eq!(code, 1, "{message}");
     let wait = message.lines().next().unwrap();
-    assert!(wait == "denied; retry in 1d" || wait.starts_with("denied; retry in 23h "), "{message}");
+    assert!(
+        wait == "denied; retry in 1d" || wait.starts_with("denied; retry in 23h "),
+        "{message}"
+    );
     let (_, message) = server.run(&["peek", "--key", "a", "--limit", "10/h"]);
     assert!(message.contains(" 9 "), "the refusal charged nothing: {message}");
 }
@@ -65,7 +68,8 @@ fn several_limits_are_given_and_shown_one_by_one() {
 #[test]
 fn a_url_with_a_query_is_no_attribute() {
     let folder = tempfile::tempdir().unwrap();
-    let rules = "domain: shop\nrules: [{ name: search, route: /search, per: 'query[\"q\"]', limit: 5/h }]";
+    let rules =
+        "domain: shop\nrules: [{ name: search, route: /search, per: 'query[\"q\"]', limit: 5/h }]";
     std::fs::write(folder.path().join("tollgate.yaml"), rules).unwrap();
     let server = Server::start_in(folder, &["--grpc", "off", "--resp", "off"]);
     for words in [
@@ -76,8 +80,10 @@ fn a_url_with_a_query_is_no_attribute() {
     ] {
         for name in ["check", "peek", "explain"] {
             let (code, message) = server.run(&[&[name], words, &["--json"]].concat());
-            let decision: Value = serde_json::from_str(&message).unwrap_or_else(|_| panic!("{message}"));
-            let key = if name == "explain" { &decision["rules"][0]["key"] } else { &decision["key"] };
+            let decision: Value =
+                serde_json::from_str(&message).unwrap_or_else(|_| panic!("{message}"));
+            let key =
+                if name == "explain" { &decision["rules"][0]["key"] } else { &decision["key"] };
             assert_eq!((code, key), (0, &"shoes".into()), "{name} {words:?}: {message}");
         }
     }
@@ -86,10 +92,13 @@ fn a_url_with_a_query_is_no_attribute() {
 #[test]
 fn a_missing_value_of_a_key_is_called_missing() {
     let folder = tempfile::tempdir().unwrap();
-    let rules = "domain: shop\nattributes: { org: text }\nrules: [{ name: api, per: org, limit: 1/h }]";
+    let rules = "domain: shop\nrules: [{ name: api, per: 'header[\"x-org\"]', limit: 1/h }]";
     std::fs::write(folder.path().join("tollgate.yaml"), rules).unwrap();
     let server = Server::start_in(folder, &["--log-denied", "1"]);
-    assert_eq!(server.run(&["check", "shop"]).0, 0);
+    let (code, message) = server.run(&["check", "shop"]);
+    assert_eq!(code, 0, "{message}");
+    let note = "counted as (missing): the request lacks an attribute that api counts by\n";
+    assert!(message.contains(note), "{message}");
     assert_eq!(server.run(&["check", "shop"]).0, 1);
     until("the log of decisions", || server.log().contains("(missing)"));
     until("the busy key", || server.run(&["top"]).1.contains("(missing)"));
@@ -98,7 +107,7 @@ fn a_missing_value_of_a_key_is_called_missing() {
     assert_eq!(server.run(&[&["peek", "shop"][..], &key].concat()).0, 1);
     assert_eq!(server.run(&[&["reset", "shop"][..], &key].concat()).0, 0);
     assert_eq!(server.run(&[&["ban", "add"][..], &key].concat()).0, 0);
-    until("the ban", || server.run(&["peek", "shop"]).0 == 1);
+    until("the ban", || server.run(&["check", "shop"]).0 == 1);
     let (_, listed) = server.run(&["ban", "list"]);
     let (_, explained) = server.run(&["explain", "GET", "/"]);
     for shown in [&listed, &explained] {
@@ -131,7 +140,8 @@ fn errors_about_tokens_are_told_apart() {
     }
     assert!(run(Some("wrong-0123456789abcdef")).contains("from --token or TOLLGATE_TOKEN"));
     std::fs::create_dir(elsewhere.path().join("tollgate-data")).unwrap();
-    std::fs::write(elsewhere.path().join("tollgate-data/tokens"), "a:stale-0123456789abcdef").unwrap();
+    std::fs::write(elsewhere.path().join("tollgate-data/tokens"), "a:stale-0123456789abcdef")
+        .unwrap();
     assert!(run(None).contains("the token is from tollgate-data/tokens"));
 }
 
@@ -147,7 +157,10 @@ fn errors_about_bans_and_lists_say_what_to_do() {
     assert_eq!(server.run(&[&add[..], &["--domain", "demo"]].concat()).0, 0);
     let (code, message) = server.run(&add);
     assert_eq!(code, 1, "{message}");
-    assert!(message.contains("`domain` is missing, and there are several: name one of"), "{message}");
+    assert!(
+        message.contains("`domain` is missing, and there are several: name one of"),
+        "{message}"
+    );
     assert!(message.contains("demo") && message.contains("shop"), "{message}");
     assert!(!message.contains("bans["), "{message}");
     for action in ["add", "remove"] {
@@ -257,6 +270,7 @@ fn decisions_can_be_followed() {
         "{message}"
     );
     assert!(message.contains("evil") && !message.contains('\u{1b}'), "{message}");
+    assert!(message.contains("(inline limit)  evil"), "{message}");
 }
 
 #[test]

@@ -239,7 +239,13 @@ fn stray_variables_do_not_prevent_a_start() {
     ];
     let args = ["serve", "--json", "--http", "127.0.0.1:0", "--grpc", "off", "--resp", "off"];
     let mut command = command(folder.path(), &args);
-    let server = Server::spawn({ command.envs(stray); command }, folder);
+    let server = Server::spawn(
+        {
+            command.envs(stray);
+            command
+        },
+        folder,
+    );
     let (code, message) = server.run(&["check", "--ready"]);
     assert_eq!(code, 0, "{message}");
 }

@@ -152,8 +152,10 @@ fn what_is_in_use_is_reported_with_its_flag() {
         let second = command(server.folder.path(), &args).output().unwrap();
         let message = String::from_utf8(second.stderr).unwrap();
         assert_eq!(second.status.code(), Some(2), "{args:?}: {message}");
-        let expected = format!("it is in use, perhaps by another tollgate; stop that, or choose \
-                                another address with {flag}\n");
+        let expected = format!(
+            "it is in use, perhaps by another tollgate; stop that, or choose \
+                                another address with {flag}\n"
+        );
         assert!(message.ends_with(&expected), "{args:?}: {message}");
     }
     let args = ["serve", "--http", "127.0.0.1:0", "--grpc", "off", "--resp", "off"];

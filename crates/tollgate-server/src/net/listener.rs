@@ -55,8 +55,10 @@ fn advice(error: &io::Error, setting: &str) -> String {
             format!("it is in use, perhaps by another tollgate; stop that, or {other}")
         }
         io::ErrorKind::PermissionDenied => {
-            format!("{error}; ports below 1024 need privileges, and sockets a folder that can be \
-                     written; {other}")
+            format!(
+                "{error}; ports below 1024 need privileges, and sockets a folder that can be \
+                     written; {other}"
+            )
         }
         _ => format!("{error}; {other}"),
     }

@@ -125,9 +125,9 @@ impl<'a> DecisionSummary<'a> {
     pub fn from_verdicts<'v>(
         verdicts: impl IntoIterator<Item = (LimitSummary, &'v Verdict)>,
     ) -> DecisionSummary<'a> {
-        let mut all = verdicts.into_iter().map(|(summary, verdict)| {
-            DecisionSummary::from_verdict(summary, verdict)
-        });
+        let mut all = verdicts
+            .into_iter()
+            .map(|(summary, verdict)| DecisionSummary::from_verdict(summary, verdict));
         let Some(mut decided) = all.next() else {
             return DecisionSummary {
                 allowed: true,

@@ -142,7 +142,9 @@ impl SavedTarget {
                 request.bytes() + admission.as_ref().map_or(0, SavedAdmission::key_bytes)
             }
             SavedTarget::EnvoyRules { request } => request.bytes(),
-            SavedTarget::InlineLimit { key, .. } | SavedTarget::InlineLimits { key, .. } => key.len(),
+            SavedTarget::InlineLimit { key, .. } | SavedTarget::InlineLimits { key, .. } => {
+                key.len()
+            }
         }
     }
 

@@ -78,7 +78,10 @@ fn write(decisions: &DecisionService, result: &BatchResult<'_, '_>, json: &mut V
             }
         }
         BatchResult::ByLimits(limits, Ok(verdicts)) => {
-            render::list_item(json, &DecisionSummary::from_verdicts(limits.with_verdicts(verdicts)));
+            render::list_item(
+                json,
+                &DecisionSummary::from_verdicts(limits.with_verdicts(verdicts)),
+            );
         }
         BatchResult::ByLimits(_, Err(error)) => {
             render::list_problem(json, &store_unavailable(error));

@@ -52,15 +52,14 @@ pub(super) async fn get_list(
     UrlPath(name): UrlPath<String>,
     UrlQuery(DomainQuery { domain }): UrlQuery<DomainQuery>,
 ) -> Result<Response> {
-    let found = context.db.call(move |state| {
-        match stored_lists::get(&state.connection, &domain, &name)? {
+    let found =
+        context.db.call(move |state| match stored_lists::get(&state.connection, &domain, &name)? {
             Some(list) => Ok(list),
             None => {
                 let bundle = db::load(&state.connection, state.checker.external())?;
                 Err(change::no_stored_list(&bundle, (&domain, &name)))
             }
-        }
-    });
+        });
     let list = found.await?;
     Ok(json_response(StatusCode::OK, Some(&list.etag()), &list_body(&list)))
 }

@@ -67,7 +67,8 @@ fn errors_name_the_field() {
 
 #[test]
 fn a_cost_may_be_called_amount_and_limits_may_be_several() {
-    let fields = read(br#"{"key":"a","limit":["10/s","100\u002fh"],"amount":3}"#, FieldNames::LIMIT);
+    let fields =
+        read(br#"{"key":"a","limit":["10/s","100\u002fh"],"amount":3}"#, FieldNames::LIMIT);
     let fields = fields.unwrap();
     assert_eq!((fields.cost, &fields.limits[..]), (Some(3), &["10/s".into(), "100/h".into()][..]));
     let one = read(br#"{"limit":"10/s"}"#, FieldNames::LIMIT).unwrap();
