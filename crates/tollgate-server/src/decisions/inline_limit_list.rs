@@ -53,6 +53,15 @@ impl InlineLimitList {
         self.iter().map(|inline| inline.limit.summary()).zip(verdicts)
     }
 
+    /// Returns the verdict that decides: the refusal with the longest wait, or the one with the least
+    /// left.
+    pub(crate) fn deciding(verdicts: &[Verdict]) -> Option<&Verdict> {
+        match refusal(verdicts.iter()) {
+            Some((index, _)) => verdicts.get(index),
+            None => verdicts.iter().min_by_key(|verdict| verdict.remaining),
+        }
+    }
+
     /// Returns the checks of a key, for the holder of a permit.
     fn checks<'c>(&'c self, key: &'c [u8], cost: u64, lease: u64) -> SmallVec<[Check<'c>; 1]> {
         self.iter().map(|inline| Check { lease, ..inline.check(key, cost) }).collect()
@@ -105,7 +114,7 @@ impl DecisionService {
         let before = self.clock().now();
         let action = Action::Take { max_wait: Span::ZERO };
         let verdicts = self.adjust_inline_limits_as(action, key, limits, cost, lease).await?;
-        if let Some(verdict) = deciding(&verdicts) {
+        if let Some(verdict) = InlineLimitList::deciding(&verdicts) {
             self.record_inline_limit(door, key, verdict, cost, before);
         }
         Ok(verdicts)
@@ -133,14 +142,5 @@ impl DecisionService {
     ) -> Result<Verdicts, StoreError> {
         let checks = limits.checks(key, cost, lease);
         self.store().run(StoreCall { action, checks: &checks }).await
-    }
-}
-
-/// Returns the verdict that decides: the refusal with the longest wait, or the one with the least
-/// left.
-fn deciding(verdicts: &[Verdict]) -> Option<&Verdict> {
-    match refusal(verdicts.iter()) {
-        Some((index, _)) => verdicts.get(index),
-        None => verdicts.iter().min_by_key(|verdict| verdict.remaining),
     }
 }
