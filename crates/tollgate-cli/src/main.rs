@@ -56,7 +56,7 @@ impl Outcome {
 fn main() -> ExitCode {
     let words = cli::words();
     if let Some(help) = cli::help_of_server(&words) {
-        // Nobody may be left to read it: `tollgate serve --help | head`.
+        // The reader may have closed it: `tollgate serve --help | head`.
         let _ = write!(io::stdout(), "{help}");
         return ExitCode::SUCCESS;
     }

@@ -17,7 +17,7 @@ use crate::decisions::{DecisionService, InlineLimitList, RequestAttributes};
 #[derive(Debug)]
 pub(crate) enum SettledState {
     ByRules(Box<Decision>),
-    ByLimits(InlineLimitList, Verdicts),
+    ByLimits(InlineLimitList, Box<Verdicts>),
 }
 
 /// Renders the state after a settlement, so that a repeated call gets the same text.
@@ -126,7 +126,7 @@ impl DecisionService {
                     return Ok(SettlementResult::Expired);
                 }
                 let verdicts = self.adjust_inline_limits(Action::Peek, key, limits, 0).await?;
-                SettledState::ByLimits(limits.clone(), verdicts)
+                SettledState::ByLimits(limits.clone(), Box::new(verdicts))
             }
         };
         Ok(match is_expired {

@@ -7,11 +7,12 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::fmt;
 
-use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Unexpected, Visitor};
+use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use smallvec::{SmallVec, smallvec};
 use tollgate_rules::Value;
 
+use super::number_in_range::NumberInRange;
 use super::outcome::{self, OutcomeFields};
 use crate::decisions::{InlineLimitList, RequestAttributes};
 use crate::problem::Problem;
@@ -26,8 +27,6 @@ const MAX_ATTRIBUTES: usize = 64;
 const MAX_KEY_CHARS: usize = 1024;
 /// The former name of `cost` in some calls.
 const FORMER_COST: &str = "amount";
-/// The maximum cost: JSON numbers are exact up to here in every language.
-const MAX_AMOUNT: u64 = (1 << 53) - 1;
 
 /// The fields of a body.
 #[derive(Debug, Default)]
@@ -146,7 +145,7 @@ impl<'de> Visitor<'de> for BodySeed<'_> {
                 "cost" => {
                     // A settlement may spend nothing; every other cost is at least 1.
                     let min = u64::from(!self.takes.0.contains(&"outcome"));
-                    let number = NumberInRange { min, max: MAX_AMOUNT };
+                    let number = NumberInRange { min, max: NumberInRange::MAX_EXACT };
                     fields.cost.replace(map.next_value_seed(number)?).is_some()
                 }
                 "outcome" => {
@@ -295,43 +294,6 @@ impl<'de> Deserialize<'de> for BoundedKey<'de> {
         match key.len() <= MAX_KEY_CHARS || key.chars().count() <= MAX_KEY_CHARS {
             true => Ok(BoundedKey(key)),
             false => Err(D::Error::custom(format!("a key has at most {MAX_KEY_CHARS} characters"))),
-        }
-    }
-}
-
-/// The reader of a whole number from `min` to `max`.
-struct NumberInRange {
-    min: u64,
-    max: u64,
-}
-
-impl<'de> DeserializeSeed<'de> for NumberInRange {
-    type Value = u64;
-
-    fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<u64, D::Error> {
-        reader.deserialize_u64(self)
-    }
-}
-
-impl Visitor<'_> for NumberInRange {
-    type Value = u64;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a whole number from {} to {}", self.min, self.max)
-    }
-
-    fn visit_u64<E: Error>(self, number: u64) -> Result<u64, E> {
-        match (self.min..=self.max).contains(&number) {
-            true => Ok(number),
-            false => Err(E::invalid_value(Unexpected::Unsigned(number), &self)),
-        }
-    }
-
-    /// Accepts whole numbers with a decimal point, which some languages write.
-    fn visit_f64<E: Error>(self, number: f64) -> Result<u64, E> {
-        match number.fract() == 0.0 && (0.0..=MAX_AMOUNT as f64).contains(&number) {
-            true => self.visit_u64(number as u64),
-            false => Err(E::invalid_value(Unexpected::Float(number), &self)),
         }
     }
 }

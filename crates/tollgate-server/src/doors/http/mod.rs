@@ -15,6 +15,7 @@ mod batch;
 mod body_fields;
 mod call;
 mod decide;
+mod number_in_range;
 mod outcome;
 mod render;
 

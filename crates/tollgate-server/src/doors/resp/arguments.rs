@@ -18,7 +18,7 @@ pub(super) fn cost_of_limit(command: &RespCommand<'_>) -> Result<u64, String> {
     match command.len() {
         3 => Ok(1),
         5 if command.is(3, "COST") => cost(command.get(4)),
-        _ => Err("ERR syntax error: TG.LIMIT key limit [limit …] [COST n]".into()),
+        _ => Err("ERR syntax error: TG.LIMIT key limit [limit ...] [COST n]".into()),
     }
 }
 

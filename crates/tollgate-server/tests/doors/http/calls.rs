@@ -46,7 +46,7 @@ fn the_sixth_login_is_refused() {
             "allowed": false, "rule": "login", "code": 429, "reason": "over_limit",
             "retry_after_ms": retry, "key": "192.0.2.1",
             "limits": [{
-                "rule": "login", "limit": 5, "window_s": 60, "remaining": 0,
+                "policy": "login", "rule": "login", "limit": 5, "window_s": 60, "remaining": 0,
                 "reset_after_ms": retry, "mode": "enforce",
             }],
         })
@@ -122,7 +122,10 @@ fn a_client_may_send_an_inline_limit() {
         check(15),
         json!({
             "allowed": true, "code": 200, "reason": "within_limits",
-            "limits": [{"limit": 20, "window_s": 2, "remaining": 5, "reset_after_ms": 1500, "mode": "enforce"}],
+            "limits": [{
+                "policy": "limit", "limit": 20, "window_s": 2, "remaining": 5,
+                "reset_after_ms": 1500, "mode": "enforce",
+            }],
         })
     );
     let refused = check(6);

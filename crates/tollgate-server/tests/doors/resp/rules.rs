@@ -157,7 +157,7 @@ fn errors_are_one_line() {
     for (arguments, message) in [
         (&["TG.LIMIT", "k", "10/m"][..], "did you mean \"10/min\"?"),
         (&["TG.LIMIT", "k", "5 concurrent"], "/v1/reserve"),
-        (&["TG.LIMIT", "k", "10/s", "COST"], "TG.LIMIT key limit [COST n]"),
+        (&["TG.LIMIT", "k", "10/s", "COST"], "TG.LIMIT key limit [limit ...] [COST n]"),
         (&["TG.LIMIT", "k", "10/s", "COST", "-1"], "whole number"),
         (&["TG.CHECK", "shop", "COST", "x"], "whole number"),
         (&["TG.CHECK", "shop", "user"], "pairs"),

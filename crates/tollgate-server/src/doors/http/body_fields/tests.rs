@@ -83,7 +83,7 @@ fn every_list_and_text_is_bounded() {
     assert!(error_of(&many, FieldNames::CHECK).contains("more than 64"));
     let long = format!("{{\"key\":\"{}\"}}", "k".repeat(1025));
     assert!(error_of(&long, FieldNames::LIMIT).contains("at most 1024"));
-    let many = format!("{{\"limit\":[{}]}}", vec!["\"1/s\""; 9].join(","));
+    let many = format!("{{\"limit\":[{}]}}", ["\"1/s\""; 9].join(","));
     assert!(error_of(&many, FieldNames::LIMIT).contains("more than 8 limits"));
     let many = format!("{{\"requests\":[{}]}}", vec!["{}"; MAX_BATCH_REQUESTS + 1].join(","));
     assert!(error_of(&many, FieldNames::BATCH).contains("more than 1000"));
