@@ -2,7 +2,8 @@
 
 use std::ffi::OsString;
 
-use clap::{Arg, Parser, Subcommand};
+use clap::builder::StyledStr;
+use clap::{Arg, CommandFactory, Parser, Subcommand};
 
 use crate::bench::BenchArgs;
 use crate::client_cmd::{BanCommand, CheckArgs, DeferredCommand, KeyArgs, TailArgs, TopArgs};
@@ -18,6 +19,8 @@ use crate::verify::VerifyArgs;
 
 /// The command of `tollgate` without one.
 const SERVE: &str = "serve";
+/// The commands whose flags are the settings of a server.
+const SERVERS: [&str; 2] = [SERVE, "gateway"];
 
 const EXAMPLES: &str = "\
 Examples:
@@ -62,9 +65,42 @@ fn with_command(mut words: Vec<OsString>) -> Vec<OsString> {
     words
 }
 
+/// Returns the parser of the command line.
+///
+/// Each setting of a server is a variable whose name follows from that of its flag, so that the help
+/// does not repeat it.
+pub(crate) fn parser() -> clap::Command {
+    let without_variables = |server: clap::Command| server.mut_args(|arg| arg.hide_env(true));
+    let parser = Cli::command();
+    SERVERS.into_iter().fold(parser, |parser, name| parser.mut_subcommand(name, without_variables))
+}
+
+/// Returns all settings of a server, a line each, if the words ask for them: clap's own `--help` has
+/// five lines for each.
+pub(crate) fn help_of_server(words: &[OsString]) -> Option<StyledStr> {
+    let words: Vec<&str> = words.iter().skip(1).map_while(|word| word.to_str()).collect();
+    let is_server = |name: &&str| SERVERS.contains(name);
+    let name = match words.as_slice() {
+        ["help", name] => Some(name).filter(|name| is_server(name)),
+        [name, rest @ ..] if rest.contains(&"--help") => Some(name).filter(|name| is_server(name)),
+        _ => None,
+    }?;
+    let mut parser = parser();
+    parser.build();
+    let server = parser.find_subcommand_mut(name)?;
+    // The help option is described as if it had a longer form.
+    let all = server.clone().mut_args(|arg| arg.hide_short_help(false));
+    Some(all.mut_arg("help", |arg| arg.help("Print this help; -h is shorter")).render_help())
+}
+
 /// Moves an argument to the top of the help.
 fn first(argument: Arg) -> Arg {
-    argument.display_order(0)
+    argument.display_order(0).help_heading(None::<&str>)
+}
+
+/// Moves an argument to the second place of the help.
+fn second(argument: Arg) -> Arg {
+    argument.display_order(1).help_heading(None::<&str>)
 }
 
 /// Turns off a door unless its address is given.
@@ -80,7 +116,7 @@ pub(crate) enum Command {
     /// Run a rate-limiting reverse proxy in front of the upstreams given by --to
     #[command(
         mut_arg("to", first),
-        mut_arg("listen", first),
+        mut_arg("listen", second),
         mut_arg("grpc", off),
         mut_arg("resp", off),
         after_help = GATEWAY_HELP
@@ -131,7 +167,25 @@ mod tests {
 
     #[test]
     fn the_command_line_is_valid() {
-        <Cli as clap::CommandFactory>::command().debug_assert();
+        parser().debug_assert();
+    }
+
+    /// All settings fit on a few screens, with their defaults, grouped by topic.
+    #[test]
+    fn the_help_of_a_server_has_a_line_for_each_setting() {
+        let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
+        for line in ["tollgate serve --help", "tollgate gateway --help", "tollgate help serve"] {
+            let help = help_of_server(&words(line)).unwrap().to_string();
+            let flags = help.lines().filter(|line| line.trim_start().starts_with("--")).count();
+            assert!(flags > 70 && help.lines().count() < 2 * flags + 30, "{help}");
+            for expected in ["Store:", "[default: 127.0.0.1:8080]", "--bounds-streams", "TOLLGATE_"]
+            {
+                assert!(help.contains(expected), "{expected}: {help}");
+            }
+        }
+        for line in ["tollgate serve -h", "tollgate --help", "tollgate check --help"] {
+            assert!(help_of_server(&words(line)).is_none(), "{line}");
+        }
     }
 
     #[test]
@@ -154,7 +208,8 @@ mod tests {
     /// call are not: a variable that is left over from elsewhere must not change what a command does.
     #[test]
     fn only_settings_are_variables() {
-        const SERVERS: [&str; 3] = ["tollgate serve", "tollgate gateway", "tollgate rules serve"];
+        const SERVER_PATHS: [&str; 3] =
+            ["tollgate serve", "tollgate gateway", "tollgate rules serve"];
         const SHARED: [&str; 3] = ["json", "server", "token"];
         fn check(command: &clap::Command, path: &str) {
             let flags = command.get_arguments().filter(|arg| arg.get_long().is_some());
@@ -162,16 +217,21 @@ mod tests {
                 let name = arg.get_id().as_str();
                 let is_setting = match name {
                     "help" | "version" | "check" => false,
-                    name => SERVERS.contains(&path) || SHARED.contains(&name),
+                    name => SERVER_PATHS.contains(&path) || SHARED.contains(&name),
                 };
                 let variable = arg.get_env().map(|name| name.to_string_lossy().into_owned());
                 assert_eq!(variable.is_some(), is_setting, "{path} --{name}: {variable:?}");
-                assert!(variable.is_none_or(|name| name.starts_with("TOLLGATE_")), "{path} {name}");
+                // The help says which variable a setting has by its flag alone, with one exception.
+                if let Some(variable) = variable.filter(|_| SERVER_PATHS[..2].contains(&path)) {
+                    let flag = arg.get_long().unwrap_or_default().replace('-', "_").to_uppercase();
+                    let expected = if flag == "LOG" { "LOG_FORMAT".to_owned() } else { flag };
+                    assert_eq!(variable, format!("TOLLGATE_{expected}"), "{path}");
+                }
             }
             for sub in command.get_subcommands() {
                 check(sub, &format!("{path} {}", sub.get_name()));
             }
         }
-        check(&<Cli as clap::CommandFactory>::command(), "tollgate");
+        check(&parser(), "tollgate");
     }
 }

@@ -31,11 +31,11 @@ mod text;
 mod validate;
 mod verify;
 
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::FromArgMatches;
 
 use cli::{Cli, Command};
 use style::Style;
@@ -56,7 +56,15 @@ impl Outcome {
 
 /// Runs the command that the arguments of the process name, and returns its exit code.
 pub fn main() -> ExitCode {
-    let outcome = match Cli::parse_from(cli::words()).command {
+    let words = cli::words();
+    if let Some(help) = cli::help_of_server(&words) {
+        // The reader may have closed it: `tollgate serve --help | head`.
+        let _ = write!(io::stdout(), "{help}");
+        return ExitCode::SUCCESS;
+    }
+    let given = cli::parser().get_matches_from(words);
+    let Cli { command } = Cli::from_arg_matches(&given).unwrap_or_else(|error| error.exit());
+    let outcome = match command {
         Command::Init(args) => init::run(&args),
         Command::Import(args) => import::run(&args),
         Command::Validate(args) => validate::run(&args),

@@ -8,6 +8,10 @@ use crate::Outcome;
 use crate::service_client::{ServiceClient, ServiceReply, ServiceRequest};
 use crate::style::{Style, Tone};
 use crate::table::{Align, Cell, Table};
+use crate::text;
+
+/// The rule that servers report for inline limits.
+const INLINE_LIMIT: &str = "brought";
 
 pub(crate) fn style() -> Style {
     Style::when(io::stdout().is_terminal())
@@ -38,6 +42,16 @@ pub(crate) fn time(value: &Value) -> String {
     match text.split_once('.') {
         Some((seconds, _)) => format!("{}Z", seconds.replace('T', " ")),
         None => text,
+    }
+}
+
+/// Returns the rule and the key of a decision or a busy key. An inline limit has no domain and no
+/// rule, and its key is the caller's own text.
+pub(crate) fn rule_and_key(decision: &Value) -> (String, String) {
+    let key = decision["key"].as_str().unwrap_or_default();
+    match (decision["domain"].as_str(), decision["rule"].as_str()) {
+        (None | Some(""), Some(INLINE_LIMIT)) => ("(inline limit)".to_owned(), text::key(key)),
+        _ => (self::text(&decision["rule"]), text::rule_key(key)),
     }
 }
 

@@ -22,10 +22,10 @@ impl RequestWords {
         for arg in args.iter().flat_map(|arg| method_and_path(arg)) {
             if let Some((host, path)) = host_and_path(arg) {
                 words.push(format!("host={host}"));
-                words.push(path.to_owned());
+                words.push(path);
                 continue;
             }
-            let pair = arg.split_once('=').filter(|_| !arg.starts_with('/'));
+            let pair = name_and_value(arg);
             match pair.map(|(name, value)| (name, name.split_once('.'), value)) {
                 Some(("at", _, value)) => {
                     let wrong = || anyhow!("at={value} is no time: write at=2026-01-31T12:00:00Z");
@@ -85,22 +85,37 @@ pub(crate) fn is_request_word(word: &str) -> bool {
     word.contains('=') || word.starts_with('/') || word.contains("://") || is_method(word)
 }
 
-/// Splits a method and a path that are quoted as one argument: `"POST /login"`.
+/// Splits an attribute. A path or a URL with a query is none, although it has a `=`.
+fn name_and_value(arg: &str) -> Option<(&str, &str)> {
+    arg.split_once('=').filter(|(name, _)| !name.contains(['/', '?', '#']))
+}
+
+/// Splits a method and a path or URL that are quoted as one argument: `"POST /login"`.
 fn method_and_path(arg: &str) -> Vec<&str> {
-    match arg.split_once(' ') {
-        Some((method, path)) if !method.contains('=') && path.trim().starts_with('/') => {
-            vec![method, path.trim()]
+    match arg.split_once(' ').map(|(method, path)| (method, path.trim())) {
+        Some((method, path))
+            if !method.contains('=') && (path.starts_with('/') || path.contains("://")) =>
+        {
+            vec![method, path]
         }
         _ => vec![arg],
     }
 }
 
-/// Splits a URL: `https://shop.example/login?next=%2F` is a host and a path with its query.
-fn host_and_path(arg: &str) -> Option<(&str, &str)> {
-    let rest = arg.strip_prefix("http://").or_else(|| arg.strip_prefix("https://"))?;
+/// Splits a URL: `https://shop.example/login?next=%2F` is a host and a path with its query. The
+/// scheme may be left out where there is a query: `shop.example/login?next=%2F`.
+fn host_and_path(arg: &str) -> Option<(&str, String)> {
+    let rest = match arg.strip_prefix("http://").or_else(|| arg.strip_prefix("https://")) {
+        Some(rest) => rest,
+        // Other schemes are left to the parser of requests, which reports them.
+        None if arg.contains("://") || !arg.contains('=') => return None,
+        None => Some(arg).filter(|_| name_and_value(arg).is_none())?,
+    };
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    let path = rest[end..].split('#').next().unwrap_or_default();
-    Some((&rest[..end], if path.is_empty() { "/" } else { path }))
+    let (host, target) = rest.split_at(end);
+    let target = target.split('#').next().unwrap_or_default();
+    let slash = if target.starts_with('/') { "" } else { "/" };
+    (!host.is_empty()).then(|| (host, format!("{slash}{target}")))
 }
 
 /// Percent-encodes a name or value of a query.
@@ -147,6 +162,15 @@ mod tests {
         let words = parse("GET https://shop.example/a?b=c#d ip=::1").unwrap().words;
         assert_eq!(words, ["GET", "host=shop.example", "/a?b=c", "ip=::1"]);
         assert_eq!(parse("http://a.example:81").unwrap().words, ["host=a.example:81", "/"]);
+        assert_eq!(parse("a.example/b?c=d").unwrap().words, ["host=a.example", "/b?c=d"]);
+        assert_eq!(parse("localhost:81?c=d").unwrap().words, ["host=localhost:81", "/?c=d"]);
+        let quoted = RequestWords::parse(&["GET https://a.example/?b=c".to_owned()]).unwrap();
+        assert_eq!(quoted.words, ["GET", "host=a.example", "/?b=c"]);
+        assert_eq!(parse("next=/a?b=c").unwrap().words, ["next=/a?b=c"], "a URL as a value");
+        for wrong in ["ftp://a.example/?b=c", "?b=c"] {
+            let error = parse(wrong).unwrap().request().unwrap_err().to_string();
+            assert!(error.contains("is no NAME=VALUE"), "{error}");
+        }
     }
 
     #[test]

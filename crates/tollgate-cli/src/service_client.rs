@@ -200,8 +200,23 @@ impl ServiceClient {
         match status {
             422 => Ok(ServiceReply::InvalidRules(problem)),
             404 => Ok(ServiceReply::NotFound(detail.to_owned())),
+            401 if problem["code"] == "invalid-token" => {
+                bail!("{detail} ({})", self.token_origin())
+            }
             401 => bail!("{detail} (set TOLLGATE_TOKEN; the server has it in its file `tokens`)"),
             _ => bail!("{} responded with {status}: {detail}", self.base()),
+        }
+    }
+
+    /// Returns where the token of a request comes from.
+    fn token_origin(&self) -> String {
+        match self.token {
+            Some(_) => "the token is from --token or TOLLGATE_TOKEN".to_owned(),
+            None => format!(
+                "the token is from {}: set TOLLGATE_DATA to the data folder of the server, or \
+                 TOLLGATE_TOKEN",
+                local_tokens().display()
+            ),
         }
     }
 
@@ -240,9 +255,14 @@ fn local_token(to: &Uri) -> Option<Secret> {
     if host != "localhost" && !ip.is_some_and(|ip| ip.is_loopback()) {
         return None;
     }
-    let data = std::env::var_os("TOLLGATE_DATA").map_or_else(crate::data_folder, PathBuf::from);
-    let tokens = Tokens::read(&data.join("tokens")).ok()?;
+    let tokens = Tokens::read(&local_tokens()).ok()?;
     tokens.secret_for(Role::Write).cloned()
+}
+
+/// Returns the path of the tokens of a server on this machine.
+fn local_tokens() -> PathBuf {
+    let data = std::env::var_os("TOLLGATE_DATA").map_or_else(crate::data_folder, PathBuf::from);
+    data.join("tokens")
 }
 
 #[cfg(test)]

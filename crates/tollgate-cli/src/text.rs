@@ -1,23 +1,20 @@
 //! Formatting of values for people.
 
-/// Formats a length of time in its largest fitting unit: `250µs`, `1.5s`, `2min`.
+use std::time::Duration;
+
+use tollgate::HumanDuration;
+use tollgate_rules::describe_key;
+
+/// Formats a length of time: exactly below a minute, then in its two largest units, rounded up.
+/// `250µs`, `1.5s`, `39min 7s`.
 pub(crate) fn duration(us: u64) -> String {
-    const UNITS: [(u64, &str); 5] = [
-        (86_400_000_000, "d"),
-        (3_600_000_000, "h"),
-        (60_000_000, "min"),
-        (1_000_000, "s"),
-        (1_000, "ms"),
-    ];
-    // Minutes and longer only when whole: 90s reads better than 1.5min.
-    let fits = |length: u64| match length {
-        60_000_000.. => us >= 2 * length && us.is_multiple_of(length) || us == length,
-        _ => us >= length,
-    };
-    match UNITS.into_iter().find(|(length, _)| fits(*length)) {
-        Some((length, unit)) => format!("{}{unit}", decimal(us, length)),
-        None if us == 0 => "0".into(),
-        None => format!("{us}µs"),
+    const MINUTE: u64 = 60_000_000;
+    match us {
+        0 => "0".into(),
+        1..1_000 => format!("{us}µs"),
+        1_000..1_000_000 => format!("{}ms", decimal(us, 1_000)),
+        1_000_000..MINUTE => format!("{}s", decimal(us, 1_000_000)),
+        MINUTE.. => HumanDuration(Duration::from_micros(us)).to_string(),
     }
 }
 
@@ -43,14 +40,17 @@ pub(crate) fn key(key: &str) -> String {
     if shown.is_empty() { "\"\"".into() } else { shown }
 }
 
-/// Formats the key of a rule's counter. A rule without `per` has one counter, and `%-` in a key is
-/// an attribute that the request lacks.
+/// Formats the key of a rule's counter. A rule without `per` has one counter.
 pub(crate) fn rule_key(key: &str) -> String {
-    let part = |part| if part == "%-" { "(none)" } else { part };
     match key {
         "" => "all".to_owned(),
-        key => self::key(&key.split('|').map(part).collect::<Vec<_>>().join("|")),
+        key => self::key(&describe_key(key)),
     }
+}
+
+/// Returns whether the key of a rule's counter has an attribute that the request lacks.
+pub(crate) fn lacks_attribute(key: &str) -> bool {
+    key.split('|').any(|part| part == "%-")
 }
 
 /// Shortens a line of a file to fit on a terminal.
@@ -100,18 +100,20 @@ mod tests {
     }
 
     #[test]
-    fn durations_are_exact_and_short() {
-        let shown = [0, 1, 1_500, 100_000, 1_000_000, 1_234_567, 90_000_000].map(duration);
-        assert_eq!(shown, ["0", "1µs", "1.5ms", "100ms", "1s", "1.234567s", "90s"]);
-        let shown = [60_000_000, 120_000_000, 3_600_000_000, 172_800_000_000].map(duration);
-        assert_eq!(shown, ["1min", "2min", "1h", "2d"]);
-        assert_eq!(duration(1_000_001), "1.000001s");
+    fn durations_are_readable() {
+        let shown = [0, 1, 1_500, 100_000, 1_000_000, 1_234_567].map(duration);
+        assert_eq!(shown, ["0", "1µs", "1.5ms", "100ms", "1s", "1.234567s"]);
+        let shown = [60_000_000, 90_000_000, 3_600_000_000, 172_800_000_000].map(duration);
+        assert_eq!(shown, ["1min", "1min 30s", "1h", "2d"]);
+        assert_eq!(duration(2_346_500_000), "39min 7s");
+        assert_eq!([1_000_001, 59_999_999].map(duration), ["1.000001s", "59.999999s"]);
+        assert_eq!(duration(u64::MAX), "213503982d 9h");
     }
 
     #[test]
     fn missing_attributes_of_a_key_are_shown() {
         let keys = ["", "%-", "acme|%-", "%25-"];
-        assert_eq!(keys.map(rule_key), ["all", "(none)", "acme|(none)", "%25-"]);
+        assert_eq!(keys.map(rule_key), ["all", "(missing)", "acme|(missing)", "%25-"]);
     }
 
     #[test]

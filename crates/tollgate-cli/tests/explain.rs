@@ -87,7 +87,7 @@ fn a_refusal_is_exit_code_1() {
     assert!(run.stdout.contains("api: not checked, since office decides\n"), "{}", run.stdout);
     let run = tollgate(&["explain", &file, "/api/a", "user=a", "model=big", NOON], "");
     assert_eq!(run.code, 0, "{}", run.stdout);
-    assert!(run.stdout.contains("api: counts (none)|a\n"), "{}", run.stdout);
+    assert!(run.stdout.contains("api: counts (missing)|a\n"), "{}", run.stdout);
     assert!(run.stdout.contains("tokens: counts a, mode shadow\n"), "{}", run.stdout);
 }
 

@@ -175,7 +175,7 @@ fn fields_can_have_any_name() {
     let (_, report) = json(&[&args[..], &maps].concat(), &log);
     assert_eq!(report["candidate"]["denied_keys"]["top"][0]["key"], "acme");
     let run = tollgate(&[&args[..4], &["--map", "when=time", "--top", "1"]].concat(), &log);
-    assert!(run.stdout.contains("(none): the log lacks an attribute"), "{}", run.stdout);
+    assert!(run.stdout.contains("(missing): the log lacks an attribute"), "{}", run.stdout);
 }
 
 #[test]

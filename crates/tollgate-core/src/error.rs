@@ -8,8 +8,9 @@ use core::fmt;
 /// use tollgate_core::{Meter, Span};
 /// let error = Meter::new(0, Span::from_secs(1), 1).unwrap_err();
 /// assert_eq!(error.to_string(), "a limit of 0 would never let anything pass: use at least 1");
+/// assert_eq!(format!("{error:?}"), error.to_string());
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InvalidLimit {
     /// The amount is zero.
@@ -93,6 +94,13 @@ impl fmt::Display for InvalidLimit {
                 write!(f, "bounds {min}..{max}: both at least 1, the first not above the second")
             }
         }
+    }
+}
+
+/// Formats the message as `Display` does, because `main` prints a returned error with `Debug`.
+impl fmt::Debug for InvalidLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

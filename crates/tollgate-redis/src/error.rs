@@ -8,7 +8,6 @@ use std::time::Duration;
 use tollgate::{StoreError, StoreErrorKind};
 
 /// The reason why a store cannot be opened. Waiting does not fix it.
-#[derive(Debug)]
 pub struct ConnectError {
     message: String,
     source: Option<Box<dyn Error + Send + Sync>>,
@@ -23,6 +22,13 @@ impl ConnectError {
 impl fmt::Display for ConnectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
+    }
+}
+
+/// Formats the message as `Display` does, because `main` prints a returned error with `Debug`.
+impl fmt::Debug for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -86,7 +86,7 @@ pub use decide::settlement::SettledAs;
 pub use decide::shadow_denial::ShadowDenial;
 pub use decide::status::LimiterStatus;
 pub use matching::address::rightmost_untrusted;
-pub use matching::key::encode_key;
+pub use matching::key::{describe_key, encode_key, parse_described_key};
 pub use matching::key_hasher::KeySecret;
 pub use matching::path::normal as normalize_path;
 pub use matching::request::{HeaderSource, Request};

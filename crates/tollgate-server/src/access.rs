@@ -4,8 +4,6 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use hyper::header::{AUTHORIZATION, HeaderMap};
-
 use crate::disk;
 use crate::secret::{Secret, WeakSecret};
 
@@ -102,7 +100,7 @@ struct Token {
 }
 
 /// The reason why tokens cannot be used.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum TokensError {
     /// The file cannot be read or written.
@@ -200,11 +198,6 @@ impl Tokens {
     pub fn secret_for(&self, role: Role) -> Option<&Secret> {
         let has_role = |token: &&Token| token.role.unwrap_or(self.default_role) == role;
         self.tokens.iter().find(has_role).map(|token| &token.secret)
-    }
-
-    /// Returns the name and role of the token in the header `Authorization: Bearer …`.
-    pub(crate) fn authenticate_headers(&self, headers: &HeaderMap) -> Option<(&str, Role)> {
-        self.authenticate(bearer(headers.get(AUTHORIZATION)?.as_bytes())?)
     }
 
     /// Returns the name and role of a token. Compares all tokens, so that the time reveals nothing.

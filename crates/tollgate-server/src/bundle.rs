@@ -50,7 +50,7 @@ pub(crate) struct EncodedBundle {
 }
 
 /// The reason why a bundle cannot be used.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub enum BundleError {
     /// A file is invalid, or the files contradict each other.

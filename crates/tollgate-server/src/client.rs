@@ -49,7 +49,7 @@ impl ClientResponse {
 }
 
 /// The error of a request without a response.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
     /// The URL is invalid.

@@ -37,7 +37,7 @@ static FUNCTION: LazyLock<ServerFunction> =
     LazyLock::new(|| ServerFunction::new("key_secret", include_str!("key_secret.lua")));
 
 /// The reason why a file of a key secret cannot be used.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum KeySecretError {
     /// The file cannot be read or written.
@@ -117,7 +117,10 @@ pub(crate) async fn open(config: &Config, store: &AnyStore) -> Result<ServerKeyS
     }
     let Some(folder) = config.data.clone() else { return Ok(own(random()?, None)) };
     let opened = tokio::task::spawn_blocking(move || open_or_create(&folder)).await;
-    let secret = opened.map_err(|error| failed(&error))?.map_err(|error| failed(&error))?;
+    let unusable = |error: KeySecretError| {
+        failed(&format_args!("{error}; choose another data folder with --data"))
+    };
+    let secret = opened.map_err(|error| failed(&error))?.map_err(unusable)?;
     Ok(ServerKeySecret { text: None, secret, client: None, is_shared: true })
 }
 

@@ -44,6 +44,7 @@ mod disk;
 mod doors;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz_targets;
+mod error_debug;
 mod key_secret;
 mod live_tokens;
 pub mod net;

@@ -46,11 +46,37 @@ pub(crate) struct AccessControl {
     revision: AtomicU64,
 }
 
+/// The token of a call, looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TokenLookup {
+    /// The call has no token.
+    Missing,
+    /// The call has a token that the server does not have.
+    Unknown,
+    /// The call has a token with this role.
+    Found(Role),
+}
+
+impl TokenLookup {
+    /// Looks up the token of a call, if it has one.
+    pub(crate) fn new<'t>(
+        presented: Option<&'t [u8]>,
+        role: impl FnOnce(&'t [u8]) -> Option<Role>,
+    ) -> TokenLookup {
+        match presented {
+            None => TokenLookup::Missing,
+            Some(token) => role(token).map_or(TokenLookup::Unknown, TokenLookup::Found),
+        }
+    }
+}
+
 /// The reason why a call is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AccessRefusal {
     /// The call needs a token.
     NoToken(Permission),
+    /// The server does not have the token of the call.
+    WrongToken,
     /// The token does not have the role that the call needs.
     WrongRole(Role, Permission),
 }
@@ -82,20 +108,16 @@ impl AccessControl {
         self.data.as_ref().and_then(owner).or_else(|| owner(&self.admin))
     }
 
-    /// Checks whether the bearer of a token may make a call; `role` is none without a valid token.
+    /// Checks whether the bearer of a token may make a call.
     pub(crate) fn check(
         &self,
-        role: Option<Role>,
+        token: TokenLookup,
         permission: Permission,
     ) -> Result<(), AccessRefusal> {
         if self.is_open() && matches!(permission, Permission::Decide | Permission::Peek) {
             return Ok(());
         }
-        match role {
-            None => Err(AccessRefusal::NoToken(permission)),
-            Some(role) if role.allows(permission) => Ok(()),
-            Some(role) => Err(AccessRefusal::WrongRole(role, permission)),
-        }
+        AccessRefusal::of(token, permission).map_or(Ok(()), Err)
     }
 
     /// Reads the token files again. Blocks the thread.
@@ -109,6 +131,16 @@ impl AccessControl {
 }
 
 impl AccessRefusal {
+    /// Returns the reason why a token does not give a right; none if it does.
+    pub(crate) fn of(token: TokenLookup, permission: Permission) -> Option<AccessRefusal> {
+        match token {
+            TokenLookup::Missing => Some(AccessRefusal::NoToken(permission)),
+            TokenLookup::Unknown => Some(AccessRefusal::WrongToken),
+            TokenLookup::Found(role) if role.allows(permission) => None,
+            TokenLookup::Found(role) => Some(AccessRefusal::WrongRole(role, permission)),
+        }
+    }
+
     /// Returns what to do, with the way in which this door takes tokens.
     pub(crate) fn detail(self, how: &str) -> String {
         match self {
@@ -117,6 +149,10 @@ impl AccessRefusal {
                  `tokens` of its data folder"
             ),
             AccessRefusal::NoToken(_) => format!("a token is needed: {how}"),
+            AccessRefusal::WrongToken => "the token is wrong: none of the tokens for this call is \
+                                          equal to it; compare it with the server's file of tokens, \
+                                          which is read again on SIGHUP"
+                .to_owned(),
             AccessRefusal::WrongRole(role, permission) => format!(
                 "this token has the role `{}`; this needs the role `{}`",
                 role.name(),

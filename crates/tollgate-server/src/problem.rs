@@ -14,7 +14,11 @@ use tollgate_rules::Diagnostics;
 use tollgate_tower::problem::ProblemDocument;
 
 use crate::bundle::BundleError;
+use crate::live_tokens::AccessRefusal;
 use crate::net::http::ReadBodyError;
+
+/// The code of a call with a token that the server does not have.
+const INVALID_TOKEN: &str = "invalid-token";
 
 /// An error that is answered to the client instead of a result.
 #[derive(Clone, Debug)]
@@ -71,8 +75,37 @@ impl Problem {
         Problem::new(StatusCode::NOT_FOUND, "not-found", format!("there is no {what}"))
     }
 
+    /// Creates the answer to a call whose token is missing, wrong, or has too few rights.
+    pub(crate) fn refused_access(refusal: AccessRefusal) -> Problem {
+        let detail = refusal.detail("Authorization: Bearer …");
+        match refusal {
+            AccessRefusal::NoToken(_) => {
+                Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail)
+            }
+            AccessRefusal::WrongToken => {
+                Problem::new(StatusCode::UNAUTHORIZED, INVALID_TOKEN, detail)
+            }
+            AccessRefusal::WrongRole(..) => {
+                Problem::new(StatusCode::FORBIDDEN, "forbidden", detail)
+            }
+        }
+    }
+
     pub(crate) fn busy(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail)
+    }
+
+    /// Describes a mistake in the element that the request adds by its field alone: the position
+    /// among the stored elements means nothing to the caller.
+    pub(crate) fn about_new_element(self, element: &str) -> Problem {
+        let text = |name: &str| self.findings.first().and_then(|finding| finding[name].as_str());
+        let (Some(path), Some(message)) = (text("element"), text("message")) else { return self };
+        let Some(field) = path.strip_prefix(element) else { return self };
+        let (detail, field) = match field.trim_start_matches('.') {
+            "" => (format!("nothing was changed: {message}"), None),
+            field => (format!("nothing was changed: `{field}`: {message}"), Some(field.into())),
+        };
+        Problem { detail, field, ..self }
     }
 
     /// Creates the answer to a request whose body was not read.
@@ -129,7 +162,12 @@ impl Problem {
                 headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
             }
             StatusCode::UNAUTHORIZED => {
-                headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+                // RFC 6750: a request without a token gets no error code.
+                let challenge = match self.code == INVALID_TOKEN {
+                    true => "Bearer error=\"invalid_token\"",
+                    false => "Bearer",
+                };
+                headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
             }
             _ => {}
         }

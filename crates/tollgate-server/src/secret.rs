@@ -19,7 +19,7 @@ use subtle::ConstantTimeEq;
 pub struct Secret(String);
 
 /// The reason why a text cannot be a token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WeakSecret {
     /// The text is so short that it could be guessed.

@@ -34,7 +34,7 @@ pub const SAMPLE_RULES: &str = include_str!("sample.yaml");
 const RESERVED_FILES: usize = 64 + net::SLACK;
 
 /// The reason why a server cannot start.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
     /// The rules cannot be read.
@@ -216,7 +216,9 @@ impl Server {
         door: impl Door,
     ) -> Result<Option<Address>, BindError> {
         let Some(bind) = bind else { return Ok(None) };
-        let listener = Listener::bind(bind, protocols)?;
+        // The gateway has its address in the setting `listen`.
+        let setting = if name == "gateway" { "listen" } else { name };
+        let listener = Listener::bind(setting, bind, protocols)?;
         let address = listener.address().unwrap_or_else(|_| bind.address.clone());
         self.certificates.extend(listener.tls().cloned());
         let Context { connections, drain, .. } = &self.context;
@@ -232,6 +234,17 @@ impl Server {
     /// Returns the addresses on which the doors listen.
     pub fn addresses(&self) -> &Addresses {
         &self.addresses
+    }
+
+    /// Returns the names of the domains of the rules in use.
+    pub fn domain_names(&self) -> Vec<String> {
+        self.context.rules.limiter().rules().domain_names().map(str::to_owned).collect()
+    }
+
+    /// Returns whether the rules in use are [`SAMPLE_RULES`].
+    pub fn has_sample_rules(&self) -> bool {
+        let rules = self.context.rules.limiter().rules();
+        matches!(rules.sources(), [source] if source.text == SAMPLE_RULES)
     }
 
     /// Returns a token for the admin API.

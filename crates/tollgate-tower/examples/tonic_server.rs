@@ -1,7 +1,7 @@
 //! A tonic server behind rules; a caller that is refused reads when to come back.
 //!
 //! ```text
-//! ResourceExhausted: refused by the rule "calls": come back in 60 s
+//! ResourceExhausted: refused by the rule "calls": come back in 1min
 //! ```
 
 use tollgate_tower::RateLimitLayer;

@@ -24,12 +24,19 @@ use tollgate_rules::Value;
 const MAX_TEXT_LENGTH: usize = 8 << 10;
 
 /// The text is not JSON.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct InvalidJson;
 
 impl fmt::Display for InvalidJson {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("this is no JSON")
+    }
+}
+
+/// Formats the message as `Display` does, because `main` prints a returned error with `Debug`.
+impl fmt::Debug for InvalidJson {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -12,6 +12,7 @@ use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::{Response, StatusCode};
 use serde::Serialize;
 use serde_json::Value;
+use tollgate::HumanDuration;
 use tollgate_rules::Reason;
 
 use crate::grpc::{self, Status, StatusDetail, Violation, code};
@@ -199,7 +200,10 @@ fn refusal_detail(summary: &DecisionSummary<'_>) -> String {
     match (summary.reason, summary.retry_after_s()) {
         (Reason::NeverFits, _) => format!("refused{by}: it asks for more than the limit can hold"),
         (Reason::StoreFailed, _) => format!("refused{by}: the counters could not be asked"),
-        (_, Some(seconds)) => format!("refused{by}: come back in {seconds} s"),
+        (_, Some(seconds)) => {
+            let wait = HumanDuration(Duration::from_secs(seconds));
+            format!("refused{by}: come back in {wait}")
+        }
         (_, None) => format!("refused{by}"),
     }
 }
@@ -221,6 +225,38 @@ fn refusal_detail(summary: &DecisionSummary<'_>) -> String {
 /// ```
 pub fn refusal(style: HeaderStyle, summary: &DecisionSummary<'_>, unix_s: u64) -> Response<Bytes> {
     let mut response = ProblemDocument::from_refusal(summary).to_response();
+    write(style, summary, unix_s, response.headers_mut());
+    response
+}
+
+/// Returns the response to a refused request with another status than that of the decision.
+///
+/// The document has that status too (RFC 9457), and the type of the refusal.
+///
+/// ```
+/// use tollgate_rules::{Request, RuleLimiter};
+/// use tollgate_tower::headers::{DecisionSummary, HeaderStyle};
+/// use tollgate_tower::problem::refusal_with_status;
+///
+/// let limiter = RuleLimiter::new("rules: [{ name: api, limit: 1/min }]".parse()?);
+/// let request = Request::new("GET", "/");
+/// assert!(limiter.decide_now(&request).allowed);
+/// let decision = limiter.decide_now(&request);
+/// let summary = DecisionSummary::new(&decision);
+/// let response = refusal_with_status(HeaderStyle::Draft10, &summary, 0, http::StatusCode::FORBIDDEN);
+/// assert_eq!(response.status(), 403);
+/// assert!(std::str::from_utf8(response.body()).unwrap().contains(r#""status":403"#));
+/// # Ok::<(), tollgate_rules::Diagnostics>(())
+/// ```
+pub fn refusal_with_status(
+    style: HeaderStyle,
+    summary: &DecisionSummary<'_>,
+    unix_s: u64,
+    status: StatusCode,
+) -> Response<Bytes> {
+    let mut document = ProblemDocument::from_refusal(summary);
+    document.status = status.as_u16();
+    let mut response = document.to_response();
     write(style, summary, unix_s, response.headers_mut());
     response
 }

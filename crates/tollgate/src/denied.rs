@@ -20,7 +20,7 @@ use crate::{Limit, LimitSummary};
 /// assert_eq!(denied.to_string(), "over the limit of 2/s: can never pass, it asks for more than the limit holds");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Denied {
     /// The limit that has refused the request: of several, the one with the longest wait.
@@ -59,6 +59,13 @@ impl fmt::Display for Denied {
                 self.limit
             ),
         }
+    }
+}
+
+/// Formats the message as `Display` does, because `main` prints a returned error with `Debug`.
+impl fmt::Debug for Denied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

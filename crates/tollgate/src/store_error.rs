@@ -69,8 +69,8 @@ impl StoreErrorKind {
 /// let error = StoreError::new("redis is unreachable").with_source("connection refused");
 /// assert_eq!(error.to_string(), "redis is unreachable");
 /// assert_eq!(error.source().unwrap().to_string(), "connection refused");
+/// assert_eq!(format!("{error:?}"), "redis is unreachable: connection refused");
 /// ```
-#[derive(Debug)]
 pub struct StoreError {
     kind: StoreErrorKind,
     message: String,
@@ -110,6 +110,19 @@ impl StoreError {
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
+    }
+}
+
+/// Formats the message and its causes, because `main` prints a returned error with `Debug`.
+impl fmt::Debug for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        let mut cause = self.source();
+        while let Some(error) = cause {
+            write!(f, ": {error}")?;
+            cause = error.source();
+        }
+        Ok(())
     }
 }
 

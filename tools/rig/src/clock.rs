@@ -16,10 +16,12 @@ pub(crate) fn make_settable(command: &mut Command, folder: &Path) {
     command.env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
 }
 
-/// Sets the clock of a program to the real one plus `seconds`.
-pub(crate) fn step(folder: &Path, seconds: i64) {
-    assert!(folder.join(OFFSET_FILE).exists(), "the clock of this server is not settable");
+/// Sets the clock of a program to the real one plus `seconds`; returns the seconds before.
+pub(crate) fn step(folder: &Path, seconds: i64) -> i64 {
+    let before = fs::read_to_string(folder.join(OFFSET_FILE));
+    let before = before.expect("the clock of this server is settable");
     step_file(folder, seconds);
+    before.trim().parse().expect("the file has the seconds of the last step")
 }
 
 fn step_file(folder: &Path, seconds: i64) {

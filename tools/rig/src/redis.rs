@@ -15,6 +15,10 @@ use crate::resp::{Client, Reply};
 use crate::setup::{Setup, await_answer};
 use crate::tls::Certificates;
 
+/// The maximum number of readings until a step of the clock is seen; each takes a tenth of a
+/// millisecond or more.
+const MAX_CLOCK_READINGS: usize = 20_000;
+
 /// A running server; stopped when dropped.
 #[derive(Debug)]
 pub struct Redis {
@@ -102,10 +106,28 @@ impl Redis {
     ///
     /// If it was started without [`Setup::settable_clock`].
     pub fn step_clock(&self, seconds: i64) {
-        clock::step(self.folder(), seconds);
-        // The server reads its clock once for all commands that it finds together. After the reply on a
-        // new connection, no command is run at a time before the step. A stopped server does not reply.
-        let _ = self.command(&["PING"]);
+        let Ok(before) = self.wall_clock() else {
+            // A stopped server reads its clock when it starts.
+            clock::step(self.folder(), seconds);
+            return;
+        };
+        let by = seconds - clock::step(self.folder(), seconds);
+        // Valkey 9 reads the wall clock once a millisecond, so that it runs a few commands at the time
+        // before the step. That time never comes back.
+        for _ in 0..MAX_CLOCK_READINGS {
+            match self.wall_clock() {
+                Ok(now) if by != 0 && (now - before - by).abs() >= by.abs() / 2 => {}
+                _ => return,
+            }
+        }
+        panic!("the clock of the server did not step by {by} s");
+    }
+
+    /// Returns the seconds since 1970 by the server's clock.
+    fn wall_clock(&self) -> io::Result<i64> {
+        let time = self.command(&["TIME"])?;
+        let seconds = time.list().first().and_then(Reply::int);
+        seconds.ok_or_else(|| io::Error::other(format!("TIME returned {}", time.text())))
     }
 
     /// Kills it (SIGKILL).

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use anyhow::bail;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
+use tollgate_rules::parse_described_key;
 
 use crate::Outcome;
 use crate::output;
@@ -151,7 +152,8 @@ pub(crate) fn run(command: &BanCommand) -> anyhow::Result<Outcome> {
 }
 
 fn lift(args: &BanLiftArgs) -> anyhow::Result<Outcome> {
-    let (rule, key) = (Some(args.rule.as_str()), Some(args.key.as_str()));
+    let given = parse_described_key(&args.key);
+    let (rule, key) = (Some(args.rule.as_str()), Some(given.as_str()));
     let domain = args.domain.as_deref();
     let request = ServiceRequest::new("DELETE", "/v1/bans");
     let request = request.query(&[("rule", rule), ("key", key), ("domain", domain)]);
@@ -159,7 +161,7 @@ fn lift(args: &BanLiftArgs) -> anyhow::Result<Outcome> {
     if args.service.json {
         return output::json(&body);
     }
-    let key = text::rule_key(&args.key);
+    let key = text::rule_key(&given);
     let mut out = io::stdout().lock();
     match body["lifted"] == true {
         true => writeln!(out, "lifted the ban of {key}")?,
@@ -187,7 +189,7 @@ fn export(args: &BanExportArgs) -> anyhow::Result<Outcome> {
 }
 
 fn add(args: &BanAddArgs) -> anyhow::Result<Outcome> {
-    let mut body = json!({ "rule": args.rule, "key": args.key });
+    let mut body = json!({ "rule": args.rule, "key": parse_described_key(&args.key) });
     insert_given(
         &mut body,
         &[

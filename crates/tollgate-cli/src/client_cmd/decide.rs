@@ -3,6 +3,7 @@
 use anyhow::bail;
 use clap::Args;
 use serde_json::{Value, json};
+use tollgate_rules::parse_described_key;
 
 use super::decision_args::DecisionArgs;
 use super::verdict;
@@ -17,7 +18,7 @@ A request is written as for `tollgate explain`, after its domain if the server h
 Examples:
   tollgate check POST /login ip=192.0.2.1
   tollgate check shop org=acme --cost 5
-  tollgate check --key user:42 --limit \"10/s burst 20\"
+  tollgate check --key user:42 --limit \"10/s burst 20\" --limit 1000/day   both or none
   tollgate check --ready
 
 Exit codes: 0 allowed or ready, 1 denied or not ready, 2 error.";
@@ -102,7 +103,7 @@ fn path_and_body(args: &KeyArgs, what: &str) -> anyhow::Result<(String, Value)> 
             if !args.decision.request_words().is_empty() {
                 bail!("--rule and --key name a counter: give no request with them");
             }
-            let mut body = json!({ "rule": rule, "key": key });
+            let mut body = json!({ "rule": rule, "key": parse_described_key(key) });
             if let Some(domain) = args.decision.domain() {
                 body["domain"] = json!(domain);
             }

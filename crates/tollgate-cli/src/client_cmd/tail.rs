@@ -120,12 +120,11 @@ fn line(out: &mut impl Write, data: &str) -> io::Result<()> {
     let at = event["at_ms"].as_u64().and_then(|ms| i64::try_from(ms).ok());
     let at = at.and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
     let at = at.map(|at| at.strftime("%H:%M:%S%.3f").to_string()).unwrap_or_default();
-    let [door, rule, outcome] =
-        ["door", "rule", "outcome"].map(|field| output::text(&event[field]));
+    let [door, outcome] = ["door", "outcome"].map(|field| output::text(&event[field]));
+    let (rule, key) = output::rule_and_key(&event);
     let domain = event["domain"].as_str().filter(|domain| !domain.is_empty());
     let rule =
         domain.map_or(rule.clone(), |_| format!("{}/{rule}", output::text(&event["domain"])));
-    let key = text::rule_key(event["key"].as_str().unwrap_or_default());
     let mut rest = Vec::new();
     if let (Some(left), Some(limit)) = (event["remaining"].as_u64(), event["limit"].as_u64()) {
         rest.push(format!("{} of {} left", text::amount(left), text::amount(limit)));

@@ -11,7 +11,6 @@ use crate::output;
 use crate::service_client::{ServiceClient, ServiceRequest};
 use crate::style::Tone;
 use crate::table::{Align, Cell};
-use crate::text;
 
 /// The interval of `--watch`.
 const INTERVAL: Duration = Duration::from_secs(2);
@@ -19,7 +18,13 @@ const INTERVAL: Duration = Duration::from_secs(2);
 const CLEAR: &str = "\x1b[H\x1b[J";
 
 const TOP_HELP: &str = "\
-Counts cover this minute and the one before. They are estimated, and never too low.
+Counts cover this minute and the one before, and are estimates.
+
+growth is by how many requests a minute the key has become busier: the requests of this minute,
+extrapolated to a whole one, less those of the minute before. 0 is as busy as before, a negative number
+is calmer. In the first ten seconds of a minute it is extrapolated from ten seconds.
+
+`(missing)` in a key is an attribute that the requests lack; see `per` of the rule.
 
 Examples:
   tollgate top
@@ -53,7 +58,7 @@ enum TopOrder {
     Requests,
     /// Most denied requests
     Denied,
-    /// This minute compared with the one before
+    /// Most additional requests a minute, compared with the minute before
     Growth,
 }
 
@@ -101,18 +106,11 @@ fn table(by: TopOrder, body: &Value) -> anyhow::Result<()> {
             };
             Cell::new(tone, output::text(&key[field]))
         });
-        let mut name = text::rule_key(key["key"].as_str().unwrap_or_default());
+        let (rule, mut name) = output::rule_and_key(key);
         if key["banned"] == true {
             name.push_str(" (banned)");
         }
-        [
-            requests,
-            denied,
-            growth,
-            domain(&key["domain"]),
-            output::text(&key["rule"]).into(),
-            name.into(),
-        ]
+        [requests, denied, growth, domain(&key["domain"]), rule.into(), name.into()]
     });
     let head = [
         ("requests", Align::Right),

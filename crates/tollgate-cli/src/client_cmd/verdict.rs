@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::output::{self, style};
 use crate::style::Tone;
 use crate::table::{Align, Cell};
-use crate::text::duration;
+use crate::text::{self, duration};
 
 /// Prints a decision and the state of each limit.
 pub(super) fn print(reply: &Value, success: &str) -> anyhow::Result<()> {
@@ -31,6 +31,14 @@ pub(super) fn print(reply: &Value, success: &str) -> anyhow::Result<()> {
             writeln!(out, "{}{by}; {retry}", style.denied("denied"))?;
         }
     }
+    if let Some(key) = reply["key"].as_str().filter(|key| text::lacks_attribute(key)) {
+        let rule = output::text(&reply["rule"]);
+        let note = format!(
+            "counted as {}: the request lacks an attribute that {rule} counts by",
+            text::rule_key(key)
+        );
+        writeln!(out, "{}", style.dim(note))?;
+    }
     drop(out);
     let limits = reply["limits"].as_array().map(Vec::as_slice).unwrap_or_default();
     if limits.is_empty() {
@@ -41,20 +49,19 @@ pub(super) fn print(reply: &Value, success: &str) -> anyhow::Result<()> {
         let tone = if *left == 0 { Tone::Denied } else { Tone::Plain };
         let mode = limit["mode"].as_str().filter(|mode| *mode != "enforce").unwrap_or_default();
         [
-            Cell::from(match &limit["rule"] {
-                Value::Null => String::new(),
-                rule => output::text(rule),
-            }),
-            Cell::new(tone, output::text(left)),
-            output::text(&limit["limit"]).into(),
+            Cell::from(output::text(&limit["policy"])),
+            Cell::new(tone, amount(left)),
+            amount(&limit["limit"]).into(),
+            limit["window_s"].as_u64().map_or_else(String::new, window).into(),
             millis(&limit["reset_after_ms"]).unwrap_or_default().into(),
             Cell::new(Tone::Dim, mode),
         ]
     });
     let head = [
-        ("rule", Align::Left),
+        ("limit", Align::Left),
         ("left", Align::Right),
         ("of", Align::Right),
+        ("in", Align::Right),
         ("full in", Align::Right),
         ("", Align::Left),
     ];
@@ -62,10 +69,20 @@ pub(super) fn print(reply: &Value, success: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Formats an amount of a limit.
+fn amount(value: &Value) -> String {
+    value.as_u64().map_or_else(|| output::text(value), text::amount)
+}
+
+/// Formats the time in which a limit is restored.
+fn window(seconds: u64) -> String {
+    duration(seconds.saturating_mul(1_000_000))
+}
+
 fn wait(reply: &Value) -> String {
     match reply["wait_ms"].as_u64() {
         None | Some(0) => String::new(),
-        Some(wait) => format!(", after {}", duration(wait * 1000)),
+        Some(wait) => format!(", after {}", duration(wait.saturating_mul(1000))),
     }
 }
 

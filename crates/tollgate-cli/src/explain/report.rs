@@ -32,8 +32,8 @@ pub(super) fn write(
         writeln!(out)?;
         write_rule(out, style, rule, explanation)?;
     }
-    if matching.iter().any(|rule| rule.key.as_deref().is_some_and(lacks_attribute)) {
-        let note = "(none): the request lacks an attribute the rule counts by.";
+    if matching.iter().any(|rule| rule.key.as_deref().is_some_and(text::lacks_attribute)) {
+        let note = "(missing): the request lacks an attribute the rule counts by.";
         writeln!(out, "\n{}", style.dim(note))?;
     }
     if !others.is_empty() {
@@ -46,11 +46,6 @@ pub(super) fn write(
         table.write(out, style, 2)?;
     }
     Ok(())
-}
-
-/// Returns whether a key has a missing attribute.
-fn lacks_attribute(key: &str) -> bool {
-    key.split('|').any(|part| part == "%-")
 }
 
 /// Writes a rule that matches, with its limits.

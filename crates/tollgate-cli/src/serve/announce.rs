@@ -11,17 +11,20 @@ use tollgate_server::{Addresses, Config};
 use super::args::ServeArgs;
 use crate::style::Style;
 
-/// A call that is denied the sixth time, whatever the rules are.
-const ANY_LIMIT: (&str, &str) = ("/v1/limit", r#"{"key":"me","limit":"5/min"}"#);
-/// A call that the sample rules deny the sixth time.
-const SAMPLE: (&str, &str) =
-    ("/v1/check", r#"{"domain":"demo","attributes":{"ip":"192.0.2.1","route":"POST /login"}}"#);
+/// The route of a call that the sample rules deny the sixth time.
+const SAMPLE_ROUTE: &str = "POST /login";
+/// The maximum number of domains that are printed.
+const DOMAINS_SHOWN: usize = 5;
 
 /// The facts that are printed about a started server.
 pub(super) struct Announcement<'a> {
     pub(super) args: &'a ServeArgs,
     pub(super) addresses: &'a Addresses,
     pub(super) tls: TlsDoors,
+    /// The domains of the rules in use.
+    pub(super) domains: Vec<String>,
+    /// Whether the rules in use are the sample.
+    pub(super) has_sample_rules: bool,
     /// The store of the counters.
     pub(super) store: StoreChoice,
     /// The data folder.
@@ -71,6 +74,7 @@ impl Announcement<'_> {
             "admin": admin.as_ref().map(|door| url(door, self.tls.admin)),
             "store": self.store(),
             "rules": self.args.rules,
+            "domains": self.domains,
             "data": self.data.display().to_string(),
             "admin_token": self.created_token,
             "tokens": self.tokens().display().to_string(),
@@ -122,9 +126,16 @@ impl Announcement<'_> {
             line("store", self.store(), "shared counters")?;
         }
         let data = self.data.display();
+        let domains = self.domain_list();
         match &self.args.rules {
-            Some(rules) => line("rules", rules.clone(), "reloaded when they change")?,
-            None => line("rules", format!("in {data}"), "a sample at first; tollgate rules put")?,
+            Some(rules) => {
+                line("rules", rules.clone(), &format!("{domains}; reloaded when they change"))?;
+            }
+            None => {
+                let sample = if self.has_sample_rules { "a sample, " } else { "" };
+                let note = format!("{sample}{domains}; changed by tollgate rules put");
+                line("rules", format!("in {data}"), &note)?;
+            }
         }
         line("tokens", self.tokens().display().to_string(), "for the admin API")?;
         if let Some(token) = &self.created_token {
@@ -137,9 +148,9 @@ impl Announcement<'_> {
     fn hints(&self, out: &mut impl Write, style: Style) -> io::Result<()> {
         let Addresses { http, grpc, resp, gateway, .. } = self.addresses;
         if let Some(gateway) = gateway {
-            let (what, call, path) = match self.args.rules {
-                None => ("the sixth login a minute is refused", "-X POST ", "/login"),
-                Some(_) => ("the response is that of the upstream", "", "/"),
+            let (what, call, path) = match self.has_sample_rules {
+                true => ("the sixth login a minute is refused", "-X POST ", "/login"),
+                false => ("the response is that of the upstream", "", "/"),
             };
             writeln!(out, "\n{}", style.bold(format!("Try it: {what}")))?;
             return writeln!(
@@ -150,9 +161,18 @@ impl Announcement<'_> {
         }
         let no_tokens = self.args.access.data_tokens.is_none();
         if let (Some(http), true) = (http, no_tokens) {
-            let (path, body) = if self.args.rules.is_none() { SAMPLE } else { ANY_LIMIT };
-            writeln!(out, "\n{}", style.bold("Try it: the sixth call is denied"))?;
-            writeln!(out, "  {}", curl(http, self.tls.http, path, body))?;
+            let (what, route) = match self.has_sample_rules {
+                true => ("the sixth call is denied", SAMPLE_ROUTE),
+                false => ("a decision by these rules", "GET /"),
+            };
+            let attributes = format!(r#""attributes":{{"ip":"192.0.2.1","route":"{route}"}}"#);
+            let body = match self.domains.first() {
+                Some(domain) => format!(r#"{{"domain":{},{attributes}}}"#, json!(domain)),
+                None => format!("{{{attributes}}}"),
+            };
+            writeln!(out, "\n{}", style.bold(format!("Try it: {what}")))?;
+            let target = curl_target(http, self.tls.http, "/v1/check");
+            writeln!(out, "  curl -s {target} -d {}", shell_quoted(&body))?;
         }
         if let (Some(Address::Tcp(resp)), true) = (resp, no_tokens) {
             let host = match resp.ip() {
@@ -163,9 +183,20 @@ impl Announcement<'_> {
             writeln!(out, "  redis-cli {host}-p {port} CL.THROTTLE user:42 4 5 60")?;
         }
         if let (Some(Address::Tcp(grpc)), true) = (grpc, no_tokens) {
-            writeln!(out, "  Envoy: a cluster at {grpc}, domain demo in its ratelimit filter")?;
+            let domain = self.domains.first().map_or("demo", String::as_str);
+            let domain = domain.escape_debug();
+            writeln!(out, "  Envoy: a cluster at {grpc}, domain {domain} in its ratelimit filter")?;
         }
         Ok(())
+    }
+
+    /// Returns the domains as text: `domain shop`, `domains api, shop, …`.
+    fn domain_list(&self) -> String {
+        let shown = self.domains.iter().take(DOMAINS_SHOWN);
+        let shown: Vec<String> = shown.map(|name| name.escape_debug().to_string()).collect();
+        let noun = if self.domains.len() == 1 { "domain" } else { "domains" };
+        let more = if self.domains.len() > DOMAINS_SHOWN { ", …" } else { "" };
+        format!("{noun} {}{more}", shown.join(", "))
     }
 }
 
@@ -181,8 +212,9 @@ fn url(address: &Address, tls: bool) -> String {
     }
 }
 
-fn curl(http: &Address, tls: bool, path: &str, body: &str) -> String {
-    format!("curl -s {} -d '{body}'", curl_target(http, tls, path))
+/// Quotes a text as one word of a shell.
+fn shell_quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 /// Returns the arguments of curl for a door.

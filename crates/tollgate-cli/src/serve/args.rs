@@ -16,8 +16,9 @@ use super::tls::TlsArgs;
 use crate::quantity::number_u16;
 
 const SERVE_HELP: &str = "\
-Settings come from flags, then from environment variables, then from the file `tollgate.toml`: each
-flag is a key there, with _ for -; a section such as [tls] stands for the prefix tls_.
+Settings come from flags, then from environment variables, then from the file `tollgate.toml`: the
+variable of --drain-notice is TOLLGATE_DRAIN_NOTICE (that of --log is TOLLGATE_LOG_FORMAT), and its key
+is drain_notice; a section such as [tls] stands for the prefix tls_.
 
 Signals: HUP reloads rules, certificates and the log level. TERM and INT drain: /readyz fails first,
 then new connections are refused, then requests in flight finish. A second signal stops at once.

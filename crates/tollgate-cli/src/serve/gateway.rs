@@ -15,8 +15,8 @@ use crate::quantity::{number_usize, positive_duration};
 pub(crate) const GATEWAY_HELP: &str = "\
 The gateway is a door of the server: this command takes every setting of `tollgate serve`, and that
 command takes --to as well. The only difference is that this command leaves the gRPC and Redis doors
-off unless they are given. Settings come from flags, then from environment variables, then from the
-file `tollgate.toml`.
+off unless they are given. Settings come from flags, then from environment variables
+(TOLLGATE_UPSTREAM_CA for --upstream-ca), then from the file `tollgate.toml`.
 
 Examples:
   tollgate gateway --to localhost:3000

@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
-use clap::{CommandFactory, FromArgMatches};
+use clap::FromArgMatches;
 use tollgate_server::rules_service::{Role, Tokens};
 use tollgate_server::{Config, Server};
 
@@ -67,18 +67,18 @@ pub(crate) fn run() -> anyhow::Result<Outcome> {
 /// Reads the settings: flags first, then environment variables, then the file.
 fn load_args() -> anyhow::Result<ServeArgs> {
     let mut words = cli::words();
-    let given = Cli::command().try_get_matches_from(&words)?;
+    let given = cli::parser().try_get_matches_from(&words)?;
     let (name, given) = given.subcommand().context("not a server command")?;
     let named = given.get_one::<PathBuf>("config").cloned();
     let default = || Some(PathBuf::from(settings_file::DEFAULT)).filter(|path| path.exists());
     if let Some(path) = named.or_else(default) {
-        let command = Cli::command();
+        let command = cli::parser();
         let command = command.find_subcommand(name).context("not a server command")?;
         words.extend(
             settings_file::arguments(&path, command, given)?.into_iter().map(OsString::from),
         );
     }
-    let all = Cli::command().try_get_matches_from(&words)?;
+    let all = cli::parser().try_get_matches_from(&words)?;
     let mut args = match Cli::from_arg_matches(&all)?.command {
         Command::Serve(args) => *args,
         Command::Gateway(args) => args.into_gateway()?,
@@ -111,7 +111,16 @@ async fn serve(args: &ServeArgs, config: Config, mut logs: Logging) -> anyhow::R
     let is_shown = first && io::stdout().is_terminal();
     let created_token = if is_shown { created_token(&data) } else { None };
     let addresses = server.addresses();
-    let announcement = Announcement { args, addresses, tls, store, data, created_token };
+    let announcement = Announcement {
+        args,
+        addresses,
+        tls,
+        domains: server.domain_names(),
+        has_sample_rules: server.has_sample_rules(),
+        store,
+        data,
+        created_token,
+    };
     if let Err(error) = announcement.write() {
         tracing::warn!(%error, "cannot print the addresses");
     }

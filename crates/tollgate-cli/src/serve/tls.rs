@@ -125,11 +125,8 @@ fn add(command: Command, flags: &TlsFlags, suffix: &str, hidden: bool) -> Comman
         .arg(file(flags.cert, "TLS certificate chain (PEM)").value_parser(value_parser!(TlsFile)))
         .arg(file(flags.key, "").help(key_help).value_parser(value_parser!(PathBuf)))
         .arg(
-            file(
-                flags.client_ca,
-                "CA certificates (PEM) that client certificates are verified with",
-            )
-            .value_parser(value_parser!(TlsFile)),
+            file(flags.client_ca, "CA certificates (PEM) for the certificates of clients")
+                .value_parser(value_parser!(TlsFile)),
         )
 }
 

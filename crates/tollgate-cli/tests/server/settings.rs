@@ -215,3 +215,37 @@ fn flags_beat_variables_beat_the_file() {
         (&serde_json::Value::Null, &"kept".into())
     );
 }
+
+/// Variables of flags that belong to one call, and those that Kubernetes sets for a service called
+/// tollgate, are none of the server's.
+#[test]
+fn stray_variables_do_not_prevent_a_start() {
+    let folder = folder(&[]);
+    let stray = [
+        ("TOLLGATE_CHECK", "1"),
+        ("TOLLGATE_COST", "x"),
+        ("TOLLGATE_KEY", "x"),
+        ("TOLLGATE_LIMIT", "x"),
+        ("TOLLGATE_READY", "x"),
+        ("TOLLGATE_DRY_RUN", "x"),
+        ("TOLLGATE_DOMAIN", "x"),
+        ("TOLLGATE_BY", "x"),
+        ("TOLLGATE_PORT", "tcp://10.0.0.1:8080"),
+        ("TOLLGATE_PORT_8080_TCP", "tcp://10.0.0.1:8080"),
+        ("TOLLGATE_PORT_8080_TCP_ADDR", "10.0.0.1"),
+        ("TOLLGATE_SERVICE_HOST", "10.0.0.1"),
+        ("TOLLGATE_SERVICE_PORT", "8080"),
+        ("TOLLGATE_SERVICE_PORT_HTTP", "8080"),
+    ];
+    let args = ["serve", "--json", "--http", "127.0.0.1:0", "--grpc", "off", "--resp", "off"];
+    let mut command = command(folder.path(), &args);
+    let server = Server::spawn(
+        {
+            command.envs(stray);
+            command
+        },
+        folder,
+    );
+    let (code, message) = server.run(&["check", "--ready"]);
+    assert_eq!(code, 0, "{message}");
+}

@@ -121,10 +121,84 @@ fn a_port_in_use_is_reported_with_what_to_do() {
     let message = String::from_utf8(second.stderr).unwrap();
     let error = message.lines().find(|line| line.starts_with("error:")).unwrap();
     let expected = format!(
-        "error: cannot listen on {taken}: Address already in use (os error 98) \
-         (is another tollgate running? choose another address)"
+        "error: cannot listen on {taken}: it is in use, perhaps by another tollgate; stop that, or \
+         choose another address with --http"
     );
     assert_eq!(error, expected);
+}
+
+/// Whatever is in use, the error names the flag that chooses another.
+#[test]
+fn what_is_in_use_is_reported_with_its_flag() {
+    let server = Server::start(&["--grpc", "off", "--resp", "unix:resp.sock"]);
+    let taken = server.at("http");
+    let off = ["--http", "off", "--grpc", "off", "--resp", "off", "--data", "other"];
+    for (command_name, flag, address) in [
+        ("serve", "--http", taken),
+        ("serve", "--grpc", taken),
+        ("serve", "--resp", taken),
+        ("serve", "--resp", "unix:resp.sock"),
+        ("serve", "--admin", taken),
+        ("gateway", "--listen", taken),
+    ] {
+        let mut args = vec![command_name];
+        for pair in off.chunks(2).filter(|pair| pair[0] != flag) {
+            args.extend(pair);
+        }
+        args.extend([flag, address]);
+        if command_name == "gateway" {
+            args.extend(["--to", "localhost:3000"]);
+        }
+        let second = command(server.folder.path(), &args).output().unwrap();
+        let message = String::from_utf8(second.stderr).unwrap();
+        assert_eq!(second.status.code(), Some(2), "{args:?}: {message}");
+        let expected = format!(
+            "it is in use, perhaps by another tollgate; stop that, or choose \
+                                another address with {flag}\n"
+        );
+        assert!(message.ends_with(&expected), "{args:?}: {message}");
+    }
+    let args = ["serve", "--http", "127.0.0.1:0", "--grpc", "off", "--resp", "off"];
+    let second = command(server.folder.path(), &args).output().unwrap();
+    let message = String::from_utf8(second.stderr).unwrap();
+    let expected = "error: the data folder tollgate-data is in use by another tollgate; stop that, or \
+                    choose another folder with --data\n";
+    assert!(message.ends_with(expected), "{message}");
+    let rules = ["rules", "serve", "--listen", taken, "--data", "third"];
+    let second = command(server.folder.path(), &rules).output().unwrap();
+    let message = String::from_utf8(second.stderr).unwrap();
+    assert!(message.contains("choose another address with --listen"), "{message}");
+}
+
+/// The hint names a domain of the rules in use, also after the sample was replaced.
+#[test]
+fn the_announced_curl_works_with_the_rules_in_use() {
+    let rules = "domain: shop\nrules: [{ name: api, per: ip, limit: 2/h }]\n";
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("own.yaml");
+    std::fs::write(&path, rules).unwrap();
+    let curl = |text: &str| {
+        let line = text.lines().map(str::trim).find(|line| line.starts_with("curl "));
+        serde_json::from_str::<Value>(&shell(line.unwrap())).unwrap()
+    };
+    let (server, text) = announced(&[("TOLLGATE_RULES", path.to_str().unwrap())]);
+    assert!(text.contains("domain shop; reloaded when they change"), "{text}");
+    assert!(text.contains("domain shop in its ratelimit filter"), "{text}");
+    let decision = curl(&text);
+    assert_eq!((&decision["allowed"], &decision["rule"]), (&true.into(), &"api".into()));
+    drop(server);
+    // Rules in the data folder that are no longer the sample.
+    let data = folder.path().join("data").to_str().unwrap().to_owned();
+    let args = ["rules", "serve", "--listen", "127.0.0.1:0", "--data", &data, "--import"];
+    let args: Vec<&str> = args.into_iter().chain([path.to_str().unwrap()]).collect();
+    let mut import = command(folder.path(), &args).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(import.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    import.kill().unwrap();
+    import.wait().unwrap();
+    let (_server, text) = announced(&[("TOLLGATE_DATA", &data)]);
+    assert!(!text.contains("demo"), "{text}");
+    assert_eq!(curl(&text)["rule"], "api", "{text}");
 }
 
 #[test]

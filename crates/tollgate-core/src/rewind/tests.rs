@@ -48,6 +48,22 @@ fn a_warm_up_waits_as_long_as_its_last_request_takes() {
     assert_eq!(limit.judge(&state, NOW - HOUR).overdrawn, before);
 }
 
+/// A key is spent, the clock steps forward by two hours, the key gets a debt, and the clock steps back.
+#[test]
+fn a_debt_after_a_step_forward_is_kept_by_a_step_back() {
+    let limit = WarmUp::new(1_000, Span::from_secs(1), Span::from_secs(1)).unwrap();
+    let mut state = limit.fresh(NOW - HOUR.times(2));
+    limit.charge(&mut state, NOW - HOUR.times(2), 600_000);
+    limit.charge(&mut state, NOW, 600_000);
+    let before = limit.judge(&state, NOW).overdrawn;
+    assert!(before > Span::from_secs(600) && limit.is_ahead(&state, NOW));
+    for hours in [1, 2] {
+        let (written, now) = (NOW - HOUR.times(hours - 1), NOW - HOUR.times(hours));
+        assert!(limit.rewind(&mut state, Some(written), now));
+        assert_eq!(limit.judge(&state, now).overdrawn, before);
+    }
+}
+
 #[test]
 fn a_debt_is_kept_and_not_prolonged() {
     let meter = Meter::new(1_000, Span::from_secs(1), 1).unwrap();

@@ -176,7 +176,7 @@ fn one_or_many<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<String>,
 /// assert_eq!(error.element, "lists[0]");
 /// # Ok::<(), tollgate_rules::Diagnostics>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DataError {
     /// The path of the element: `overrides[3].limit`.
@@ -188,6 +188,13 @@ pub struct DataError {
 impl std::fmt::Display for DataError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}: {}", self.element, self.message)
+    }
+}
+
+/// Formats the message as `Display` does, because `main` prints a returned error with `Debug`.
+impl std::fmt::Debug for DataError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
     }
 }
 

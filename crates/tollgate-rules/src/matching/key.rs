@@ -6,6 +6,7 @@
 //! ([`KeyHasher`]). So two lists of values have one text only if they are equal, the
 //! text can be printed anywhere, and it is the same in every store.
 
+use std::borrow::Cow;
 use std::fmt::{self, Write};
 use std::net::IpAddr;
 
@@ -32,6 +33,56 @@ pub fn encode_key(values: &[Option<Value<'_>>]) -> String {
         }
     }
     String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// How people read the parts of a key that stand for no value.
+const DESCRIBED_PARTS: [(&str, &str); 3] =
+    [("%-", "(missing)"), ("%.", "(empty)"), ("%+", "(several)")];
+
+/// Describes a key for people: a value that the request lacks is `(missing)`.
+///
+/// An empty value is `(empty)`, and one that was sent several times and differently is `(several)`.
+///
+/// ```
+/// use tollgate_rules::{describe_key, parse_described_key};
+/// assert_eq!(describe_key("acme|%-"), "acme|(missing)");
+/// assert_eq!(parse_described_key("acme|(missing)"), "acme|%-");
+/// // A value that is written like a description is told apart.
+/// assert_eq!(describe_key("(missing)"), "%28missing)");
+/// assert_eq!(parse_described_key("%28missing)"), "(missing)");
+/// ```
+pub fn describe_key(key: &str) -> String {
+    map_parts(key, |part| {
+        for (encoded, described) in DESCRIBED_PARTS {
+            if part == encoded {
+                return Cow::Borrowed(described);
+            }
+            if part == described {
+                return Cow::Owned(part.replacen('(', "%28", 1));
+            }
+        }
+        Cow::Borrowed(part)
+    })
+}
+
+/// Returns the key that [`describe_key`] describes.
+pub fn parse_described_key(text: &str) -> String {
+    map_parts(text, |part| {
+        for (encoded, described) in DESCRIBED_PARTS {
+            if part == described {
+                return Cow::Borrowed(encoded);
+            }
+            if part.strip_prefix("%28") == described.strip_prefix('(') {
+                return Cow::Borrowed(described);
+            }
+        }
+        Cow::Borrowed(part)
+    })
+}
+
+fn map_parts<'k>(key: &'k str, map: impl Fn(&'k str) -> Cow<'k, str>) -> String {
+    let parts: Vec<Cow<'_, str>> = key.split('|').map(map).collect();
+    parts.join("|")
 }
 
 /// The bytes of several keys, one after the other.

@@ -115,7 +115,8 @@ impl Diagnostic {
 
 /// The diagnostics of one reading, in the order of the text.
 ///
-/// `Display` prints every diagnostic with the lines it is about.
+/// `Display` and `Debug` print every diagnostic with the lines it is about, so that a `main` that
+/// returns them shows what to correct.
 ///
 /// ```
 /// use tollgate_rules::{Rules, Source};
@@ -124,8 +125,9 @@ impl Diagnostic {
 ///     .unwrap_err();
 /// assert!(error.errors().count() >= 2);
 /// assert!(error.to_string().contains("shop.yaml:2:"));
+/// assert_eq!(format!("{error:?}"), error.to_string());
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Diagnostics {
     pub(crate) sources: Sources,
     pub(crate) list: Vec<Diagnostic>,
@@ -230,6 +232,13 @@ impl Diagnostics {
 impl fmt::Display for Diagnostics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.render(false))
+    }
+}
+
+/// Formats the message as `Display` does, because `main` prints a returned error with `Debug`.
+impl fmt::Debug for Diagnostics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -11,7 +11,6 @@ use crate::{Diagnostics, Rules, Source};
 const MAX_FILES: usize = 1_000;
 
 /// An error while loading rules from disk.
-#[derive(Debug)]
 #[non_exhaustive]
 pub enum LoadError {
     /// A file or directory cannot be read.
@@ -31,8 +30,15 @@ impl fmt::Display for LoadError {
             LoadError::Unreadable { path, error } => {
                 write!(f, "cannot read {}: {error}", path.display())
             }
-            LoadError::Invalid(diagnostics) => diagnostics.fmt(f),
+            LoadError::Invalid(diagnostics) => fmt::Display::fmt(diagnostics, f),
         }
+    }
+}
+
+/// Formats the message as `Display` does, because `main` prints a returned error with `Debug`.
+impl fmt::Debug for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

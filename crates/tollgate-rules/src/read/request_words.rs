@@ -39,6 +39,11 @@ impl<'a> Request<'a> {
     fn with_word(self, name: &'a str, value: &'a str) -> Result<Request<'a>, String> {
         match name.split_once('.') {
             _ if name.is_empty() => Err(format!("\"={value}\" lacks a name")),
+            // A URL with a query is no attribute.
+            _ if name.contains(['/', '?', '#']) => Err(format!(
+                "\"{name}={value}\" is no NAME=VALUE; write a URL as its path and its host, as in: \
+                 /search?q=x host=shop.example"
+            )),
             Some(("header", header)) => Ok(self.header(header, value)),
             _ if name == "domain" => Ok(self.domain(value)),
             _ if name == "cost" => match value.parse() {
@@ -103,7 +108,7 @@ mod tests {
         assert_eq!((request.method, request.target), (Some("POST"), Some("/a?b=c")));
         assert_eq!((request.cost, request.headers[0]), (3, ("X-Org", "acme")));
         assert_eq!(request.attributes[0].0, "jwt.sub");
-        for wrong in ["post", "cost=x", "ip=localhost", "=x"] {
+        for wrong in ["post", "cost=x", "ip=localhost", "=x", "http://a.example/?b=c", "a/b?c=d"] {
             assert!(Request::from_words([wrong]).is_err(), "{wrong}");
         }
     }

@@ -19,9 +19,9 @@ pub(super) struct KeyRequest {
     domain: Option<String>,
     rule: String,
     key: String,
-    /// The amount that a top-up gives back.
-    #[serde(default)]
-    amount: Option<u64>,
+    /// The amount that a top-up gives back; `amount` is its former name.
+    #[serde(default, alias = "amount")]
+    cost: Option<u64>,
 }
 
 pub(super) async fn peek(
@@ -44,9 +44,9 @@ pub(super) async fn top_up(
     caller: Caller,
     JsonBody(request): JsonBody<KeyRequest>,
 ) -> Result<Json<Value>> {
-    let amount = request.amount.filter(|amount| *amount > 0);
-    let none = || Problem::bad_request("a top-up needs an `amount`: a number above 0");
-    change(&context, &caller, &request, Adjustment::Refund(amount.ok_or_else(none)?)).await
+    let cost = request.cost.filter(|cost| *cost > 0);
+    let none = || Problem::bad_request("a top-up needs a `cost`: a number above 0");
+    change(&context, &caller, &request, Adjustment::Refund(cost.ok_or_else(none)?)).await
 }
 
 /// Changes a counter and logs it. The audit records only changes of rules and their data.
@@ -69,8 +69,8 @@ async fn adjust(
     request: &KeyRequest,
     adjustment: Adjustment,
 ) -> Result<Json<Value>> {
-    if request.amount.is_some() && !matches!(adjustment, Adjustment::Refund(_)) {
-        return Err(Problem::bad_request("`amount` is only allowed in a top-up"));
+    if request.cost.is_some() && !matches!(adjustment, Adjustment::Refund(_)) {
+        return Err(Problem::bad_request("`cost` is only allowed in a top-up"));
     }
     let (domain, rule, key) = (request.domain.as_deref(), &*request.rule, &*request.key);
     let target = AdjustTarget::Key { domain, rule, key };
@@ -88,8 +88,9 @@ async fn adjust(
 
 fn rendered(decision: &Decision) -> Value {
     let answer = DecisionSummary::new(decision);
-    let limit = |limit: &LimitStatus<'_>| {
+    let limit = |(index, limit): (usize, &LimitStatus<'_>)| {
         json!({
+            "policy": answer.policy_name(index).to_string(),
             "limit": limit.limit,
             "remaining": limit.remaining,
             "window_s": limit.window_s,
@@ -101,6 +102,6 @@ fn rendered(decision: &Decision) -> Value {
         "domain": decision.domain(),
         "rule": decision.rule(),
         "key": decision.key(),
-        "limits": answer.limits.iter().map(limit).collect::<Vec<_>>(),
+        "limits": answer.limits.iter().enumerate().map(limit).collect::<Vec<_>>(),
     })
 }

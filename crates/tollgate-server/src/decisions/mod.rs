@@ -2,6 +2,7 @@
 //! [`Decision`] into bytes; everything in between happens here, and only here.
 
 mod inline_limit;
+mod inline_limit_list;
 mod request_attributes;
 mod reservations;
 
@@ -9,12 +10,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tollgate::{
-    Action, Check, Clock, Key, Limit, MemoryStore, Span, Store, StoreCall, StoreError, Verdict,
+    Action, Check, Clock, Key, Limit, MemoryStore, Span, Store, StoreCall, StoreError, Time,
+    Verdict,
 };
 use tollgate_rules::envoy::{RateLimitRequest, RateLimitResponse};
 use tollgate_rules::{AdjustTarget, Adjustment, Admission, Decision, Reason, Request, envoy};
 
 pub(crate) use inline_limit::{InlineLimit, InlineLimitError};
+pub(crate) use inline_limit_list::InlineLimitList;
 pub(crate) use request_attributes::RequestAttributes;
 pub(crate) use reservations::{
     DEFAULT_OPEN_TIME as DEFAULT_RESERVATION_TIME, ReservationId, ReservationOutcome,
@@ -208,27 +211,29 @@ impl DecisionService {
         inline: &InlineLimit,
         cost: u64,
     ) -> Result<Verdict, StoreError> {
-        self.check_inline_as(door, key, inline, cost, inline.lease()).await
+        let before = self.0.clock.now();
+        let check = Check { lease: inline.lease(), ..inline.check(key, cost) };
+        let action = Action::Take { max_wait: Span::ZERO };
+        let verdict = self.store().run(StoreCall { action, checks: &[check] }).await?[0];
+        self.record_inline_limit(door, key, &verdict, cost, before);
+        Ok(verdict)
     }
 
-    async fn check_inline_as(
+    /// Records a decision by inline limits that began at `before`.
+    fn record_inline_limit(
         &self,
         door: DoorName,
         key: &[u8],
-        inline: &InlineLimit,
+        verdict: &Verdict,
         cost: u64,
-        lease: u64,
-    ) -> Result<Verdict, StoreError> {
-        let before = self.0.clock.now();
-        let action = Action::Take { max_wait: Span::ZERO };
-        let verdict = self.adjust_inline_as(action, key, inline, cost, lease).await?;
+        before: Time,
+    ) {
         let span = self.0.clock.now().since(before);
-        self.0.telemetry.record_inline_limit(door, key, &verdict, cost);
+        self.0.telemetry.record_inline_limit(door, key, verdict, cost);
         self.0.telemetry.record_duration(door, 1, span);
         if self.store().memory().is_some() {
             self.0.telemetry.record_store_duration(1, span);
         }
-        Ok(verdict)
     }
 
     /// Runs an action on the counter of an inline limit.
@@ -239,21 +244,8 @@ impl DecisionService {
         inline: &InlineLimit,
         cost: u64,
     ) -> Result<Verdict, StoreError> {
-        self.adjust_inline_as(action, key, inline, cost, 0).await
-    }
-
-    /// Runs an action on the counter of an inline limit, for the holder of a permit.
-    async fn adjust_inline_as(
-        &self,
-        action: Action,
-        key: &[u8],
-        inline: &InlineLimit,
-        cost: u64,
-        lease: u64,
-    ) -> Result<Verdict, StoreError> {
-        let check = Check { lease, ..inline.check(key, cost) };
-        let verdicts = self.store().run(StoreCall { action, checks: &[check] }).await?;
-        Ok(verdicts[0])
+        let check = inline.check(key, cost);
+        Ok(self.store().run(StoreCall { action, checks: &[check] }).await?[0])
     }
 
     /// Decides many independent requests in memory, each by an inline limit. The clock is read

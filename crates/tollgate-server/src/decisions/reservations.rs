@@ -13,13 +13,12 @@ mod settled;
 mod table;
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::{Clock, StoreError, Time, Verdict};
+use tollgate::{Clock, StoreError, Time, Verdicts};
 use tollgate_rules::{Admission, Decision, Value};
 
-use super::{DecisionService, InlineLimit, RequestAttributes};
+use super::{DecisionService, InlineLimitList, RequestAttributes};
 use crate::random_id::RandomId;
 use crate::telemetry::DoorName;
 pub(crate) use owner::ReservationOwner;
@@ -66,7 +65,7 @@ enum ChargeTarget {
     Rules(Box<RequestAttributes<'static>>, Option<Admission>),
     /// The rules of a domain in Envoy's format, whose decisions keep no state.
     EnvoyRules(Box<RequestAttributes<'static>>),
-    InlineLimit(Box<[u8]>, Arc<InlineLimit>),
+    InlineLimits(Box<[u8]>, InlineLimitList),
 }
 
 /// An open reservation.
@@ -168,27 +167,27 @@ impl DecisionService {
         Ok((decision, Some((id, open))))
     }
 
-    /// Charges in advance by an inline limit.
-    pub(crate) async fn reserve_limit(
+    /// Charges in advance by inline limits, all or none.
+    pub(crate) async fn reserve_limits(
         &self,
         door: DoorName,
         owner: ReservationOwner,
         key: &[u8],
-        inline: Arc<InlineLimit>,
+        limits: InlineLimitList,
         amount: u64,
         open: Duration,
-    ) -> Result<(Verdict, Option<ReservationId>), ReserveError> {
+    ) -> Result<(Verdicts, Option<ReservationId>), ReserveError> {
         let id = ReservationId::new()?;
         let bytes = BASE_BYTES + key.len();
         let slot = self.0.reservations.admit(owner, bytes, self.clock().now())?;
-        let verdict = self.check_inline_as(door, key, &inline, amount, id.lease()).await?;
-        if !verdict.allowed {
-            return Ok((verdict, None));
+        let verdicts = self.check_inline_limits_as(door, key, &limits, amount, id.lease()).await?;
+        if verdicts.iter().any(|verdict| !verdict.allowed) {
+            return Ok((verdicts, None));
         }
         let since = self.clock().now();
-        let charged = ChargeTarget::InlineLimit(key.into(), inline);
+        let charged = ChargeTarget::InlineLimits(key.into(), limits);
         slot.fill(id, Reservation::new(charged, amount, since), since + open.into());
-        Ok((verdict, Some(id)))
+        Ok((verdicts, Some(id)))
     }
 }
 

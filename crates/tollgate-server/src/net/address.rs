@@ -23,7 +23,7 @@ pub enum Address {
 }
 
 /// The error of parsing an [`Address`].
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no address; write 127.0.0.1:8080, :8080, [::1]:8080 or unix:/path/to/socket")]
 pub struct AddressError(String);
 

@@ -29,12 +29,14 @@ impl Bind {
 }
 
 /// The error of opening a door.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum BindError {
     /// The operating system refused to listen.
-    #[error("cannot listen on {address}: {error}{hint}", hint = hint(error))]
+    #[error("cannot listen on {address}: {}", advice(error, setting))]
     Listen {
+        /// The setting that has the address, such as `http`.
+        setting: &'static str,
         /// The address of the door.
         address: Address,
         /// The error of the operating system.
@@ -45,11 +47,20 @@ pub enum BindError {
     Tls(#[from] TlsError),
 }
 
-fn hint(error: &io::Error) -> &'static str {
+/// Returns what went wrong, and what to do about it.
+fn advice(error: &io::Error, setting: &str) -> String {
+    let other = format!("choose another address with --{setting}");
     match error.kind() {
-        io::ErrorKind::AddrInUse => " (is another tollgate running? choose another address)",
-        io::ErrorKind::PermissionDenied => " (ports below 1024 need privileges)",
-        _ => "",
+        io::ErrorKind::AddrInUse => {
+            format!("it is in use, perhaps by another tollgate; stop that, or {other}")
+        }
+        io::ErrorKind::PermissionDenied => {
+            format!(
+                "{error}; ports below 1024 need privileges, and sockets a folder that can be \
+                     written; {other}"
+            )
+        }
+        _ => format!("{error}; {other}"),
     }
 }
 
@@ -77,14 +88,18 @@ impl Drop for SocketFile {
 }
 
 impl Listener {
-    /// Opens a listening socket; TLS offers `protocols` in ALPN.
-    pub(crate) fn bind(bind: &Bind, protocols: &[&str]) -> Result<Listener, BindError> {
+    /// Opens a listening socket at the address of a setting; TLS offers `protocols` in ALPN.
+    pub(crate) fn bind(
+        setting: &'static str,
+        bind: &Bind,
+        protocols: &[&str],
+    ) -> Result<Listener, BindError> {
         let tls = bind.tls.as_ref().map(|options| Tls::load(options, protocols)).transpose()?;
         let socket = match &bind.address {
             Address::Tcp(address) => listen(*address).map(ListenerSocket::Tcp),
             Address::Unix(path) => listen_at(path),
         };
-        let failed = |error| BindError::Listen { address: bind.address.clone(), error };
+        let failed = |error| BindError::Listen { setting, address: bind.address.clone(), error };
         Ok(Listener { socket: socket.map_err(failed)?, tls })
     }
 

@@ -25,7 +25,7 @@ pub struct TlsOptions {
 }
 
 /// The error of reading a certificate or a key.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[error("{path}: {why}", path = path.display())]
 pub struct TlsError {
     path: PathBuf,

@@ -4,8 +4,8 @@ mod data;
 mod files;
 
 pub(super) use data::{
-    ListChange, add_element, add_entries, remove_element, remove_entries, remove_list,
-    replace_element, set_list,
+    ListChange, add_element, add_entries, no_stored_list, remove_element, remove_entries,
+    remove_list, replace_element, set_list,
 };
 pub(super) use files::{FileChange, import, put, remove, rollback};
 

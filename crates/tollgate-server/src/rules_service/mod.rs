@@ -81,11 +81,11 @@ impl RulesServiceOptions {
 }
 
 /// The reason why a rules service cannot start.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ServiceError {
     /// The folder cannot be used.
-    #[error("{path}: {error}", path = path.display())]
+    #[error("cannot use the data folder {path}: {error}; choose another with --data", path = path.display())]
     Folder {
         /// The path of the folder.
         path: PathBuf,
@@ -93,7 +93,7 @@ pub enum ServiceError {
         error: io::Error,
     },
     /// Another process uses the folder.
-    #[error("{path} is in use by another tollgate; stop it or choose another folder", path = .0.display())]
+    #[error("the data folder {path} is in use by another tollgate; stop that, or choose another folder with --data", path = .0.display())]
     InUse(PathBuf),
     /// The database cannot be used.
     #[error("{path}: {reason}", path = path.display())]

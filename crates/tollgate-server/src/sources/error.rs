@@ -9,7 +9,7 @@ use crate::bundle::BundleError;
 use crate::client::ClientError;
 
 /// The reason why a source did not deliver valid rules.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum SourceError {
     /// The rules are invalid; the error lists every finding with its position.

@@ -2,7 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::event::DecisionEvent;
+use tollgate_rules::describe_key;
+
+use super::event::{DecisionEvent, INLINE_LIMIT};
 use super::event_key::EventKeyParts;
 use crate::config::TelemetryOptions;
 
@@ -37,6 +39,8 @@ impl DecisionLog {
             return;
         }
         let EventKeyParts { domain, rule, key, .. } = event.parts();
+        // The key of an inline limit is the caller's own text.
+        let key = if rule == INLINE_LIMIT { key } else { describe_key(&key) };
         tracing::info!(
             target: "tollgate::decision",
             door = event.door.as_str(),

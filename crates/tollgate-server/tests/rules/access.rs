@@ -9,10 +9,13 @@ fn every_call_needs_a_token() {
     let (service, _folder) = service();
     let wrong = "0123456789abcdef".parse().unwrap();
     for path in ["/v1/rules", "/v1/rules/bundle", "/v1/audit", "/v1/nowhere", "/"] {
-        for token in [None, Some(&wrong)] {
+        for (token, code, challenge) in [
+            (None, "unauthorized", "Bearer"),
+            (Some(&wrong), "invalid-token", "Bearer error=\"invalid_token\""),
+        ] {
             let refused = send(&service.url(path), token, "GET", &[], "");
-            assert_eq!(refused.problem(), (401, "unauthorized".into()), "{path}");
-            assert_eq!(refused.header("www-authenticate").as_deref(), Some("Bearer"));
+            assert_eq!(refused.problem(), (401, code.into()), "{path}");
+            assert_eq!(refused.header("www-authenticate").as_deref(), Some(challenge));
         }
     }
     for path in ["/livez", "/readyz"] {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use http::header::HOST;
 use http::{Request, Response};
 use tokio::time::Instant;
-use tollgate::{Clock, KeyedLimiter};
+use tollgate::{Clock, HumanDuration, KeyedLimiter};
 use tower_service::Service;
 
 use super::paused_hosts::PausedHosts;
@@ -35,7 +35,6 @@ pub(super) struct PolitePolicy {
 }
 
 /// The reason why there is no response.
-#[derive(Debug)]
 #[non_exhaustive]
 pub enum PoliteError<E> {
     /// The request was not sent: it would have had to wait for too long.
@@ -45,7 +44,7 @@ pub enum PoliteError<E> {
 }
 
 /// A request that was not sent because it would have had to wait for too long.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TooLong {
     /// The host it was for.
@@ -57,7 +56,15 @@ pub struct TooLong {
 impl fmt::Display for TooLong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let TooLong { host, wait } = self;
-        write!(f, "not sent: {host} is to be left alone for {wait:?}, longer than we may wait")
+        let wait = HumanDuration(*wait);
+        write!(f, "not sent: {host} is to be left alone for {wait}, longer than we may wait")
+    }
+}
+
+/// Formats the message as `Display` does, because `main` prints a returned error with `Debug`.
+impl fmt::Debug for TooLong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 
@@ -67,6 +74,16 @@ impl<E: fmt::Display> fmt::Display for PoliteError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             PoliteError::TooLong(too_long) => too_long.fmt(f),
+            PoliteError::Inner(error) => error.fmt(f),
+        }
+    }
+}
+
+/// Formats the message of the error inside, because `main` prints a returned error with `Debug`.
+impl<E: fmt::Debug> fmt::Debug for PoliteError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PoliteError::TooLong(too_long) => fmt::Debug::fmt(too_long, f),
             PoliteError::Inner(error) => error.fmt(f),
         }
     }

@@ -25,4 +25,4 @@ mod value_cache;
 pub use crate::grpc::grpc_message;
 pub use fields::{ResponseHeaders, write};
 pub use style::HeaderStyle;
-pub use summary::{DecisionSummary, LimitStatus, millis_up};
+pub use summary::{DecisionSummary, LimitStatus, PolicyName, millis_up};

@@ -103,6 +103,81 @@ impl<'a> DecisionSummary<'a> {
         }
     }
 
+    /// Creates the summary of a decision by several inline limits, all or none.
+    ///
+    /// The refusal with the longest wait decides.
+    ///
+    /// ```
+    /// use tollgate::{Check, CounterId, Limit, MemoryStore};
+    /// use tollgate_tower::headers::DecisionSummary;
+    ///
+    /// let limits: [Limit; 2] = ["10/s".parse()?, "1/h".parse()?];
+    /// let checks = [0, 1].map(|n| Check::new(CounterId::new(n as u64), "ann", &limits[n], 1));
+    /// let store = MemoryStore::new();
+    /// store.decide_now(&checks);
+    /// let verdicts = store.decide_now(&checks);
+    /// let pairs = limits.iter().map(Limit::summary).zip(&verdicts);
+    /// let summary = DecisionSummary::from_verdicts(pairs);
+    /// assert_eq!((summary.allowed, summary.retry_after_s()), (false, Some(3600)));
+    /// assert_eq!((summary.limits[0].allowed, summary.limits[1].allowed), (true, false));
+    /// # Ok::<(), tollgate::limit::ParseLimitError>(())
+    /// ```
+    pub fn from_verdicts<'v>(
+        verdicts: impl IntoIterator<Item = (LimitSummary, &'v Verdict)>,
+    ) -> DecisionSummary<'a> {
+        let mut all = verdicts
+            .into_iter()
+            .map(|(summary, verdict)| DecisionSummary::from_verdict(summary, verdict));
+        let Some(mut decided) = all.next() else {
+            return DecisionSummary {
+                allowed: true,
+                reason: Reason::WithinLimits,
+                code: 200,
+                rule: None,
+                key: None,
+                wait_ms: 0,
+                retry_after_ms: None,
+                banned: false,
+                limits: SmallVec::new(),
+            };
+        };
+        for mut other in all {
+            let mut limits = std::mem::take(&mut decided.limits);
+            limits.append(&mut other.limits);
+            // A refusal without a time to retry never passes, which is the longest wait.
+            let wait = |summary: &DecisionSummary<'_>| match summary.allowed {
+                true => None,
+                false => Some(summary.retry_after_ms.unwrap_or(u64::MAX)),
+            };
+            let wait_ms = decided.wait_ms.max(other.wait_ms);
+            if wait(&other) > wait(&decided) {
+                decided = other;
+            }
+            decided.wait_ms = if decided.allowed { wait_ms } else { 0 };
+            decided.limits = limits;
+        }
+        decided
+    }
+
+    /// Returns the name of a limit: that of its rule, and a number where the rule has several.
+    ///
+    /// It is the name of the limit in `RateLimit-Policy`, `RateLimit` and `violated-policies`.
+    ///
+    /// ```
+    /// use tollgate_rules::{Request, RuleLimiter};
+    /// use tollgate_tower::headers::DecisionSummary;
+    ///
+    /// let rules = "rules: [{ name: api, limit: [10/s, 100/h] }]".parse()?;
+    /// let decision = RuleLimiter::new(rules).decide_now(&Request::new("GET", "/"));
+    /// let summary = DecisionSummary::new(&decision);
+    /// let names = [0, 1].map(|index| summary.policy_name(index).to_string());
+    /// assert_eq!(names, ["api", "api-2"]);
+    /// # Ok::<(), tollgate_rules::Diagnostics>(())
+    /// ```
+    pub fn policy_name(&self, index: usize) -> PolicyName<'a> {
+        policy_name(&self.limits, index)
+    }
+
     /// Returns the time until a refused request can be retried, in seconds; at least one.
     pub fn retry_after_s(&self) -> Option<u64> {
         self.retry_after_ms.map(|millis| millis.div_ceil(1000).max(1))
@@ -136,10 +211,17 @@ pub(super) fn reported<'l, 'a>(
 pub(super) fn policies<'l, 'a>(
     limits: &'l [LimitStatus<'a>],
 ) -> impl Iterator<Item = (PolicyName<'a>, &'l LimitStatus<'a>)> {
-    reported(limits).enumerate().map(move |(index, limit)| {
-        let earlier = reported(limits).take(index).filter(|other| other.rule == limit.rule).count();
-        (PolicyName { rule: limit.rule_name(), number: earlier + 1 }, limit)
-    })
+    let reported = limits.iter().enumerate().filter(|(_, limit)| limit.is_reported());
+    reported.map(|(index, limit)| (policy_name(limits, index), limit))
+}
+
+/// Returns the name of a limit. All limits of a rule count, so that a name does not depend on which
+/// of them are reported.
+fn policy_name<'a>(limits: &[LimitStatus<'a>], index: usize) -> PolicyName<'a> {
+    let (earlier, rest) = limits.split_at(index.min(limits.len()));
+    let rule = rest.first().and_then(|limit| limit.rule);
+    let number = 1 + earlier.iter().filter(|other| other.rule == rule).count();
+    PolicyName { rule: rule.unwrap_or(INLINE_RULE), number }
 }
 
 /// Returns the limit to report where only one fits: the one closest to refusing.
@@ -147,12 +229,17 @@ pub(super) fn tightest<'l, 'a>(limits: &'l [LimitStatus<'a>]) -> Option<&'l Limi
     reported(limits).min_by_key(|limit| (limit.allowed, limit.remaining))
 }
 
-/// The name of a policy.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PolicyName<'a> {
-    pub(crate) rule: &'a str,
-    /// Counted from 1 within the rule.
-    pub(crate) number: usize,
+/// The name that inline limits have instead of that of a rule.
+const INLINE_RULE: &str = "limit";
+
+/// The name of a limit: `login`, and `login-2` for the second limit of the rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PolicyName<'a> {
+    /// The name of the rule, or `limit` for an inline limit.
+    pub rule: &'a str,
+    /// The position of the limit in its rule, counted from 1.
+    pub number: usize,
 }
 
 impl std::fmt::Display for PolicyName<'_> {
@@ -180,7 +267,7 @@ impl<'a> LimitStatus<'a> {
 
     /// Returns the name of the rule, or `limit` without one.
     pub(super) fn rule_name(&self) -> &'a str {
-        self.rule.unwrap_or("limit")
+        self.rule.unwrap_or(INLINE_RULE)
     }
 
     fn is_reported(&self) -> bool {

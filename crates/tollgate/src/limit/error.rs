@@ -17,7 +17,7 @@ use super::unit::Period;
 /// assert_eq!(error.to_string(), r#""fixed" and "sliding" contradict each other: keep one"#);
 /// # Ok::<(), tollgate::limit::InvalidLimit>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InvalidLimit {
     /// A parameter that the algorithm does not accept.
@@ -115,6 +115,13 @@ impl fmt::Display for InvalidLimit {
     }
 }
 
+/// Formats the message as `Display` does, because `main` prints a returned error with `Debug`.
+impl fmt::Debug for InvalidLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 impl std::error::Error for InvalidLimit {}
 
 impl From<tollgate_core::InvalidLimit> for InvalidLimit {
@@ -141,7 +148,7 @@ pub(super) const MAX_LABEL: usize = 32;
 /// did you mean "10/min"?"#
 /// );
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ParseLimitError {
     /// The byte offset of the error, always at the start of a character.
@@ -188,6 +195,13 @@ impl fmt::Display for ParseLimitError {
             Some(suggestion) => write!(f, "\ndid you mean \"{suggestion}\"?"),
             None => Ok(()),
         }
+    }
+}
+
+/// Formats the message as `Display` does, because `main` prints a returned error with `Debug`.
+impl fmt::Debug for ParseLimitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -129,7 +129,7 @@ fn keys(
     ]);
     let mut has_missing = false;
     for (rule_key, times) in keys.top(top) {
-        has_missing |= rule_key.key.split('|').any(|part| part == "%-");
+        has_missing |= text::lacks_attribute(&rule_key.key);
         table.push([
             text::key(&rule_key.rule).into(),
             text::rule_key(&rule_key.key).into(),
@@ -141,7 +141,7 @@ fn keys(
     table.write(out, style, 2)?;
     if has_missing {
         let note =
-            "(none): the log lacks an attribute the rule counts by; name its field with --map.";
+            "(missing): the log lacks an attribute the rule counts by; name its field with --map.";
         writeln!(out, "  {}", style.dim(note))?;
     }
     if keys.len() > top {

@@ -249,7 +249,9 @@ fn set_all(
 fn no_domain(domains: &[Domain], wanted: &Option<String>) -> String {
     let known: Vec<&str> = domains.iter().map(|domain| &*domain.name).collect();
     match wanted {
-        None => format!("name the domain, one of: {}", known.join(", ")),
+        None => {
+            format!("`domain` is missing, and there are several: name one of {}", known.join(", "))
+        }
         Some(name) => match closest(name, known.iter().copied()) {
             Some(meant) => format!("there is no domain {name:?}; did you mean {meant:?}?"),
             None => format!("there is no domain {name:?}, only: {}", known.join(", ")),

@@ -2,14 +2,13 @@
 
 use std::borrow::Cow;
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use tollgate::{Action, Span, Time};
+use tollgate::{Action, Limit, Span, Time};
 use tollgate_rules::{SavedAdmission, Value};
 
 use super::{BASE_BYTES, ChargeTarget, Reservation, ReservationId, ReservationOwner};
-use crate::decisions::{DecisionService, InlineLimit, RequestAttributes};
+use crate::decisions::{DecisionService, InlineLimit, InlineLimitList, RequestAttributes};
 
 /// An open reservation as data.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -30,6 +29,7 @@ enum SavedTarget {
     Rules { request: SavedRequest, admission: Option<SavedAdmission> },
     EnvoyRules { request: SavedRequest },
     InlineLimit { key: Vec<u8>, limit: String },
+    InlineLimits { key: Vec<u8>, limits: Vec<String> },
 }
 
 /// The domain and the attributes of a request, as data.
@@ -105,15 +105,32 @@ impl DecisionService {
             }
             SavedTarget::EnvoyRules { request } => ChargeTarget::EnvoyRules(request.restore()),
             SavedTarget::InlineLimit { key, limit } => {
-                let inline = Arc::new(InlineLimit::new(limit.parse().ok()?));
-                if inline.has_permits() {
-                    let take = Action::Take { max_wait: Span::ZERO };
-                    // A permit that does not fit any more is lost; the rest can still be settled.
-                    let _ = self.adjust_inline_as(take, &key, &inline, amount, id.lease()).await;
-                }
-                ChargeTarget::InlineLimit(key.into(), inline)
+                self.restore_limits(key, &[limit], id, amount).await?
+            }
+            SavedTarget::InlineLimits { key, limits } => {
+                self.restore_limits(key, &limits, id, amount).await?
             }
         })
+    }
+
+    async fn restore_limits(
+        &self,
+        key: Vec<u8>,
+        texts: &[String],
+        id: ReservationId,
+        amount: u64,
+    ) -> Option<ChargeTarget> {
+        let parsed: Result<Vec<Limit>, _> = texts.iter().map(|text| text.parse()).collect();
+        let limits = parsed.ok()?.into_iter().map(InlineLimit::new);
+        // The counters were restored with their charges, but permits end with their process. One that
+        // does not fit any more is lost; the rest can still be settled.
+        let with_permits = limits.clone().filter(InlineLimit::has_permits);
+        if let Some(with_permits) = InlineLimitList::from_saved(with_permits) {
+            let take = Action::Take { max_wait: Span::ZERO };
+            let lease = id.lease();
+            let _ = self.adjust_inline_limits_as(take, &key, &with_permits, amount, lease).await;
+        }
+        Some(ChargeTarget::InlineLimits(key.into(), InlineLimitList::from_saved(limits)?))
     }
 }
 
@@ -125,7 +142,9 @@ impl SavedTarget {
                 request.bytes() + admission.as_ref().map_or(0, SavedAdmission::key_bytes)
             }
             SavedTarget::EnvoyRules { request } => request.bytes(),
-            SavedTarget::InlineLimit { key, .. } => key.len(),
+            SavedTarget::InlineLimit { key, .. } | SavedTarget::InlineLimits { key, .. } => {
+                key.len()
+            }
         }
     }
 
@@ -138,8 +157,15 @@ impl SavedTarget {
             ChargeTarget::EnvoyRules(request) => {
                 SavedTarget::EnvoyRules { request: SavedRequest::new(request) }
             }
-            ChargeTarget::InlineLimit(key, inline) => {
-                SavedTarget::InlineLimit { key: key.to_vec(), limit: inline.limit.to_string() }
+            ChargeTarget::InlineLimits(key, limits) => {
+                let mut limits: Vec<String> =
+                    limits.iter().map(|inline| inline.limit.to_string()).collect();
+                let key = key.to_vec();
+                match limits.len() {
+                    // The form that earlier versions read.
+                    1 => SavedTarget::InlineLimit { key, limit: limits.swap_remove(0) },
+                    _ => SavedTarget::InlineLimits { key, limits },
+                }
             }
         }
     }

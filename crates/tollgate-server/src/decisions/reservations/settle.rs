@@ -5,22 +5,20 @@
 //! that the store certainly did not make are made by the next call, and a change whose reply was lost is
 //! not repeated.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
-use tollgate::{Action, StoreError, Verdict};
+use tollgate::{Action, StoreError, Verdicts};
 use tollgate_rules::{Adjustment, Admission, Decision, Outcome as RequestOutcome, Request};
 
 use super::settled::OutcomeHash;
 use super::{ChargeTarget, DEFAULT_OPEN_TIME, Reservation, ReservationId, ReservationOutcome};
 use crate::background::{BackgroundWorker, guarded};
-use crate::decisions::{DecisionService, InlineLimit, RequestAttributes};
+use crate::decisions::{DecisionService, InlineLimitList, RequestAttributes};
 
 /// The state of the limits after a settlement.
 #[derive(Debug)]
 pub(crate) enum SettledState {
     ByRules(Box<Decision>),
-    ByLimit(Arc<InlineLimit>, Verdict),
+    ByLimits(InlineLimitList, Box<Verdicts>),
 }
 
 /// Renders the state after a settlement, so that a repeated call gets the same text.
@@ -118,19 +116,19 @@ impl DecisionService {
                     self.settle_envoy_rules(reservation, attributes, change, is_corrected).await?;
                 SettledState::ByRules(Box::new(decision))
             }
-            ChargeTarget::InlineLimit(..)
+            ChargeTarget::InlineLimits(..)
                 if matches!(outcome, ReservationOutcome::Attributes(_)) =>
             {
                 return Ok(SettlementResult::WithoutRules);
             }
-            ChargeTarget::InlineLimit(key, inline) => {
+            ChargeTarget::InlineLimits(key, limits) => {
                 let change = reservation.change(&outcome, is_expired).filter(|_| !*is_corrected);
-                self.settle_limit(reservation, id, key, inline, change, is_corrected).await?;
+                self.settle_limits(reservation, id, key, limits, change, is_corrected).await?;
                 if is_expired {
                     return Ok(SettlementResult::Expired);
                 }
-                let verdict = self.adjust_inline(Action::Peek, key, inline, 0).await?;
-                SettledState::ByLimit(inline.clone(), verdict)
+                let verdicts = self.adjust_inline_limits(Action::Peek, key, limits, 0).await?;
+                SettledState::ByLimits(limits.clone(), Box::new(verdicts))
             }
         };
         Ok(match is_expired {
@@ -179,26 +177,27 @@ impl DecisionService {
         corrected
     }
 
-    async fn settle_limit(
+    async fn settle_limits(
         &self,
         reservation: &Reservation,
         id: ReservationId,
         key: &[u8],
-        inline: &Arc<InlineLimit>,
+        limits: &InlineLimitList,
         change: Option<AmountChange>,
         is_corrected: &mut bool,
     ) -> Result<(), StoreError> {
         let lease = id.lease();
         let rtt = reservation.took(self.clock()).into();
         // A permit comes back once, however often it is returned.
-        self.adjust_inline_as(Action::Release { rtt, dropped: false }, key, inline, 0, lease)
-            .await?;
+        let release = Action::Release { rtt, dropped: false };
+        self.adjust_inline_limits_as(release, key, limits, 0, lease).await?;
         let (action, amount) = match change {
             None => return Ok(()),
             Some(AmountChange::More(amount)) => (Action::Spend, amount),
             Some(AmountChange::Less(amount)) => (Action::Refund, amount),
         };
-        let corrected = self.adjust_inline_as(action, key, inline, amount, lease).await;
+        let Some(limits) = limits.without_permits() else { return Ok(()) };
+        let corrected = self.adjust_inline_limits_as(action, key, &limits, amount, lease).await;
         *is_corrected = may_have_changed(&corrected);
         corrected.map(drop)
     }

@@ -237,8 +237,8 @@ impl Drop for ReservationSlot<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decisions::InlineLimit;
     use crate::decisions::reservations::ChargeTarget;
+    use crate::decisions::{InlineLimit, InlineLimitList};
     use crate::random_id::RandomId;
 
     fn owner(name: &str) -> ReservationOwner {
@@ -254,8 +254,9 @@ mod tests {
     }
 
     fn reservation() -> Reservation {
-        let inline = Arc::new(InlineLimit::new("1/s".parse().unwrap()));
-        let charged = ChargeTarget::InlineLimit(b"ann".as_slice().into(), inline);
+        let inline = InlineLimit::new("1/s".parse().unwrap());
+        let limits = InlineLimitList::from_saved([inline].into_iter()).unwrap();
+        let charged = ChargeTarget::InlineLimits(b"ann".as_slice().into(), limits);
         Reservation::new(charged, 1, at(0))
     }
 

@@ -40,7 +40,7 @@ pub(super) enum UpstreamProtocol {
 }
 
 /// The reason why a text is not an upstream URL.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct UpstreamUrlError(String);
 

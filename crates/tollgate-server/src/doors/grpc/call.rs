@@ -81,14 +81,14 @@ async fn run(
     memory: &BodyMemory,
     request: Request<RecvStream>,
 ) -> Result<Option<Bytes>, GrpcStatus> {
-    let role = services.role(request.headers());
-    services.authorize(role, Permission::Decide)?;
+    let token = services.token(request.headers());
+    services.authorize(token, Permission::Decide)?;
     let config = &services.context.config;
     let message = read_message(request.into_body(), memory, config.bounds.body).await?;
     let Some(message) = message else { return Ok(None) };
     let request = EnvoyRequest::from_protobuf(&message[PREFIX_BYTES..])?;
     if request.has_refunds() {
-        services.authorize(role, Permission::Change)?;
+        services.authorize(token, Permission::Change)?;
     }
     let options = ResponseOptions { headers: EnvoyHeaderStyle::new(config) };
     let response = decide(&services.context.decisions, &request, options).await?;

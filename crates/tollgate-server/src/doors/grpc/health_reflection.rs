@@ -77,7 +77,7 @@ impl GrpcServices {
     ) {
         // Load balancers check health without a token.
         if !request.uri().path().starts_with("/grpc.health.v1.")
-            && let Err(status) = self.authorize(self.role(request.headers()), Permission::Peek)
+            && let Err(status) = self.authorize(self.token(request.headers()), Permission::Peek)
         {
             call::send_status(&mut respond, &status);
             return;

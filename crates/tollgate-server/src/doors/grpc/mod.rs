@@ -23,8 +23,8 @@ use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use tonic::Code;
 
-use crate::access::{Permission, Role, bearer};
-use crate::live_tokens::AccessRefusal;
+use crate::access::{Permission, bearer};
+use crate::live_tokens::{AccessRefusal, TokenLookup};
 use crate::net::{Connection, Door};
 use crate::server::Context;
 use health_reflection::HealthReflection;
@@ -50,24 +50,25 @@ impl GrpcDoor {
 }
 
 impl GrpcServices {
-    /// Returns the role of the caller's token, where tokens are configured.
-    fn role(&self, headers: &HeaderMap) -> Option<Role> {
-        if self.context.access.is_open() {
-            return None;
+    /// Looks up the token of the caller, where tokens are configured.
+    fn token(&self, headers: &HeaderMap) -> TokenLookup {
+        let access = &self.context.access;
+        if access.is_open() {
+            return TokenLookup::Missing;
         }
-        let token = bearer(headers.get(AUTHORIZATION)?.as_bytes())?;
-        self.context.access.authenticate(token).map(|(_, role)| role)
+        let presented = headers.get(AUTHORIZATION).and_then(|value| bearer(value.as_bytes()));
+        TokenLookup::new(presented, |token| access.authenticate(token).map(|(_, role)| role))
     }
 
     /// Checks whether a caller has a right, where tokens are configured.
-    fn authorize(&self, role: Option<Role>, permission: Permission) -> Result<(), GrpcStatus> {
+    fn authorize(&self, token: TokenLookup, permission: Permission) -> Result<(), GrpcStatus> {
         let access = &self.context.access;
         if access.is_open() {
             return Ok(());
         }
-        access.check(role, permission).map_err(|refusal| {
+        access.check(token, permission).map_err(|refusal| {
             let code = match refusal {
-                AccessRefusal::NoToken(_) => Code::Unauthenticated,
+                AccessRefusal::NoToken(_) | AccessRefusal::WrongToken => Code::Unauthenticated,
                 AccessRefusal::WrongRole(..) => Code::PermissionDenied,
             };
             GrpcStatus::new(code, refusal.detail("authorization: Bearer …"))

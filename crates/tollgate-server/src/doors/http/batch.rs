@@ -2,13 +2,13 @@
 
 use futures_util::future::join_all;
 use hyper::StatusCode;
-use tollgate::{StoreError, Verdict};
+use tollgate::{StoreError, Verdicts};
 use tollgate_rules::Decision;
 
 use super::body_fields::{self, FieldNames};
 use super::decide::{CallTarget, DOOR, require_domain, store_unavailable};
 use super::{HttpResponse, json_response, render};
-use crate::decisions::{DecisionService, InlineLimit, RequestAttributes};
+use crate::decisions::{DecisionService, InlineLimitList, RequestAttributes};
 use crate::headers::DecisionSummary;
 use crate::problem::Problem;
 
@@ -19,7 +19,7 @@ const CONCURRENT_DECISIONS: usize = 64;
 #[expect(clippy::large_enum_variant, reason = "most are by rules")]
 enum BatchResult<'t, 'a> {
     ByRules(&'t RequestAttributes<'a>, Decision),
-    ByLimit(&'t InlineLimit, Result<Verdict, StoreError>),
+    ByLimits(&'t InlineLimitList, Result<Verdicts, StoreError>),
 }
 
 /// Decides all requests of a batch, and returns their decisions in order.
@@ -62,9 +62,9 @@ async fn decide<'t, 'a>(
             let decision = decisions.check(DOOR, &request.request(cost), cost).await;
             BatchResult::ByRules(request, decision)
         }
-        CallTarget::InlineLimit(key, limit) => BatchResult::ByLimit(
-            limit,
-            decisions.check_inline(DOOR, key.as_bytes(), limit, cost).await,
+        CallTarget::InlineLimits(key, limits) => BatchResult::ByLimits(
+            limits,
+            decisions.check_inline_limits(DOOR, key.as_bytes(), limits, cost).await,
         ),
     }
 }
@@ -77,10 +77,13 @@ fn write(decisions: &DecisionService, result: &BatchResult<'_, '_>, json: &mut V
                 Err(problem) => render::list_problem(json, &problem),
             }
         }
-        BatchResult::ByLimit(limit, Ok(verdict)) => {
-            render::list_item(json, &DecisionSummary::from_verdict(limit.limit.summary(), verdict));
+        BatchResult::ByLimits(limits, Ok(verdicts)) => {
+            render::list_item(
+                json,
+                &DecisionSummary::from_verdicts(limits.with_verdicts(verdicts)),
+            );
         }
-        BatchResult::ByLimit(_, Err(error)) => {
+        BatchResult::ByLimits(_, Err(error)) => {
             render::list_problem(json, &store_unavailable(error));
         }
     }

@@ -10,13 +10,14 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::fmt;
 
-use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Unexpected, Visitor};
+use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 use tollgate_rules::Value;
 
+use super::number_in_range::NumberInRange;
 use super::outcome::{self, OutcomeFields};
-use crate::decisions::RequestAttributes;
+use crate::decisions::{InlineLimitList, RequestAttributes};
 use crate::problem::Problem;
 
 /// The maximum number of requests in a batch.
@@ -27,24 +28,27 @@ const MAX_RESERVATION_S: u64 = 86_400;
 const MAX_ATTRIBUTES: usize = 64;
 /// The maximum number of characters of a key.
 const MAX_KEY_CHARS: usize = 1024;
-/// The maximum cost or amount: JSON numbers are exact up to here in every language.
-const MAX_AMOUNT: u64 = (1 << 53) - 1;
+/// The former name of `cost` in some calls.
+const FORMER_COST: &str = "amount";
 
 /// The fields of a body.
 #[derive(Debug, Default)]
 pub(super) struct BodyFields<'a> {
     pub(super) request: RequestAttributes<'a>,
     pub(super) key: Option<Cow<'a, str>>,
-    pub(super) limit: Option<Cow<'a, str>>,
+    /// The texts of the inline limits, which are decided together.
+    pub(super) limits: LimitTexts<'a>,
     pub(super) cost: Option<u64>,
-    pub(super) amount: Option<u64>,
     pub(super) expire_s: Option<u64>,
     pub(super) outcome: Option<OutcomeFields>,
     pub(super) requests: Option<Vec<BodyFields<'a>>>,
     has_attributes: bool,
 }
 
-/// The names of the fields that a call takes.
+/// The texts of inline limits.
+pub(super) type LimitTexts<'a> = SmallVec<[Cow<'a, str>; 1]>;
+
+/// The names of the fields that a call takes. `amount` is accepted for `cost`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FieldNames(&'static [&'static str]);
 
@@ -55,12 +59,22 @@ impl FieldNames {
     pub(super) const CHECK_OR_LIMIT: FieldNames =
         FieldNames(&["domain", "attributes", "key", "limit", "cost"]);
     pub(super) const PEEK: FieldNames = FieldNames(&["domain", "attributes", "key", "limit"]);
-    pub(super) const REFUND: FieldNames =
-        FieldNames(&["domain", "attributes", "key", "limit", "amount"]);
     pub(super) const RESERVE: FieldNames =
-        FieldNames(&["domain", "attributes", "key", "limit", "amount", "expire_s"]);
-    pub(super) const SETTLE: FieldNames = FieldNames(&["amount", "outcome"]);
+        FieldNames(&["domain", "attributes", "key", "limit", "cost", "expire_s"]);
+    pub(super) const SETTLE: FieldNames = FieldNames(&["cost", "outcome"]);
     pub(super) const BATCH: FieldNames = FieldNames(&["requests"]);
+}
+
+impl FieldNames {
+    /// Returns the name under which a field is reported in errors, and the field that it sets.
+    fn find(self, name: &str) -> Option<(&'static str, &'static str)> {
+        let known = |name: &str| self.0.iter().find(|known| **known == name).copied();
+        match known(name) {
+            Some(known) => Some((known, known)),
+            None if name == FORMER_COST => Some((FORMER_COST, known("cost")?)),
+            None => None,
+        }
+    }
 }
 
 /// Reads the fields of a body.
@@ -114,11 +128,11 @@ impl<'de> Visitor<'de> for BodySeed<'_> {
     fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<BodyFields<'de>, M::Error> {
         let mut fields = BodyFields::default();
         while let Some(JsonText(name)) = map.next_key()? {
-            let Some(known) = self.takes.0.iter().find(|known| **known == name) else {
+            let Some((reported, known)) = self.takes.find(&name) else {
                 return Err(M::Error::unknown_field(&name, self.takes.0));
             };
-            self.field.set(known);
-            let twice = match *known {
+            self.field.set(reported);
+            let twice = match known {
                 "domain" => {
                     fields.request.domain.replace(map.next_value::<JsonText<'_>>()?.0).is_some()
                 }
@@ -127,16 +141,15 @@ impl<'de> Visitor<'de> for BodySeed<'_> {
                     std::mem::replace(&mut fields.has_attributes, true)
                 }
                 "key" => fields.key.replace(map.next_value::<BoundedKey<'_>>()?.0).is_some(),
-                "limit" => fields.limit.replace(map.next_value::<JsonText<'_>>()?.0).is_some(),
-                "cost" => {
-                    let number = NumberInRange { min: 1, max: MAX_AMOUNT };
-                    fields.cost.replace(map.next_value_seed(number)?).is_some()
+                "limit" => {
+                    let texts = map.next_value::<OneOrMoreLimits<'_>>()?.0;
+                    !std::mem::replace(&mut fields.limits, texts).is_empty()
                 }
-                "amount" => {
-                    // A settlement may spend nothing; every other amount is at least 1.
+                "cost" => {
+                    // A settlement may spend nothing; every other cost is at least 1.
                     let min = u64::from(!self.takes.0.contains(&"outcome"));
-                    let number = NumberInRange { min, max: MAX_AMOUNT };
-                    fields.amount.replace(map.next_value_seed(number)?).is_some()
+                    let number = NumberInRange { min, max: NumberInRange::MAX_EXACT };
+                    fields.cost.replace(map.next_value_seed(number)?).is_some()
                 }
                 "outcome" => {
                     let outcome = outcome::flatten(&map.next_value()?).map_err(M::Error::custom)?;
@@ -155,7 +168,10 @@ impl<'de> Visitor<'de> for BodySeed<'_> {
                 }
             };
             if twice {
-                return Err(M::Error::custom("it is there twice"));
+                return Err(M::Error::custom(match reported == known {
+                    true => "it is there twice",
+                    false => "`cost` is there too: give one of them",
+                }));
             }
             self.field.set("");
         }
@@ -232,6 +248,46 @@ impl<'de> Deserialize<'de> for JsonText<'de> {
     }
 }
 
+/// One inline limit, or a list of them.
+struct OneOrMoreLimits<'a>(LimitTexts<'a>);
+
+impl<'de> Deserialize<'de> for OneOrMoreLimits<'de> {
+    fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<OneOrMoreLimits<'de>, D::Error> {
+        struct LimitsVisitor;
+        impl<'de> Visitor<'de> for LimitsVisitor {
+            type Value = OneOrMoreLimits<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a limit such as \"10/s burst 20\", or a list of limits")
+            }
+
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+                Ok(OneOrMoreLimits(smallvec![Cow::Borrowed(text)]))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(OneOrMoreLimits(smallvec![Cow::Owned(text.to_owned())]))
+            }
+
+            fn visit_seq<S: SeqAccess<'de>>(self, mut list: S) -> Result<Self::Value, S::Error> {
+                let mut texts = LimitTexts::new();
+                while let Some(JsonText(text)) = list.next_element()? {
+                    if texts.len() == InlineLimitList::MAX_LIMITS {
+                        let max = InlineLimitList::MAX_LIMITS;
+                        return Err(S::Error::custom(format!("there are more than {max} limits")));
+                    }
+                    texts.push(text);
+                }
+                match texts.is_empty() {
+                    true => Err(S::Error::custom("the list has no limit")),
+                    false => Ok(OneOrMoreLimits(texts)),
+                }
+            }
+        }
+        reader.deserialize_any(LimitsVisitor)
+    }
+}
+
 /// A key: a string of bounded length.
 struct BoundedKey<'a>(Cow<'a, str>);
 
@@ -241,43 +297,6 @@ impl<'de> Deserialize<'de> for BoundedKey<'de> {
         match key.len() <= MAX_KEY_CHARS || key.chars().count() <= MAX_KEY_CHARS {
             true => Ok(BoundedKey(key)),
             false => Err(D::Error::custom(format!("a key has at most {MAX_KEY_CHARS} characters"))),
-        }
-    }
-}
-
-/// The reader of a whole number from `min` to `max`.
-struct NumberInRange {
-    min: u64,
-    max: u64,
-}
-
-impl<'de> DeserializeSeed<'de> for NumberInRange {
-    type Value = u64;
-
-    fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<u64, D::Error> {
-        reader.deserialize_u64(self)
-    }
-}
-
-impl Visitor<'_> for NumberInRange {
-    type Value = u64;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a whole number from {} to {}", self.min, self.max)
-    }
-
-    fn visit_u64<E: Error>(self, number: u64) -> Result<u64, E> {
-        match (self.min..=self.max).contains(&number) {
-            true => Ok(number),
-            false => Err(E::invalid_value(Unexpected::Unsigned(number), &self)),
-        }
-    }
-
-    /// Accepts whole numbers with a decimal point, which some languages write.
-    fn visit_f64<E: Error>(self, number: f64) -> Result<u64, E> {
-        match number.fract() == 0.0 && (0.0..=MAX_AMOUNT as f64).contains(&number) {
-            true => self.visit_u64(number as u64),
-            false => Err(E::invalid_value(Unexpected::Float(number), &self)),
         }
     }
 }

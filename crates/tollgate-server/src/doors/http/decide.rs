@@ -1,21 +1,20 @@
 //! The decision calls: from body fields to the decision service, and from decisions to responses.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::{Either, Full};
 use hyper::StatusCode;
 use tollgate::{Action, StoreError, Verdict};
 use tollgate_rules::{Adjustment, Decision};
-use tollgate_tower::problem::refusal;
+use tollgate_tower::problem::{refusal, refusal_with_status};
 
 use super::body_fields::{self, BodyFields, FieldNames};
 use super::call::HttpCall;
 use super::{HttpResponse, batch, json_response, render};
 use crate::clock;
 use crate::decisions::{
-    DEFAULT_RESERVATION_TIME, DecisionService, InlineLimit, RequestAttributes, ReservationId,
+    DEFAULT_RESERVATION_TIME, DecisionService, InlineLimitList, RequestAttributes, ReservationId,
     ReservationOutcome, ReservationOwner, ReservationsFull, ReserveError, SettledState,
     SettlementResult,
 };
@@ -46,26 +45,27 @@ pub(super) async fn respond(
         HttpCall::Limit => {
             let form = ResponseForm::from_query(query)?;
             let mut fields = body_fields::read(body, FieldNames::LIMIT)?;
-            let (key, limit) = key_and_limit(decisions, &mut fields)?;
+            let (key, limits) = key_and_limits(decisions, &mut fields)?;
             let cost = fields.cost.unwrap_or(1);
-            let verdict = decisions.check_inline(DOOR, key.as_bytes(), &limit, cost).await;
-            let verdict = verdict.map_err(|error| store_unavailable(&error))?;
-            let answer = DecisionSummary::from_verdict(limit.limit.summary(), &verdict);
+            let key = key.as_bytes();
+            let verdicts = decisions.check_inline_limits(DOOR, key, &limits, cost).await;
+            let verdicts = verdicts.map_err(|error| store_unavailable(&error))?;
+            let answer = DecisionSummary::from_verdicts(limits.with_verdicts(&verdicts));
             Ok(decision_response(context, form, &answer))
         }
         HttpCall::Batch => batch::respond(decisions, body).await,
         HttpCall::Settle(id) => {
             let fields = body_fields::read(body, FieldNames::SETTLE)?;
-            let outcome = match (fields.amount, fields.outcome) {
-                (Some(amount), None) => ReservationOutcome::Spent(amount),
+            let outcome = match (fields.cost, fields.outcome) {
+                (Some(cost), None) => ReservationOutcome::Spent(cost),
                 (None, Some(outcome)) => ReservationOutcome::Attributes(outcome),
                 (Some(_), Some(_)) => {
-                    let detail = "give either `amount` or `outcome`";
+                    let detail = "give either `cost` or `outcome`";
                     return Err(Problem::bad_request(detail).about("outcome"));
                 }
                 (None, None) => {
-                    let detail = "`amount` is missing: what was spent; or an `outcome` for rules";
-                    return Err(Problem::bad_request(detail).about("amount"));
+                    let detail = "`cost` is missing: what was spent; or an `outcome` for rules";
+                    return Err(Problem::bad_request(detail).about("cost"));
                 }
             };
             settle(decisions, id, outcome).await
@@ -76,7 +76,7 @@ pub(super) async fn respond(
             adjust(decisions, body, FieldNames::PEEK, |_| CounterChange::Reset).await
         }
         HttpCall::Refund => {
-            adjust(decisions, body, FieldNames::REFUND, CounterChange::Refund).await
+            adjust(decisions, body, FieldNames::CHECK_OR_LIMIT, CounterChange::Refund).await
         }
         HttpCall::Reserve | HttpCall::Auth | HttpCall::Json | HttpCall::OpenApi => {
             Err(Problem::not_found("such call"))
@@ -84,11 +84,11 @@ pub(super) async fn respond(
     }
 }
 
-/// The counters that a call is about: those of rules, or of an inline limit.
+/// The counters that a call is about: those of rules, or of inline limits.
 #[expect(clippy::large_enum_variant, reason = "it lives on the stack for the length of a call")]
 pub(super) enum CallTarget<'a> {
     Rules(RequestAttributes<'a>),
-    InlineLimit(Cow<'a, str>, Arc<InlineLimit>),
+    InlineLimits(Cow<'a, str>, InlineLimitList),
 }
 
 impl<'a> CallTarget<'a> {
@@ -96,32 +96,38 @@ impl<'a> CallTarget<'a> {
         decisions: &DecisionService,
         mut fields: BodyFields<'a>,
     ) -> Result<CallTarget<'a>, Problem> {
-        if fields.key.is_none() && fields.limit.is_none() {
+        if fields.key.is_none() && fields.limits.is_empty() {
             return Ok(CallTarget::Rules(fields.request));
         }
         if fields.request.domain.is_some() || !fields.request.attributes.is_empty() {
             let detail = "give either `domain` and `attributes`, or `key` and `limit`";
             return Err(Problem::bad_request(detail).about("key"));
         }
-        let (key, limit) = key_and_limit(decisions, &mut fields)?;
-        Ok(CallTarget::InlineLimit(key, limit))
+        let (key, limits) = key_and_limits(decisions, &mut fields)?;
+        Ok(CallTarget::InlineLimits(key, limits))
     }
 }
 
-fn key_and_limit<'a>(
+fn key_and_limits<'a>(
     decisions: &DecisionService,
     fields: &mut BodyFields<'a>,
-) -> Result<(Cow<'a, str>, Arc<InlineLimit>), Problem> {
+) -> Result<(Cow<'a, str>, InlineLimitList), Problem> {
     let missing = |field: &str, example| {
         Problem::bad_request(format!("`{field}` is missing, such as {example:?}")).about(field)
     };
     let key = fields.key.take().ok_or_else(|| missing("key", "user:42"))?;
-    let text = fields.limit.take().ok_or_else(|| missing("limit", "10/s burst 20"))?;
-    let limit = decisions.inline_limit(&text).map_err(|error| {
-        let status = StatusCode::BAD_REQUEST;
-        Problem::new(status, "invalid-limit", format!("`limit`: {error}")).about("limit")
+    if fields.limits.is_empty() {
+        return Err(missing("limit", "10/s burst 20"));
+    }
+    let limits = decisions.inline_limits(&fields.limits).map_err(|error| {
+        let field = match fields.limits.len() {
+            1 => "limit".to_owned(),
+            _ => format!("limit[{}]", error.index),
+        };
+        let detail = format!("`{field}`: {}", error.reason);
+        Problem::new(StatusCode::BAD_REQUEST, "invalid-limit", detail).about(field)
     })?;
-    Ok((key, limit))
+    Ok((key, limits))
 }
 
 /// Returns an error if no rules exist for the domain: that is a mistake, not a permission.
@@ -196,10 +202,10 @@ pub(crate) fn status_response(
         headers::write(style, answer, clock::unix_s(), response.headers_mut());
         return response;
     }
-    let mut response = refusal(style, answer, clock::unix_s());
-    if let Some(status) = refusal_status {
-        *response.status_mut() = status;
-    }
+    let response = match refusal_status {
+        Some(status) => refusal_with_status(style, answer, clock::unix_s(), status),
+        None => refusal(style, answer, clock::unix_s()),
+    };
     response.map(|body| Either::Left(Full::new(body)))
 }
 
@@ -218,34 +224,35 @@ async fn adjust(
     change: impl Fn(u64) -> CounterChange,
 ) -> Result<HttpResponse, Problem> {
     let fields = body_fields::read(body, names)?;
-    let change = change(fields.amount.unwrap_or(1));
+    let change = change(fields.cost.unwrap_or(1));
     let json = match CallTarget::new(decisions, fields)? {
         CallTarget::Rules(request) => {
             let adjustment = match change {
                 CounterChange::Peek => Adjustment::Peek,
                 CounterChange::Reset => Adjustment::Reset,
-                CounterChange::Refund(amount) => Adjustment::Refund(amount),
+                CounterChange::Refund(cost) => Adjustment::Refund(cost),
             };
             let decision = decisions.adjust(&request.request(1), adjustment).await;
             let decision = decision.map_err(|error| store_unavailable(&error))?;
             require_domain(decisions, &request, &decision)?;
             render::decision(&DecisionSummary::new(&decision))
         }
-        CallTarget::InlineLimit(key, limit) => {
-            let (action, amount) = match change {
+        CallTarget::InlineLimits(key, limits) => {
+            let (action, cost) = match change {
                 CounterChange::Peek => (Action::Peek, 0),
                 CounterChange::Reset => (Action::Reset, 0),
-                CounterChange::Refund(amount) => (Action::Refund, amount),
+                CounterChange::Refund(cost) => (Action::Refund, cost),
             };
-            let verdict = decisions.adjust_inline(action, key.as_bytes(), &limit, amount).await;
-            limit_json(&limit, &verdict.map_err(|error| store_unavailable(&error))?)
+            let key = key.as_bytes();
+            let verdicts = decisions.adjust_inline_limits(action, key, &limits, cost).await;
+            limits_json(&limits, &verdicts.map_err(|error| store_unavailable(&error))?)
         }
     };
     Ok(json_response(StatusCode::OK, json))
 }
 
-fn limit_json(limit: &InlineLimit, verdict: &Verdict) -> Vec<u8> {
-    render::decision(&DecisionSummary::from_verdict(limit.limit.summary(), verdict))
+fn limits_json(limits: &InlineLimitList, verdicts: &[Verdict]) -> Vec<u8> {
+    render::decision(&DecisionSummary::from_verdicts(limits.with_verdicts(verdicts)))
 }
 
 /// Makes a reservation for a client and returns the response.
@@ -258,7 +265,7 @@ pub(super) async fn reserve(
     let decisions = &context.decisions;
     let form = ResponseForm::from_query(query)?;
     let fields = body_fields::read(body, FieldNames::RESERVE)?;
-    let amount = fields.amount;
+    let cost = fields.cost;
     let open = fields.expire_s.map(Duration::from_secs);
     let respond = |reservation: Option<(ReservationId, Duration)>, answer: &DecisionSummary<'_>| {
         match reservation {
@@ -273,22 +280,22 @@ pub(super) async fn reserve(
     match CallTarget::new(decisions, fields)? {
         CallTarget::Rules(request) => {
             let described = request.clone();
-            let reserved = decisions.reserve(DOOR, owner, request, amount, open).await;
+            let reserved = decisions.reserve(DOOR, owner, request, cost, open).await;
             let (decision, reservation) = reserved.map_err(|error| reserve_problem(&error))?;
             require_domain(decisions, &described, &decision)?;
             Ok(respond(reservation, &DecisionSummary::new(&decision)))
         }
-        CallTarget::InlineLimit(key, limit) => {
-            // Rules may estimate the amount; an inline limit cannot.
-            let amount = amount.ok_or_else(|| {
-                Problem::bad_request("`amount` is missing: how much to reserve").about("amount")
+        CallTarget::InlineLimits(key, limits) => {
+            // Rules may estimate the cost; inline limits cannot.
+            let cost = cost.ok_or_else(|| {
+                Problem::bad_request("`cost` is missing: how much to reserve").about("cost")
             })?;
-            let summary = limit.limit.summary();
             let open = open.unwrap_or(DEFAULT_RESERVATION_TIME);
-            let key = key.as_bytes();
-            let reserved = decisions.reserve_limit(DOOR, owner, key, limit, amount, open).await;
-            let (verdict, id) = reserved.map_err(|error| reserve_problem(&error))?;
-            Ok(respond(id.map(|id| (id, open)), &DecisionSummary::from_verdict(summary, &verdict)))
+            let (key, shown) = (key.as_bytes(), limits.clone());
+            let reserved = decisions.reserve_limits(DOOR, owner, key, limits, cost, open).await;
+            let (verdicts, id) = reserved.map_err(|error| reserve_problem(&error))?;
+            let answer = DecisionSummary::from_verdicts(shown.with_verdicts(&verdicts));
+            Ok(respond(id.map(|id| (id, open)), &answer))
         }
     }
 }
@@ -332,7 +339,7 @@ async fn settle(
             Err(Problem::new(StatusCode::CONFLICT, "expired", detail))
         }
         SettlementResult::WithoutRules => {
-            let detail = "no rules made this reservation: say `amount`, what was spent";
+            let detail = "no rules made this reservation: say `cost`, what was spent";
             Err(Problem::bad_request(detail).about("outcome"))
         }
         SettlementResult::Unknown => {
@@ -346,6 +353,6 @@ async fn settle(
 fn settled_json(state: &SettledState) -> Vec<u8> {
     match state {
         SettledState::ByRules(decision) => render::decision(&DecisionSummary::new(decision)),
-        SettledState::ByLimit(limit, verdict) => limit_json(limit, verdict),
+        SettledState::ByLimits(limits, verdicts) => limits_json(limits, verdicts),
     }
 }

@@ -15,6 +15,7 @@ mod batch;
 pub(crate) mod body_fields;
 mod call;
 mod decide;
+mod number_in_range;
 mod outcome;
 mod render;
 
@@ -35,7 +36,7 @@ use super::grpc::EnvoyHeaderStyle;
 use super::{auth, grpc};
 use crate::access::{Permission, Role, bearer};
 use crate::decisions::ReservationOwner;
-use crate::live_tokens::{AccessControl, AccessRefusal};
+use crate::live_tokens::{AccessControl, TokenLookup};
 use crate::net::http::{BrowserGuard, HttpServer, read_body};
 use crate::net::{BodyMemory, Connection, Door};
 use crate::openapi;
@@ -217,7 +218,7 @@ impl HttpConnection {
         permission: Permission,
     ) -> Result<(), Problem> {
         let access = &self.services.context.access;
-        if access.check(None, permission).is_ok() {
+        if access.check(TokenLookup::Missing, permission).is_ok() {
             return Ok(());
         }
         let presented = match call {
@@ -227,18 +228,8 @@ impl HttpConnection {
             }
             _ => headers.get(AUTHORIZATION).and_then(|value| bearer(value.as_bytes())),
         };
-        let role = presented.and_then(|presented| self.role(access, presented));
-        access.check(role, permission).map_err(|refusal| {
-            let detail = refusal.detail("Authorization: Bearer …");
-            match refusal {
-                AccessRefusal::NoToken(_) => {
-                    Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail)
-                }
-                AccessRefusal::WrongRole(..) => {
-                    Problem::new(StatusCode::FORBIDDEN, "forbidden", detail)
-                }
-            }
-        })
+        let token = TokenLookup::new(presented, |presented| self.role(access, presented));
+        access.check(token, permission).map_err(Problem::refused_access)
     }
 
     /// Returns the role of a token, if it is valid.

@@ -2,7 +2,7 @@
 
 use tollgate_rules::Mode;
 
-use crate::headers::{DecisionSummary, LimitStatus};
+use crate::headers::{DecisionSummary, LimitStatus, PolicyName};
 use crate::problem::Problem;
 
 /// The initial size of a buffer: a decision by two limits fits.
@@ -81,19 +81,25 @@ fn members(json: &mut Vec<u8>, answer: &DecisionSummary<'_>) {
         if index > 0 {
             json.push(b',');
         }
-        limit_object(json, limit);
+        limit_object(json, answer.policy_name(index), limit);
     }
     json.push(b']');
 }
 
-fn limit_object(json: &mut Vec<u8>, limit: &LimitStatus<'_>) {
-    json.push(b'{');
-    if let Some(rule) = limit.rule {
-        json.extend_from_slice(b"\"rule\":");
-        text(json, rule);
-        json.push(b',');
+fn limit_object(json: &mut Vec<u8>, policy: PolicyName<'_>, limit: &LimitStatus<'_>) {
+    json.extend_from_slice(b"{\"policy\":");
+    text(json, policy.rule);
+    if policy.number > 1 {
+        json.pop();
+        json.push(b'-');
+        number(json, policy.number as u64);
+        json.push(b'"');
     }
-    json.extend_from_slice(b"\"limit\":");
+    if let Some(rule) = limit.rule {
+        json.extend_from_slice(b",\"rule\":");
+        text(json, rule);
+    }
+    json.extend_from_slice(b",\"limit\":");
     number(json, limit.limit);
     if let Some(seconds) = limit.window_s {
         json.extend_from_slice(b",\"window_s\":");
@@ -138,10 +144,16 @@ mod tests {
         assert_eq!(
             json,
             "{\"allowed\":false,\"rule\":\"login\",\"code\":429,\"reason\":\"over_limit\",\
-             \"retry_after_ms\":60000,\"key\":\"192.0.2.1\",\"limits\":[{\"rule\":\"login\",\
-             \"limit\":5,\"window_s\":60,\"remaining\":0,\"reset_after_ms\":60000,\
+             \"retry_after_ms\":60000,\"key\":\"192.0.2.1\",\"limits\":[{\"policy\":\"login\",\
+             \"rule\":\"login\",\"limit\":5,\"window_s\":60,\"remaining\":0,\"reset_after_ms\":60000,\
              \"mode\":\"enforce\"}]}"
         );
+        let rules = r#"rules: [{ name: api, limit: [5/min, 20/h] }]"#.parse().unwrap();
+        let decided = RuleLimiter::new(rules).decide_now(&Request::new("GET", "/"));
+        let json: serde_json::Value =
+            serde_json::from_slice(&decision(&DecisionSummary::new(&decided))).unwrap();
+        let policies = [0, 1].map(|index| json["limits"][index]["policy"].clone());
+        assert_eq!(policies, ["api", "api-2"]);
         let reserved = reservation("ab", 1, &DecisionSummary::new(&refused));
         let value: serde_json::Value = serde_json::from_slice(&reserved).unwrap();
         assert_eq!((&value["id"], &value["allowed"]), (&"ab".into(), &false.into()));

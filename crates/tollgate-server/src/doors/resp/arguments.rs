@@ -8,7 +8,7 @@ use tollgate::LimitAlgorithm;
 use tollgate_rules::Request;
 
 use super::command::RespCommand;
-use crate::decisions::{DecisionService, InlineLimit, InlineLimitError};
+use crate::decisions::{DecisionService, InlineLimit, InlineLimitError, InlineLimitList};
 
 /// The maximum number of attributes, because rules search them by name.
 const MAX_ATTRIBUTES: usize = 64;
@@ -18,8 +18,32 @@ pub(super) fn cost_of_limit(command: &RespCommand<'_>) -> Result<u64, String> {
     match command.len() {
         3 => Ok(1),
         5 if command.is(3, "COST") => cost(command.get(4)),
-        _ => Err("ERR syntax error: TG.LIMIT key limit [COST n]".into()),
+        _ => Err("ERR syntax error: TG.LIMIT key limit [limit ...] [COST n]".into()),
     }
+}
+
+/// Returns the limits and the cost of `TG.LIMIT key limit limit … [COST n]`.
+pub(super) fn limits_and_cost(
+    decisions: &DecisionService,
+    command: &RespCommand<'_>,
+) -> Result<(InlineLimitList, u64), String> {
+    let (end, cost) = match command.len() {
+        length @ 5.. if command.is(length - 2, "COST") => {
+            (length - 2, cost(command.get(length - 1))?)
+        }
+        length => (length, 1),
+    };
+    if end - 2 > InlineLimitList::MAX_LIMITS {
+        return Err(format!("ERR there are more than {} limits", InlineLimitList::MAX_LIMITS));
+    }
+    let mut texts = Vec::with_capacity(end - 2);
+    for index in 2..end {
+        limit(decisions, command.get(index))?;
+        texts.push(str::from_utf8(command.get(index)).map_err(|_| not_text("a limit"))?);
+    }
+    let limits =
+        decisions.inline_limits(&texts).map_err(|error| format!("ERR {}", error.reason))?;
+    Ok((limits, cost))
 }
 
 fn cost(text: &[u8]) -> Result<u64, String> {

@@ -7,7 +7,7 @@ use super::introspection;
 use super::reply_buffer::ReplyBuffer;
 use super::throttle::integer;
 use crate::access::{Permission, Role};
-use crate::live_tokens::AccessControl;
+use crate::live_tokens::{AccessControl, TokenLookup};
 
 /// The maximum length of a client name.
 const MAX_NAME_CHARS: usize = 64;
@@ -67,9 +67,10 @@ impl ClientIdentity {
 
     /// Checks whether the client has a right; the error is that of Redis.
     pub(super) fn authorize(&self, permission: Permission) -> Result<(), String> {
-        let role = self.token.as_ref().map(|(_, role)| *role);
+        let token =
+            self.token.as_ref().map_or(TokenLookup::Missing, |(_, role)| TokenLookup::Found(*role));
         self.access
-            .check(role, permission)
+            .check(token, permission)
             .map_err(|refusal| format!("NOPERM {}", refusal.detail("AUTH <token>")))
     }
 

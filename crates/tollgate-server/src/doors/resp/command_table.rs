@@ -71,7 +71,7 @@ const fn command(
 #[rustfmt::skip]
 pub(super) const COMMANDS: [CommandSpec; 15] = [
     command("CL.THROTTLE", CommandKind::Throttle, -5, true, "Decides by a token bucket, as redis-cell does: key max_burst count period [quantity]."),
-    command("TG.LIMIT", CommandKind::Limit, -3, true, "Decides by a limit such as 10/s burst 20: key limit [COST n]."),
+    command("TG.LIMIT", CommandKind::Limit, -3, true, "Decides by a limit such as 10/s burst 20: key limit [limit ...] [COST n]."),
     command("TG.CHECK", CommandKind::Check, -2, false, "Decides by rules: domain [COST n] [attribute value ...]."),
     command("TG.PEEK", CommandKind::Peek, -2, false, "Returns the state of counters: key limit, or domain attribute value ..."),
     command("TG.RESET", CommandKind::ResetCounters, -2, false, "Resets counters: key limit, or domain attribute value ..."),

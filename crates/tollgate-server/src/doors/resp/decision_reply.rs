@@ -33,18 +33,21 @@ pub(super) fn write_decision(decision: &Decision, replies: &mut ReplyBuffer) {
     replies.text(decision.reason.as_str());
     replies.text("limits");
     replies.array(decision.limits().count());
-    for (limit, summary) in decision.limits().zip(&DecisionSummary::new(decision).limits) {
-        replies.map(6);
+    let summary = DecisionSummary::new(decision);
+    for (index, (limit, status)) in decision.limits().zip(&summary.limits).enumerate() {
+        replies.map(7);
         replies.text("rule");
         replies.text(limit.rule);
         replies.text("window_s");
-        match summary.window_s {
+        match status.window_s {
             Some(seconds) => replies.count(seconds),
             None => replies.null(),
         }
         write_counters(Some(&limit.verdict), replies);
         replies.text("mode");
         replies.text(&limit.mode.to_string());
+        replies.text("policy");
+        replies.text(&summary.policy_name(index).to_string());
     }
 }
 

@@ -16,6 +16,7 @@ use super::reply_buffer::ReplyBuffer;
 use super::throttle::{ThrottleArguments, integer};
 use super::{arguments, decision_reply, introspection};
 use crate::access::Permission;
+use crate::decisions::InlineLimitList;
 use crate::server::Context;
 use crate::telemetry::DoorName;
 
@@ -250,8 +251,18 @@ impl RespSession {
 
     /// Runs `TG.LIMIT` with a limit that is not cached.
     async fn limit(&mut self, command: &RespCommand<'_>) -> Result<(), String> {
-        let cost = arguments::cost_of_limit(command)?;
         let decisions = &self.context.decisions;
+        if command.len() > 3 && !command.is(3, "COST") {
+            let (limits, cost) = arguments::limits_and_cost(decisions, command)?;
+            let key = command.get(1);
+            let verdicts = decisions.check_inline_limits(DoorName::Resp, key, &limits, cost).await;
+            let verdicts = verdicts.map_err(|error| format!("ERR {error}"))?;
+            if let Some(verdict) = InlineLimitList::deciding(&verdicts) {
+                decision_reply::write_limit(verdict, &mut self.replies);
+            }
+            return Ok(());
+        }
+        let cost = arguments::cost_of_limit(command)?;
         let limit = arguments::limit(decisions, command.get(2))?;
         let verdict = decisions.check_inline(DoorName::Resp, command.get(1), &limit, cost).await;
         decision_reply::write_limit(

@@ -1,9 +1,14 @@
 //! Changes of overrides, bans, modes and lists.
 
+use hyper::StatusCode;
+use tollgate_rules::yaml::YamlFile;
+use tollgate_rules::{Rules, Source};
+
 use super::super::db::elements::{self, Element};
-use super::super::db::{DbState, lists};
+use super::super::db::{self, DbState, lists};
 use super::super::extract::Precondition;
 use super::{AppliedChange, AuditRecord, ChangeRequest, ChangeResult, commit_change};
+use crate::bundle::Bundle;
 use crate::problem::{Problem, Result};
 
 fn entry(action: &'static str, subject: String, detail: String) -> AuditRecord {
@@ -16,10 +21,19 @@ pub(in super::super) fn add_element<T: Element>(
     request: &ChangeRequest,
     data: &T,
 ) -> Result<ChangeResult<u64>> {
-    commit_change(state, request, |transaction, revision| {
+    let mut element = String::new();
+    let result = commit_change(state, request, |transaction, revision| {
         let (id, entry) = insert(transaction, request, data, revision)?;
+        element = last_element::<T>(transaction)?;
         Ok(AppliedChange { entries: vec![entry], value: id })
-    })
+    });
+    result.map_err(|problem| problem.about_new_element(&element))
+}
+
+/// Returns the path of the newest element in errors.
+fn last_element<T: Element>(transaction: &rusqlite::Transaction<'_>) -> Result<String> {
+    let count = elements::all::<T>(transaction)?.len();
+    Ok(format!("{}[{}]", T::TABLE, count.saturating_sub(1)))
 }
 
 fn insert<T: Element>(
@@ -40,15 +54,18 @@ pub(in super::super) fn replace_element<T: Element>(
     data: &T,
     is_replaced: impl Fn(&T) -> bool,
 ) -> Result<ChangeResult<u64>> {
-    commit_change(state, request, |transaction, revision| {
+    let mut element = String::new();
+    let result = commit_change(state, request, |transaction, revision| {
         for stored in elements::all::<T>(transaction)? {
             if is_replaced(&stored.data) {
                 elements::remove::<T>(transaction, stored.id)?;
             }
         }
         let (id, entry) = insert(transaction, request, data, revision)?;
+        element = last_element::<T>(transaction)?;
         Ok(AppliedChange { entries: vec![entry], value: id })
-    })
+    });
+    result.map_err(|problem| problem.about_new_element(&element))
 }
 
 /// Removes an element.
@@ -97,6 +114,7 @@ fn counted(list: ListId<'_>, action: &'static str, changed: usize) -> AuditRecor
 /// A list that is only in a file does not count, because adding to it would hide the file's entries.
 fn existing(
     transaction: &rusqlite::Transaction<'_>,
+    external: Option<&Rules>,
     (domain, name): ListId<'_>,
     expected: &Precondition,
 ) -> Result<lists::StoredList> {
@@ -104,13 +122,44 @@ fn existing(
     if expected.is_given() {
         expected.check(stored.as_ref().map(lists::StoredList::etag), false)?;
     }
-    stored.ok_or_else(|| {
-        let name = name.escape_debug();
-        Problem::not_found(format_args!(
-            "list `{name}` as data; PUT all its entries first (from then on those in the rules \
-             file no longer count)"
-        ))
-    })
+    match stored {
+        Some(stored) => Ok(stored),
+        None => Err(no_stored_list(&db::load(transaction, external)?, (domain, name))),
+    }
+}
+
+/// Returns the file that defines a list, and the number of its entries there.
+fn file_list(bundle: &Bundle, (domain, name): ListId<'_>) -> Option<(String, usize)> {
+    for file in &bundle.files {
+        let source = Source::new(&file.name, &file.text);
+        let Ok(parsed) = YamlFile::read(&source) else { continue };
+        for document in parsed.documents() {
+            let document = serde_json::to_value(document).unwrap_or_default();
+            let is_meant = domain.is_empty() || document["domain"] == domain;
+            let entries = document["lists"][name].as_array().filter(|_| is_meant);
+            if let Some(entries) = entries {
+                return Some((file.name.clone(), entries.len()));
+            }
+        }
+    }
+    None
+}
+
+/// Returns the problem of a list that does not exist as data: where it is instead, and what to do.
+pub(in super::super) fn no_stored_list(bundle: &Bundle, list: ListId<'_>) -> Problem {
+    let name = list.1.escape_debug();
+    let Some((file, count)) = file_list(bundle, list) else {
+        return Problem::not_found(format_args!(
+            "list `{name}`: declare it under `lists:` in a rules file, empty if need be"
+        ));
+    };
+    let detail = format!(
+        "the list `{name}` is defined in {} ({count} entries), and is not data: edit that file, or \
+         set all its entries as data (`tollgate lists set {name} …`); from then on those in the \
+         file no longer count",
+        file.escape_debug(),
+    );
+    Problem::new(StatusCode::NOT_FOUND, "list-in-file", detail)
 }
 
 /// Replaces all entries of a list, or creates the list.
@@ -121,7 +170,8 @@ pub(in super::super) fn set_list(
     entries: &[String],
     expected: &Precondition,
 ) -> Result<ChangeResult<ListChange>> {
-    commit_change(state, request, |transaction, revision| {
+    let mut element = String::new();
+    let result = commit_change(state, request, |transaction, revision| {
         let stored = lists::get(transaction, list.0, list.1)?;
         if expected.is_given() {
             expected.check(stored.as_ref().map(lists::StoredList::etag), request.dry_run)?;
@@ -138,8 +188,15 @@ pub(in super::super) fn set_list(
         let count = lists::get(transaction, list.0, list.1)?;
         let count = count.map_or(0, |stored| stored.data.entries.len());
         let value = ListChange { name, etag: Some(etag), created, entries: count, touched };
+        let is_this = |other: &lists::StoredList| {
+            let domain = other.data.domain.as_deref().unwrap_or_default();
+            (domain, other.data.name.as_str()) == list
+        };
+        let position = lists::all(transaction)?.iter().position(is_this);
+        element = format!("lists[{}]", position.unwrap_or_default());
         Ok(AppliedChange { entries: audited, value })
-    })
+    });
+    result.map_err(|problem| problem.about_new_element(&element))
 }
 
 /// Removes a list, so that the list of the rules file applies again.
@@ -149,8 +206,9 @@ pub(in super::super) fn remove_list(
     list: ListId<'_>,
     expected: &Precondition,
 ) -> Result<ChangeResult<ListChange>> {
+    let external = state.checker.external().cloned();
     commit_change(state, request, |transaction, _| {
-        let stored = existing(transaction, list, expected)?;
+        let stored = existing(transaction, external.as_ref(), list, expected)?;
         lists::remove(transaction, &stored)?;
         let (name, touched) = (list.1.to_owned(), stored.data.entries.len());
         let value = ListChange { name, etag: None, created: false, entries: 0, touched };
@@ -166,8 +224,16 @@ pub(in super::super) fn add_entries(
     entries: &[String],
     expected: &Precondition,
 ) -> Result<ChangeResult<ListChange>> {
+    let external = state.checker.external().cloned();
     commit_change(state, request, |transaction, revision| {
-        let stored = existing(transaction, list, expected)?;
+        if lists::get(transaction, list.0, list.1)?.is_none()
+            && !expected.is_given()
+            && let Some((_, 0)) = file_list(&db::load(transaction, external.as_ref())?, list)
+        {
+            // The file declares the list without entries, so that nothing in it is hidden.
+            lists::set(transaction, list.0, list.1, &[], revision)?;
+        }
+        let stored = existing(transaction, external.as_ref(), list, expected)?;
         let added = lists::add_entries(transaction, &stored, entries, revision)?;
         let count = stored.data.entries.len() + added;
         Ok(touched(list, &stored, count, added, revision, "list.add-entries"))
@@ -182,8 +248,9 @@ pub(in super::super) fn remove_entries(
     entries: &[String],
     expected: &Precondition,
 ) -> Result<ChangeResult<ListChange>> {
+    let external = state.checker.external().cloned();
     commit_change(state, request, |transaction, revision| {
-        let stored = existing(transaction, list, expected)?;
+        let stored = existing(transaction, external.as_ref(), list, expected)?;
         let removed = lists::remove_entries(transaction, &stored, entries, revision)?;
         let count = stored.data.entries.len() - removed;
         Ok(touched(list, &stored, count, removed, revision, "list.remove-entries"))

@@ -7,9 +7,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{RoutesContext, change_response, json_response, request};
-use crate::problem::{Problem, Result};
+use crate::problem::Result;
 use crate::rules_service::change::{self, ChangeResult, ListChange};
-use crate::rules_service::db::lists as stored_lists;
+use crate::rules_service::db::{self, lists as stored_lists};
 use crate::rules_service::extract::{
     Caller, ChangeQuery, JsonBody, Precondition, UrlPath, UrlQuery,
 };
@@ -52,14 +52,14 @@ pub(super) async fn get_list(
     UrlPath(name): UrlPath<String>,
     UrlQuery(DomainQuery { domain }): UrlQuery<DomainQuery>,
 ) -> Result<Response> {
-    let found = context.db.call(move |state| {
-        let found = stored_lists::get(&state.connection, &domain, &name)?;
-        let no_list = || {
-            let name = name.escape_debug();
-            Problem::not_found(format_args!("list `{name}` as data; it may be in a rules file"))
-        };
-        found.ok_or_else(no_list)
-    });
+    let found =
+        context.db.call(move |state| match stored_lists::get(&state.connection, &domain, &name)? {
+            Some(list) => Ok(list),
+            None => {
+                let bundle = db::load(&state.connection, state.checker.external())?;
+                Err(change::no_stored_list(&bundle, (&domain, &name)))
+            }
+        });
     let list = found.await?;
     Ok(json_response(StatusCode::OK, Some(&list.etag()), &list_body(&list)))
 }

@@ -7,12 +7,14 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use hyper::header::{CACHE_CONTROL, HeaderMap, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS};
+use hyper::header::{
+    AUTHORIZATION, CACHE_CONTROL, HeaderMap, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS,
+};
 use hyper::{Method, StatusCode};
 
 use super::bundle::MAX_WAIT;
-use crate::access::{Permission, Role, Tokens, is_name};
-use crate::live_tokens::{AccessRefusal, LiveTokens};
+use crate::access::{Permission, Role, Tokens, bearer, is_name};
+use crate::live_tokens::{AccessRefusal, LiveTokens, TokenLookup};
 use crate::problem::{Problem, Result};
 use crate::rules_service::change::Author;
 use crate::rules_service::extract::Caller;
@@ -76,17 +78,18 @@ fn finish(mut answer: Response, id: &str) -> Response {
 
 fn admit(tokens: &Tokens, request: &Request, id: &str) -> Result<Author> {
     let headers = request.headers();
-    let Some((name, role)) = tokens.authenticate_headers(headers) else {
-        let detail = "a token is needed: Authorization: Bearer …";
-        return Err(Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail));
-    };
+    let presented = headers.get(AUTHORIZATION).and_then(|value| bearer(value.as_bytes()));
+    let owner = presented.and_then(|token| tokens.authenticate(token));
     let reads = matches!(*request.method(), Method::GET | Method::HEAD)
         || READ_BY_POST.contains(&request.uri().path());
     let permission = if reads { Permission::Read } else { Permission::Change };
-    if !role.allows(permission) {
-        let detail = AccessRefusal::WrongRole(role, permission).detail("");
-        return Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", detail));
+    let lookup = TokenLookup::new(presented, |_| owner.map(|(_, role)| role));
+    if let Some(refusal) = AccessRefusal::of(lookup, permission) {
+        return Err(Problem::refused_access(refusal));
     }
+    let Some((name, role)) = owner else {
+        return Err(Problem::refused_access(AccessRefusal::NoToken(permission)));
+    };
     let who = match role {
         Role::Proxy => match headers.get(USER).map(HeaderValue::to_str) {
             Some(Ok(user)) if is_name(user) => format!("{user} via {name}"),

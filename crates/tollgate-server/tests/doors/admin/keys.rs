@@ -26,12 +26,12 @@ fn a_key_listed_by_top_can_be_peeked_reset_and_topped_up() {
     };
     assert_eq!(remaining("/v1/keys/peek", &ann()), 0);
     let mut more = ann();
-    more["amount"] = json!(1);
+    more["cost"] = json!(1);
     assert_eq!(remaining("/v1/keys/topup", &more), 1);
     assert!(admin.passes("ann") && !admin.passes("ann"));
     assert_eq!(remaining("/v1/keys/reset", &ann()), 2);
     assert!(admin.passes("ann") && admin.passes("ann") && !admin.passes("ann"));
-    more["amount"] = json!(1_000_000);
+    more["cost"] = json!(1_000_000);
     assert_eq!(remaining("/v1/keys/topup", &more), 2, "never above full");
     server.stop();
 }

@@ -34,7 +34,9 @@ fn a_proxy_learns_whether_a_request_may_pass() {
     let refused = login("/v1/auth", "203.0.113.7");
     assert_eq!((refused.status, refused.json()["rule"].as_str()), (429, Some("login")));
     assert!(refused.header("retry-after").is_some());
-    assert_eq!(login("/v1/auth?deny=403", "203.0.113.7").status, 403);
+    let denied = login("/v1/auth?deny=403", "203.0.113.7");
+    assert_eq!((denied.status, &denied.json()["status"]), (403, &403.into()), "{denied:?}");
+    assert_eq!(denied.json()["code"], "quota-exceeded");
     assert_eq!(login("/v1/auth?deny=200", "203.0.113.7").status, 400);
     assert_eq!(login("/v1/auth?domain=other", "203.0.113.7").status, 400);
     assert_eq!(login("/v1/auth?domain=shop", "203.0.113.8").status, 200, "another client");

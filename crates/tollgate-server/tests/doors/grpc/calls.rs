@@ -150,7 +150,9 @@ fn calls_need_a_token_but_health_checks_do_not() {
         let unauthenticated = Code::Unauthenticated as i32;
         assert_eq!(client.call(&request).await.code, unauthenticated);
         let wrong = [("authorization", "Bearer wrong-horse-battery")];
-        assert_eq!(client.call_with(&request, &wrong).await.code, unauthenticated);
+        let refused = client.call_with(&request, &wrong).await;
+        assert_eq!(refused.code, unauthenticated);
+        assert!(refused.status_message.contains("token is wrong"), "{}", refused.status_message);
         let right = [("authorization", "Bearer correct-horse-battery")];
         let statuses = client.call_with(&request, &right).await.response().statuses;
         assert_eq!(statuses[0].limit_remaining, 2, "a refused request costs nothing");

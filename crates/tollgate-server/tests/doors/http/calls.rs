@@ -46,7 +46,7 @@ fn the_sixth_login_is_refused() {
             "allowed": false, "rule": "login", "code": 429, "reason": "over_limit",
             "retry_after_ms": retry, "key": "192.0.2.1",
             "limits": [{
-                "rule": "login", "limit": 5, "window_s": 60, "remaining": 0,
+                "policy": "login", "rule": "login", "limit": 5, "window_s": 60, "remaining": 0,
                 "reset_after_ms": retry, "mode": "enforce",
             }],
         })
@@ -122,7 +122,10 @@ fn a_client_may_send_an_inline_limit() {
         check(15),
         json!({
             "allowed": true, "code": 200, "reason": "within_limits",
-            "limits": [{"limit": 20, "window_s": 2, "remaining": 5, "reset_after_ms": 1500, "mode": "enforce"}],
+            "limits": [{
+                "policy": "limit", "limit": 20, "window_s": 2, "remaining": 5,
+                "reset_after_ms": 1500, "mode": "enforce",
+            }],
         })
     );
     let refused = check(6);
@@ -152,10 +155,55 @@ fn counters_are_read_refunded_and_reset() {
         assert_eq!(left("/v1/peek", subject), 1);
         assert_eq!(left("/v1/peek", subject), 1, "a peek charges nothing");
         assert_eq!(left("/v1/refund", subject), 2);
-        assert_eq!(left("/v1/refund", &with(subject, r#","amount":2"#)), 4);
+        assert_eq!(left("/v1/refund", &with(subject, r#","cost":1"#)), 3);
+        assert_eq!(left("/v1/refund", &with(subject, r#","amount":1"#)), 4, "its former name");
         assert_eq!(left("/v1/refund", &with(subject, r#","amount":99"#)), 5, "never above full");
         assert_eq!(left("/v1/reset", subject), 5);
     }
+}
+
+/// All limits of a call are charged, or none: a refusal by the second one charges the first nothing.
+#[test]
+fn several_inline_limits_are_decided_together() {
+    let (server, _clock) = start_with_frozen_clock(RULES);
+    let mut client = HttpClient::connect(server.http());
+    let both = r#"{"key":"k","limit":["10/h","2/day"]}"#;
+    let left = |decision: &serde_json::Value| {
+        [0, 1].map(|index| decision["limits"][index]["remaining"].as_u64().unwrap())
+    };
+    for expected in [[9, 1], [8, 0]] {
+        let decision = client.post("/v1/limit", both).json();
+        assert_eq!((&decision["allowed"], left(&decision)), (&json!(true), expected));
+    }
+    let refused = client.post("/v1/limit?status=true", both);
+    assert_eq!((refused.status, refused.header("retry-after")), (429, Some("43200")));
+    assert_eq!(refused.json()["violated-policies"], json!(["limit-2"]));
+    let refused = client.post("/v1/limit", both).json();
+    assert_eq!((&refused["reason"], left(&refused)), (&json!("over_limit"), [8, 0]));
+    let policies = [0, 1].map(|index| refused["limits"][index]["policy"].clone());
+    assert_eq!(policies, ["limit", "limit-2"]);
+    // Each limit has the counter that it has alone.
+    let alone = client.post("/v1/peek", r#"{"key":"k","limit":"10/h"}"#).json();
+    assert_eq!(alone["limits"][0]["remaining"], 8);
+    assert_eq!(left(&client.post("/v1/peek", both).json()), [8, 0]);
+    let batch = format!(r#"{{"requests":[{both},{{"key":"k","limit":["10/h","3/day"]}}]}}"#);
+    let batch = client.post("/v1/batch", &batch).json();
+    let allowed = [0, 1].map(|index| batch["results"][index]["allowed"].clone());
+    assert_eq!(allowed, [false, true]);
+    let bearer = format!("Bearer {}", server.admin_token());
+    let headers = [("Authorization", bearer.as_str())];
+    let reset = client.send_with("POST", "/v1/reset", &headers, both).json();
+    assert_eq!(left(&reset), [10, 2]);
+}
+
+/// Two limits of one rule are told apart by their policy, as in the headers of a refusal.
+#[test]
+fn the_limits_of_one_rule_have_names_of_their_own() {
+    let rules = "domain: shop\nrules: [{ name: api, limit: [2/min, 10/h, 100/day] }]";
+    let server = start(rules);
+    let decision = post(server.http(), "/v1/check", r#"{"domain":"shop"}"#).json();
+    let policies = [0, 1, 2].map(|index| decision["limits"][index]["policy"].clone());
+    assert_eq!(policies, ["api", "api-2", "api-3"]);
 }
 
 #[test]
@@ -226,10 +274,27 @@ fn errors_name_the_field() {
             r#"{"key":"a","limit":"1/s"}"#,
             400,
             "bad-request",
-            Some("amount"),
+            Some("cost"),
             "missing",
         ),
-        ("/v1/reservations/x/settle", "{}", 400, "bad-request", Some("amount"), "missing"),
+        ("/v1/reservations/x/settle", "{}", 400, "bad-request", Some("cost"), "missing"),
+        (
+            "/v1/limit",
+            r#"{"key":"a","limit":["1/s","10/mn"]}"#,
+            400,
+            "invalid-limit",
+            Some("limit[1]"),
+            "did you mean \"10/min\"?",
+        ),
+        (
+            "/v1/limit",
+            r#"{"key":"a","limit":["60/min","60 / min"]}"#,
+            400,
+            "invalid-limit",
+            Some("limit[1]"),
+            "the limit 60/min is there twice",
+        ),
+        ("/v1/limit", r#"{"key":"a","limit":[]}"#, 400, "bad-request", Some("limit"), "no limit"),
         (
             "/v1/reservations/x/settle",
             r#"{"outcome":{"status":200}}"#,

@@ -166,3 +166,22 @@ fn rules_choose_the_amount_and_the_settlement() {
     let series = r#"tollgate_settled_total{domain="llm",rule="tokens",outcome="expired"} 1"#;
     assert!(metrics.contains(series), "{metrics}");
 }
+
+#[test]
+fn a_reservation_by_several_limits_is_settled_at_all_of_them() {
+    let (server, _clock) = start_with_frozen_clock();
+    let mut client = HttpClient::connect(server.http());
+    let subject = r#"{"key":"acme","limit":["100/h","1000/day","5000 concurrent"]"#;
+    let left = |client: &mut HttpClient| {
+        let state = client.post("/v1/peek", &format!("{subject}}}")).json();
+        [0, 1, 2].map(|index| state["limits"][index]["remaining"].as_u64().unwrap())
+    };
+    let reserved = client.post("/v1/reserve", &format!(r#"{subject},"cost":60}}"#)).json();
+    assert_eq!(left(&mut client), [40, 940, 4940]);
+    let refused = client.post("/v1/reserve", &format!(r#"{subject},"cost":60}}"#)).json();
+    assert_eq!((&refused["allowed"], &refused["id"]), (&false.into(), &serde_json::Value::Null));
+    assert_eq!(left(&mut client), [40, 940, 4940], "all or none");
+    let settle = format!("/v1/reservations/{}/settle", reserved["id"].as_str().unwrap());
+    assert_eq!(client.post(&settle, r#"{"cost":10}"#).status, 200);
+    assert_eq!(left(&mut client), [90, 990, 5000], "permits come back, costs are corrected");
+}

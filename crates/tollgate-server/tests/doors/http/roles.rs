@@ -24,7 +24,9 @@ fn a_reset_and_a_refund_need_the_role_write() {
         assert_eq!(refused.status, 401, "{path}");
         let detail = refused.json()["detail"].as_str().unwrap().to_owned();
         assert!(detail.contains("role `write`") && detail.contains("data folder"), "{detail}");
-        assert_eq!(call(&mut client, path, Some("not-the-right-token")).status, 401, "{path}");
+        let wrong = call(&mut client, path, Some("not-the-right-token"));
+        assert_eq!((wrong.status, &wrong.json()["code"]), (401, &"invalid-token".into()), "{path}");
+        assert!(wrong.json()["detail"].as_str().unwrap().contains("the token is wrong"));
         assert_eq!(call(&mut client, "/v1/limit", None).json()["allowed"], false, "{path}");
     }
     let token = server.admin_token();

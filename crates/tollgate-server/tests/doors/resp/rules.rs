@@ -35,6 +35,7 @@ fn rules_decide() {
         ("remaining", RespReply::Int(0)),
         ("reset_after_ms", RespReply::Int(60_000)),
         ("mode", RespReply::bulk("enforce")),
+        ("policy", RespReply::bulk("login")),
     ] {
         assert_eq!(limit.field(name), &value, "{name}");
     }
@@ -45,6 +46,32 @@ fn rules_decide() {
     for command in ["TG.CHECK", "TG.PEEK", "TG.RESET"] {
         let unknown = client.call(&[command, "shpo", "route", "GET /"]);
         assert_eq!(unknown.error(), "ERR there is no domain \"shpo\"; there are: shop");
+    }
+}
+
+#[test]
+fn several_inline_limits_are_decided_together() {
+    let server = start_with_frozen_clock();
+    let mut client = RespClient::connect(server.resp());
+    let mut call = |words: &[&str]| client.call(&[&["TG.LIMIT", "ann"], words].concat());
+    let first = call(&["10/h", "2/day", "COST", "2"]);
+    assert_eq!(first.field("remaining"), &RespReply::Int(0), "of the tightest");
+    let denied = call(&["10/h", "2/day"]);
+    assert_eq!(denied.field("allowed"), &RespReply::Int(0));
+    assert_eq!(denied.field("retry_after_ms"), &RespReply::Int(43_200_000));
+    // The refusal charged nothing, and each limit has the counter that it has alone.
+    assert_eq!(call(&["10/h"]).field("remaining"), &RespReply::Int(7));
+    for (words, expected) in [
+        (&["10/h", "x"][..], "ERR "),
+        (&["10/h", "10 / h"], "ERR the limit 10/h is there twice"),
+        (&["10/h", "3 concurrent"], "ERR a concurrency limit needs a client"),
+        (&["10/h", "5/h", "COST", "x"], "ERR COST is not a whole number"),
+        (
+            &["1/h", "2/h", "3/h", "4/h", "5/h", "6/h", "7/h", "8/h", "9/h"],
+            "ERR there are more than 8",
+        ),
+    ] {
+        assert!(call(words).error().starts_with(expected), "{words:?}");
     }
 }
 
@@ -130,7 +157,7 @@ fn errors_are_one_line() {
     for (arguments, message) in [
         (&["TG.LIMIT", "k", "10/m"][..], "did you mean \"10/min\"?"),
         (&["TG.LIMIT", "k", "5 concurrent"], "/v1/reserve"),
-        (&["TG.LIMIT", "k", "10/s", "COST"], "TG.LIMIT key limit [COST n]"),
+        (&["TG.LIMIT", "k", "10/s", "COST"], "TG.LIMIT key limit [limit ...] [COST n]"),
         (&["TG.LIMIT", "k", "10/s", "COST", "-1"], "whole number"),
         (&["TG.CHECK", "shop", "COST", "x"], "whole number"),
         (&["TG.CHECK", "shop", "user"], "pairs"),

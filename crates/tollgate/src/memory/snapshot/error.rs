@@ -6,7 +6,6 @@ use std::{fmt, io};
 use super::header::VERSION;
 
 /// The reason why a snapshot cannot be read.
-#[derive(Debug)]
 #[non_exhaustive]
 pub enum SnapshotError {
     /// The file cannot be read.
@@ -36,6 +35,13 @@ impl fmt::Display for SnapshotError {
                 f.write_str("the snapshot was written by a build that hashes keys differently")
             }
         }
+    }
+}
+
+/// Formats the message as `Display` does, because `main` prints a returned error with `Debug`.
+impl fmt::Debug for SnapshotError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

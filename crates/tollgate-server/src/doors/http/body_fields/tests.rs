@@ -50,11 +50,30 @@ fn errors_name_the_field() {
         ),
         (r#"{"requests":[{},{"cost":0}]}"#, FieldNames::BATCH, "`requests[1].cost`"),
         (r#"{"requests":{}}"#, FieldNames::BATCH, "`requests`"),
+        (r#"{"cost":-3}"#, FieldNames::SETTLE, "`cost`"),
         (r#"{"amount":-3}"#, FieldNames::SETTLE, "`amount`"),
+        (r#"{"cost":1,"amount":1}"#, FieldNames::SETTLE, "`amount`: `cost` is there too"),
+        (r#"{"amount":1,"amount":1}"#, FieldNames::SETTLE, "`amount`: `cost` is there too"),
+        (r#"{"amount":1}"#, FieldNames::PEEK, "unknown field `amount`"),
+        (r#"{"limit":[]}"#, FieldNames::LIMIT, "`limit`: the list has no limit"),
+        (r#"{"limit":["1/s",2]}"#, FieldNames::LIMIT, "`limit`: invalid type: integer `2`"),
+        (r#"{"limit":7}"#, FieldNames::LIMIT, "a limit such as \"10/s burst 20\", or a list"),
+        (r#"{"limit":"1/s","limit":["1/s"]}"#, FieldNames::LIMIT, "`limit`: it is there twice"),
     ] {
         let error = error_of(body, fields);
         assert!(error.contains(expected), "{body}: {error}");
     }
+}
+
+#[test]
+fn a_cost_may_be_called_amount_and_limits_may_be_several() {
+    let fields =
+        read(br#"{"key":"a","limit":["10/s","100\u002fh"],"amount":3}"#, FieldNames::LIMIT);
+    let fields = fields.unwrap();
+    assert_eq!((fields.cost, &fields.limits[..]), (Some(3), &["10/s".into(), "100/h".into()][..]));
+    let one = read(br#"{"limit":"10/s"}"#, FieldNames::LIMIT).unwrap();
+    assert_eq!(&one.limits[..], ["10/s"]);
+    assert_eq!(read(br#"{"cost":0}"#, FieldNames::SETTLE).unwrap().cost, Some(0));
 }
 
 #[test]
@@ -64,6 +83,8 @@ fn every_list_and_text_is_bounded() {
     assert!(error_of(&many, FieldNames::CHECK).contains("more than 64"));
     let long = format!("{{\"key\":\"{}\"}}", "k".repeat(1025));
     assert!(error_of(&long, FieldNames::LIMIT).contains("at most 1024"));
+    let many = format!("{{\"limit\":[{}]}}", ["\"1/s\""; 9].join(","));
+    assert!(error_of(&many, FieldNames::LIMIT).contains("more than 8 limits"));
     let many = format!("{{\"requests\":[{}]}}", vec!["{}"; MAX_BATCH_REQUESTS + 1].join(","));
     assert!(error_of(&many, FieldNames::BATCH).contains("more than 1000"));
     let deep = format!("{{\"attributes\":{}", "[".repeat(100_000));
