@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tollgate::{
-    Action, Check, Clock, Key, Limit, MemoryStore, Span, Store, StoreCall, StoreError, Verdict,
+    Action, Check, Clock, Key, MemoryStore, Span, Store, StoreCall, StoreError, Verdict,
 };
 use tollgate_rules::envoy::{RateLimitRequest, RateLimitResponse};
 use tollgate_rules::{AdjustTarget, Adjustment, Admission, Decision, Reason, Request, envoy};
 
-pub(crate) use inline_limit::{InlineLimit, InlineLimitError};
+pub(crate) use inline_limit::{Database, InlineLimit, InlineLimitError};
 pub(crate) use request_attributes::RequestAttributes;
 pub(crate) use reservations::{
     DEFAULT_OPEN_TIME as DEFAULT_RESERVATION_TIME, ReservationId, ReservationOutcome,
@@ -195,7 +195,7 @@ impl DecisionService {
     pub(crate) fn inline_limit_or(
         &self,
         words: &str,
-        limit: impl FnOnce() -> Result<Limit, InlineLimitError>,
+        limit: impl FnOnce() -> Result<InlineLimit, InlineLimitError>,
     ) -> Result<Arc<InlineLimit>, InlineLimitError> {
         self.0.inline_limits.get_or(words, limit)
     }
