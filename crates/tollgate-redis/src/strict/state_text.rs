@@ -13,8 +13,8 @@ use std::str::FromStr;
 use tollgate::state::{self, State};
 use tollgate::{Check, Limit, LimitAlgorithm, Time};
 use tollgate_core::{
-    ConcurrencyState, FixedWindowState, Lease, MeterState, SlidingLogState,
-    SlidingWindowState, WarmUpState,
+    ConcurrencyState, FixedWindowState, Lease, MeterState, SlidingLogState, SlidingWindowState,
+    WarmUpState,
 };
 
 use super::meter_units::{MAX, MeterUnits};
@@ -134,14 +134,11 @@ pub(crate) fn encode_after(
 }
 
 /// Returns whether a text was written before the clock stepped back.
-pub(crate) fn is_stepped<'a>(
-    text: &[u8],
-    format: impl Into<StateFormat<'a>>,
-    now: Time,
-) -> bool {
+pub(crate) fn is_stepped<'a>(text: &[u8], format: impl Into<StateFormat<'a>>, now: Time) -> bool {
     let format = format.into();
     let decoded = decode_written(text, format);
-    decoded.is_some_and(|(mut state, written)| state::rewind(&mut state, format.limit, written, now))
+    decoded
+        .is_some_and(|(mut state, written)| state::rewind(&mut state, format.limit, written, now))
 }
 
 /// Returns the state of a text at `now`, moved back if it was written before the clock stepped back;

@@ -56,6 +56,9 @@ pub(crate) enum InlineLimitError {
     /// The numbers of the text are out of range.
     #[error("{0}")]
     Invalid(InvalidLimit),
+    /// The rate is above one token a nanosecond.
+    #[error("the rate is above one token a nanosecond")]
+    TooFast,
     /// The text is too long.
     #[error("a limit has at most {MAX_TEXT_LENGTH} characters, such as 10/s burst 20")]
     TooLong,

@@ -4,6 +4,7 @@
 mod inline_limit;
 mod request_attributes;
 mod reservations;
+mod throttle;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,6 +22,7 @@ pub(crate) use reservations::{
     ReservationOwner, ReservationsFull, ReserveError, SavedReservation, SettledState,
     SettlementResult,
 };
+pub(crate) use throttle::{ThrottleArguments, ThrottleDialect, throttlecrab_times};
 
 use crate::config::Bounds;
 use crate::store::{AnyLimiter, AnyStore, SharedStore};

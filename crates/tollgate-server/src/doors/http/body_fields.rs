@@ -23,7 +23,7 @@ const MAX_RESERVATION_S: u64 = 86_400;
 /// The maximum number of attributes of one request.
 const MAX_ATTRIBUTES: usize = 64;
 /// The maximum number of characters of a key.
-const MAX_KEY_CHARS: usize = 1024;
+pub(super) const MAX_KEY_CHARS: usize = 1024;
 /// The maximum cost or amount: JSON numbers are exact up to here in every language.
 const MAX_AMOUNT: u64 = (1 << 53) - 1;
 

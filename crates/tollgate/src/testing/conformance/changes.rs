@@ -152,8 +152,7 @@ pub(super) async fn a_counter_with_varying_limits_is_one_arrival_time<H: Harness
     };
     // Bursts of a period, of a tenth of it, and of about a period in odd nanoseconds.
     let (slow, small, odd) = (limit(10, 10), limit(100, 10), limit(7, 7));
-    let check =
-        |limit, cost| Check { limit_varies: true, ..Check::new(counter, "a", limit, cost) };
+    let check = |limit, cost| Check { limit_varies: true, ..Check::new(counter, "a", limit, cost) };
     let passes = async |limit, cost, remaining| {
         let verdict = store.take(&[check(limit, cost)]).await[0];
         assert!(verdict.allowed, "{limit}: {verdict:?}");
