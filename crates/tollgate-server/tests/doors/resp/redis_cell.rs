@@ -122,10 +122,10 @@ fn a_rate_that_follows_load_admits_as_many_as_redis_cell() {
     let mut ours = RespClient::connect(server.resp());
     let mut passed = 0;
     for call in 0..300 {
-        let words = format!("CL.THROTTLE load 15 {} 3600", 330 - call);
+        let words = format!("CL.THROTTLE load 15 {} 3600", 30 + call);
         passed += u32::from(compare_with_real(&mut theirs, &mut ours, &words));
     }
-    assert!((16..=20).contains(&passed), "{passed}");
+    assert!((10..=30).contains(&passed), "{passed}");
 }
 
 #[test]

@@ -21,13 +21,28 @@ const MAX_SWEPT: usize = 16;
 const NEVER: u64 = u64::MAX;
 
 /// The keys of all databases: the first byte of a key is its database.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct KeyTable {
     entries: HashMap<Arc<[u8]>, KeyEntry>,
     /// The keys by their expiry and number.
     by_expiry: BTreeMap<(u64, u64), Arc<[u8]>>,
     bytes: usize,
     next_number: u64,
+    max_keys: usize,
+    max_bytes: usize,
+}
+
+impl Default for KeyTable {
+    fn default() -> KeyTable {
+        KeyTable {
+            entries: HashMap::new(),
+            by_expiry: BTreeMap::new(),
+            bytes: 0,
+            next_number: 0,
+            max_keys: MAX_KEYS,
+            max_bytes: MAX_BYTES,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -63,7 +78,7 @@ impl KeyTable {
     fn insert(&mut self, key: &[u8], value: KeyValue, expires_ms: u64) {
         self.remove(key);
         let bytes = ENTRY_BYTES + key.len() + value.heap_bytes();
-        while self.entries.len() >= MAX_KEYS || self.bytes + bytes > MAX_BYTES {
+        while self.entries.len() >= self.max_keys || self.bytes + bytes > self.max_bytes {
             let Some((_, soonest)) = self.by_expiry.pop_first() else { break };
             if let Some(entry) = self.entries.remove(&soonest) {
                 self.bytes -= entry.bytes;
@@ -276,15 +291,19 @@ mod tests {
 
     #[test]
     fn the_key_that_expires_soonest_makes_room() {
-        let mut table = KeyTable::default();
-        for number in 0..MAX_KEYS as u64 + 10 {
-            let ttl_ms = 1_000_000 - number / 2;
-            space(&mut table, 0).set(&number.to_be_bytes(), KeyValue::Integer(1), Some(ttl_ms));
+        for (max_keys, max_bytes) in [(50, MAX_BYTES), (MAX_KEYS, 50 * (ENTRY_BYTES + 9))] {
+            let mut table = KeyTable { max_keys, max_bytes, ..KeyTable::default() };
+            for number in 0..60_u64 {
+                let ttl_ms = 1_000 - number;
+                space(&mut table, 0).set(&number.to_be_bytes(), KeyValue::Integer(1), Some(ttl_ms));
+            }
+            assert_eq!((table.entries.len(), table.by_expiry.len()), (50, 50));
+            assert!(table.bytes <= max_bytes);
+            // Each new key expires before the others, so it replaces the one before it.
+            assert!(space(&mut table, 0).exists(&0_u64.to_be_bytes()));
+            assert!(space(&mut table, 0).exists(&59_u64.to_be_bytes()));
+            assert!(!space(&mut table, 0).exists(&58_u64.to_be_bytes()));
         }
-        assert_eq!(table.entries.len(), MAX_KEYS);
-        assert_eq!(table.by_expiry.len(), MAX_KEYS);
-        assert!(space(&mut table, 0).exists(&0_u64.to_be_bytes()));
-        assert!(table.bytes <= MAX_BYTES + ENTRY_BYTES);
     }
 
     #[test]

@@ -2,14 +2,14 @@
 
 use std::str;
 
-use tollgate::{Action, Retry, Span, Verdict};
+use tollgate::{Action, Retry, Span, StoreError, Verdict};
 use tollgate_rules::{Adjustment, Decision};
 
 use super::super::batch::ReplyForm;
 use super::super::command::RespCommand;
 use super::super::{arguments, decision_reply, throttle};
 use super::RespSession;
-use crate::decisions::ThrottleDialect;
+use crate::decisions::{DecisionService, InlineLimit, ThrottleDialect};
 use crate::telemetry::DoorName;
 
 impl RespSession {
@@ -41,10 +41,7 @@ impl RespSession {
         let (key, amount) = (command.get(1), throttle.quantity.unsigned_abs());
         let verdict = match throttle.quantity {
             0.. => decisions.check_inline(DoorName::Resp, key, &limit, amount).await,
-            _ => decisions
-                .adjust_inline(Action::Refund, key, &limit, amount)
-                .await
-                .map(refund_verdict),
+            _ => refund(decisions, key, &limit, amount).await,
         };
         let verdict = verdict.map_err(|error| format!("ERR {error}"))?;
         match dialect {
@@ -127,7 +124,24 @@ fn blocked_verdict(limited: bool) -> Verdict {
     }
 }
 
-/// Returns the verdict of a refund, which is never limited.
-fn refund_verdict(verdict: Verdict) -> Verdict {
-    Verdict { allowed: true, retry: Retry::Now, ..verdict }
+/// Refunds an amount to a key, unless the key owes even more to a limit that is now smaller.
+///
+/// redis-cell decides on a refund as on any other call, so it refuses one that leaves the key over
+/// the limit. That happens only after a call with a larger limit.
+async fn refund(
+    decisions: &DecisionService,
+    key: &[u8],
+    limit: &InlineLimit,
+    amount: u64,
+) -> Result<Verdict, StoreError> {
+    let before = decisions.adjust_inline(Action::Peek, key, limit, 0).await?;
+    let depth = limit.limit.fill_time();
+    let token = Span::from_nanos(depth.as_nanos() / limit.limit.capacity().max(1));
+    let refunded = Span::from_nanos(token.as_nanos().saturating_mul(amount));
+    let over = before.reset_after - refunded - depth;
+    if over > Span::ZERO {
+        return Ok(Verdict { allowed: false, retry: Retry::After(over), ..before });
+    }
+    let verdict = decisions.adjust_inline(Action::Refund, key, limit, amount).await?;
+    Ok(Verdict { allowed: true, retry: Retry::Now, ..verdict })
 }

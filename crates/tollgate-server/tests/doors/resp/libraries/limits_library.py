@@ -20,13 +20,13 @@ for name in names:
 
     def stats(item, key):
         left = limiter.get_window_stats(item, key)
-        return left.remaining, 0 <= left.reset_time - time.time() <= item.get_expiry()
+        return left.remaining, -1 <= left.reset_time - time.time() <= item.get_expiry() + 1
 
     print(name, "test", limiter.test(item, name), stats(item, name))
     for cost in [1, 2, 1, 2, 1, 1, 6, 0]:
         print(name, cost, limiter.hit(item, name, cost=cost), stats(item, name))
     print(name, "full", limiter.test(item, name))
-    print(name, "other", limiter.hit(small, name), limiter.hit(small, "b"), stats(small, "b"))
+    print(name, "other", limiter.hit(small, name), limiter.hit(small, f"{name}-b"), stats(small, f"{name}-b"))
     limiter.clear(item, name)
     print(name, "clear", limiter.test(item, name), limiter.hit(item, name), stats(item, name))
 print("reset", storage.reset(), storage.reset())

@@ -5,7 +5,8 @@ const client = new Redis({ port: Number(process.argv[2]), maxRetriesPerRequest: 
 const print = (...what) => console.log(JSON.stringify(what));
 
 for (const name of ["rate-limit-redis", "rate-limit-redis-5", "rate-limit-redis-4"]) {
-  const { RedisStore } = await import(name);
+  const module = await import(name);
+  const RedisStore = module.RedisStore ?? module.default;
   for (const resetExpiryOnChange of name === "rate-limit-redis" ? [undefined] : [false, true]) {
     const options = { sendCommand: (...args) => client.call(...args), prefix: `${name}:${resetExpiryOnChange}:` };
     if (resetExpiryOnChange !== undefined) options.resetExpiryOnChange = resetExpiryOnChange;
