@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::tools::{self, Installer};
-use crate::{Result, sh};
+use crate::{Result, peers, sh};
 
 /// The variable with the folder of installed components, which tests read.
 pub(crate) const FOLDER: &str = "TOLLGATE_COMPONENTS";
@@ -59,6 +59,24 @@ const EXPRESS_UPSTREAM: &[&str] = &["express@5", "cookie-parser@1"];
 
 const NODE_CLIENTS: &[&str] = &["ioredis", "redis", "@elastic/mockotlpserver"];
 
+/// Libraries whose scripts the Redis-protocol door runs, in several versions.
+const NODE_LIMITERS: &[&str] = &[
+    "express-rate-limit@8",
+    "rate-limit-redis@6.0.1",
+    "rate-limit-redis-5@npm:rate-limit-redis@5.0.0",
+    "rate-limit-redis-4@npm:rate-limit-redis@4.1.2",
+    "rate-limiter-flexible@11.4.0",
+    "@upstash/ratelimit@2.2.0",
+    "upstash-ratelimit-2.0@npm:@upstash/ratelimit@2.0.8",
+    "@upstash/redis@1",
+    "ioredis@5",
+];
+const PYTHON_LIMITERS: [(&str, &[&str]); 3] = [
+    ("limits-5", &["limits[redis]==5.8.0"]),
+    ("limits-4", &["limits[redis]==4.7.3"]),
+    ("limits-3", &["limits[redis]==3.10.1", "setuptools<80"]),
+];
+
 /// Returns the folder of installed components.
 pub(crate) fn folder() -> PathBuf {
     std::env::var_os(FOLDER).map_or_else(|| sh::root().join("target/components"), PathBuf::from)
@@ -84,7 +102,12 @@ pub(crate) fn ensure() -> Result {
     group(&folder.join("clients"), PYTHON_CLIENTS, pip)?;
     group(&folder.join("wsgi"), WSGI_UPSTREAM, pip)?;
     group(&folder.join("express"), EXPRESS_UPSTREAM, npm)?;
-    group(&folder.join("node"), NODE_CLIENTS, npm)
+    group(&folder.join("node"), NODE_CLIENTS, npm)?;
+    group(&folder.join("limiters"), NODE_LIMITERS, npm)?;
+    for (name, packages) in PYTHON_LIMITERS {
+        group(&folder.join(name), packages, pip)?;
+    }
+    peers::redis_cell(&folder)
 }
 
 /// Installs a group of packages, unless its stamp has the same list.

@@ -79,7 +79,8 @@ pub(crate) fn ensure_for_redis() -> Result {
     redis_cell(&folder)
 }
 
-fn redis_cell(folder: &Path) -> Result {
+/// Builds the module redis-cell as `libredis_cell.so`, if it is missing.
+pub(crate) fn redis_cell(folder: &Path) -> Result {
     let module = folder.join("libredis_cell.so");
     if module.is_file() {
         return Ok(());

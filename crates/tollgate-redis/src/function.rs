@@ -21,7 +21,7 @@ pub(crate) struct Family {
 }
 
 pub(crate) const FAMILIES: [Family; 6] = [
-    Family { name: "meter", kinds: "mM", source: include_str!("lua/meter.lua") },
+    Family { name: "meter", kinds: "mMv", source: include_str!("lua/meter.lua") },
     Family { name: "fixed_window", kinds: "fc", source: include_str!("lua/fixed_window.lua") },
     Family { name: "sliding_window", kinds: "w", source: include_str!("lua/sliding_window.lua") },
     Family { name: "sliding_log", kinds: "l", source: include_str!("lua/sliding_log.lua") },

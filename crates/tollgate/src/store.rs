@@ -105,6 +105,24 @@ pub struct Check<'a> {
     /// A store may group the counters of a key. Limits that come and go, such as inline limits,
     /// stay out of the group, so that its size has a bound.
     pub apart: bool,
+    /// Whether checks with other limits use the same counter, as the calls of redis-cell do.
+    ///
+    /// Such a counter is the theoretical arrival time of its key, a point in time that every limit
+    /// compares with its own burst. All its limits must be token buckets without options, with
+    /// tokens of [whole nanoseconds](Limit::with_whole_nanoseconds).
+    ///
+    /// ```
+    /// use tollgate::{Check, CounterId, Limit, MemoryStore};
+    /// let slow = Limit::per_minute(1)?.burst(3)?.with_whole_nanoseconds();
+    /// let fast = Limit::per_second(1)?.burst(3)?.with_whole_nanoseconds();
+    /// let check = |limit| Check { limit_varies: true, ..Check::new(CounterId::new(0), "ann", limit, 1) };
+    /// let store = MemoryStore::new();
+    /// assert!(store.decide_one_now(&check(&slow)).allowed);
+    /// // The arrival time is a minute ahead, and the faster limit tolerates three seconds.
+    /// assert!(!store.decide_one_now(&check(&fast)).allowed);
+    /// # Ok::<(), tollgate::limit::InvalidLimit>(())
+    /// ```
+    pub limit_varies: bool,
 }
 
 impl<'a> Check<'a> {
@@ -126,6 +144,7 @@ impl<'a> Check<'a> {
             previous: None,
             consistency: Consistency::Strict,
             apart: false,
+            limit_varies: false,
         }
     }
 }

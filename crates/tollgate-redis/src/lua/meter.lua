@@ -2,8 +2,8 @@
 -- whole microseconds, and parts of the next one, of which there are `scale`.
 
 -- Reads one double, two if there are parts, or three with the time of writing of a debt: reading and
--- writing digits would cost more than the decision. A longer text holds numbers that Lua cannot
--- represent.
+-- writing digits would cost more than the decision. A counter whose limit varies always has the time
+-- of writing. A longer text holds numbers that Lua cannot represent.
 local function read(state)
   if not state then
     return 0, 0
@@ -18,9 +18,10 @@ local function read(state)
   return MAX + 1, 0
 end
 
--- `empty_us` and `empty_part` are the arrival time of an empty bucket without debt.
-local function write(us, part, now, empty_us, empty_part)
-  if us > empty_us or (us == empty_us and part > empty_part) then
+-- `empty_us` and `empty_part` are the arrival time of an empty bucket without debt. `varies` says
+-- whether other limits use the counter: what is no debt under one may be one under the next.
+local function write(us, part, now, empty_us, empty_part, varies)
+  if varies or us > empty_us or (us == empty_us and part > empty_part) then
     return pack_doubles('<ddd', us, part, now)
   elseif part == 0 then
     return pack_doubles('<d', us)
@@ -29,7 +30,7 @@ local function write(us, part, now, empty_us, empty_part)
 end
 
 -- Returns the state of a clock that stepped back, and how long it matters.
-local function rewind(us, part, written, now, empty_us, empty_part)
+local function rewind(us, part, written, now, empty_us, empty_part, varies)
   if written then
     us = us - (written - now)
     if us < 0 then
@@ -38,7 +39,7 @@ local function rewind(us, part, written, now, empty_us, empty_part)
   else
     us, part = empty_us, empty_part
   end
-  return write(us, part, now, empty_us, empty_part), us - now + 1
+  return write(us, part, now, empty_us, empty_part, varies), us - now + 1
 end
 
 -- Spends (or refunds) the time `t`, after everything due by `since` has refilled.
@@ -69,7 +70,7 @@ local function judge(us, part, bound_us, bound_part)
 end
 
 -- numbers of a plain meter: scale, time of the cost, sum of depth and maximum wait, depth
-algorithms.m = function(text, now, numbers, action)
+local function plain(text, now, numbers, action, varies)
   local scale, t_us, t_part, bound_us, bound_part, depth_us, depth_part =
     unpack_doubles('<ddddddd', numbers)
   local us, part, written = read(text)
@@ -78,7 +79,7 @@ algorithms.m = function(text, now, numbers, action)
   end
   local empty_us = now + depth_us
   if us >= empty_us and (us > empty_us or part > depth_part) and (not written or written > now) then
-    return STEPPED, rewind(us, part, written, now, empty_us, depth_part)
+    return STEPPED, rewind(us, part, written, now, empty_us, depth_part, varies)
   end
   us, part = charge(us, part, now, t_us, t_part, scale, action)
   if us > MAX then
@@ -87,7 +88,16 @@ algorithms.m = function(text, now, numbers, action)
   if action == 'T' and not judge(us - now, part, bound_us, bound_part) then
     return REFUSED
   end
-  return PASSES, write(us, part, now, empty_us, depth_part), us - now + (part > 0 and 1 or 0)
+  return PASSES, write(us, part, now, empty_us, depth_part, varies), us - now + (part > 0 and 1 or 0)
+end
+
+algorithms.m = function(text, now, numbers, action)
+  return plain(text, now, numbers, action, false)
+end
+
+-- A plain meter whose limit varies: the scale is the same under each of its limits.
+algorithms.v = function(text, now, numbers, action)
+  return plain(text, now, numbers, action, true)
 end
 
 -- numbers of a meter with options: scale, time of the cost, depth less what must be left, wait,

@@ -150,7 +150,9 @@ impl<'w> CheckEncoder<'w> {
                 false => CheckEncoding::TooLarge,
             });
         }
-        let Some(units) = MeterUnits::new(meter) else { return Some(CheckEncoding::TooLarge) };
+        let Some(units) = MeterUnits::new(meter, check.limit_varies) else {
+            return Some(CheckEncoding::TooLarge);
+        };
         let parts = meter.parts();
         let time = units.in_parts(meter.time_of(cost));
         let reserved = meter.time_of(self.reserve(check, meter));
@@ -163,7 +165,8 @@ impl<'w> CheckEncoder<'w> {
         if meter.as_plain().is_some() {
             let bound = (depth.0 + wait).min(MAX);
             let numbers = [units.scale, time.0, time.1, bound, depth.1, full_depth.0, full_depth.1];
-            return Some(self.push(b'm', &numbers.map(double)));
+            let kind = if check.limit_varies { b'v' } else { b'm' };
+            return Some(self.push(kind, &numbers.map(double)));
         }
         let (interval, offset) = match parts.interval {
             None => (0, 0),

@@ -61,7 +61,7 @@ impl RoutedCall<'_> {
                 let state = last.filter(|_| field.ago == 0).and_then(|last| states[last].as_ref());
                 let old_text = texts.next().and_then(Option::as_deref);
                 let new_text = state.and_then(|state| {
-                    state_text::encode_after(old_text, state, check.limit, reply.now)
+                    state_text::encode_after(old_text, state, check.into(), reply.now)
                 });
                 let full_at = state.map_or(reply.now, |state| state.full_at(check.limit));
                 changed |= old_text != new_text.as_deref();

@@ -23,9 +23,11 @@ pub(super) struct MeterUnits {
 
 impl MeterUnits {
     /// Returns the units of a meter; `None` if a microsecond has too many parts for Lua.
-    pub(super) fn new(meter: &Meter) -> Option<MeterUnits> {
+    ///
+    /// A counter whose limit `varies` has nanoseconds for parts, the same under each of its limits.
+    pub(super) fn new(meter: &Meter, varies: bool) -> Option<MeterUnits> {
         let MeterParts { rate, period, depth, smooth, owed_at_start, .. } = meter.parts();
-        let part = gcd(1000, period);
+        let part = if varies { 1 } else { gcd(1000, period) };
         let fits = |(ns, frac): (u64, u64)| {
             let units = u128::from(ns) * u128::from(rate) + u128::from(frac);
             units.is_multiple_of(part.into())

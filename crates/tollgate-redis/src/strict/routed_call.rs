@@ -118,9 +118,9 @@ impl<'a> RoutedCall<'a> {
         let layout = self.layout(true);
         let reply = self.read_states(&layout).await?;
         let is_stepped = |(field, text): (HashField, &Option<Vec<u8>>)| {
-            let limit = self.call.checks[field.check].limit;
+            let check = &self.call.checks[field.check];
             let text = text.as_deref().filter(|_| field.ago == 0);
-            text.is_some_and(|text| state_text::is_stepped(text, limit, reply.now))
+            text.is_some_and(|text| state_text::is_stepped(text, check, reply.now))
         };
         if layout.fields().zip(&reply.texts).any(is_stepped) {
             // The states must be written as they are now, or they would not recover.
@@ -151,7 +151,7 @@ impl<'a> RoutedCall<'a> {
         let state = |(check, of): (usize, &Check<'_>)| {
             let live = |state: &state::State| state::is_live(state, of.limit, reply.now);
             let own = text(HashField { check, ago: 0, counter: of.counter });
-            let own = own.and_then(|text| state_text::decode(text, of.limit, reply.now));
+            let own = own.and_then(|text| state_text::decode(text, of, reply.now));
             let own = own.filter(live);
             if own.is_some() || of.previous.is_none() {
                 return own;

@@ -5,15 +5,16 @@
 //!
 //! A state that is ahead of the limit, because it owes a debt, also has the time of writing, so that a
 //! step of the server's clock is not taken for a debt nor a debt for a step (`tollgate::state::rewind`).
+//! A counter whose limit varies always has it: the state may be ahead of the next limit.
 
 use std::io::Write;
 use std::str::FromStr;
 
 use tollgate::state::{self, State};
-use tollgate::{Limit, LimitAlgorithm, Time};
+use tollgate::{Check, Limit, LimitAlgorithm, Time};
 use tollgate_core::{
-    ConcurrencyState, FixedWindowState, Lease, Meter, MeterState, SlidingLogState,
-    SlidingWindowState, WarmUpState,
+    ConcurrencyState, FixedWindowState, Lease, MeterState, SlidingLogState, SlidingWindowState,
+    WarmUpState,
 };
 
 use super::meter_units::{MAX, MeterUnits};
@@ -23,17 +24,43 @@ const SUM: usize = 24;
 /// The number of digits of a number in a list.
 const DIGITS: usize = 20;
 
+/// The form of the texts of a counter: the limit that its states belong to, and whether it varies.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StateFormat<'a> {
+    pub(crate) limit: &'a Limit,
+    /// Whether checks with other limits use the counter.
+    pub(crate) limit_varies: bool,
+}
+
+impl<'a> From<&Check<'a>> for StateFormat<'a> {
+    fn from(check: &Check<'a>) -> StateFormat<'a> {
+        StateFormat { limit: check.limit, limit_varies: check.limit_varies }
+    }
+}
+
+impl<'a> From<&'a Limit> for StateFormat<'a> {
+    fn from(limit: &'a Limit) -> StateFormat<'a> {
+        StateFormat { limit, limit_varies: false }
+    }
+}
+
 /// A decoded state, and when it was written if it was ahead of its limit then.
 type WrittenState = (State, Option<Time>);
 
 /// Returns the text of a state that is written at `now`; `None` if it is not stored in Redis.
-pub(crate) fn encode(state: &State, limit: &Limit, now: Time) -> Option<Vec<u8>> {
+pub(crate) fn encode<'a>(
+    state: &State,
+    format: impl Into<StateFormat<'a>>,
+    now: Time,
+) -> Option<Vec<u8>> {
+    let StateFormat { limit, limit_varies } = format.into();
     let mut text = Vec::new();
-    let written = state::is_ahead(state, limit, now).then(|| micros(now));
+    let has_time = limit_varies || state::is_ahead(state, limit, now);
+    let written = has_time.then(|| micros(now));
     // Writing to memory does not fail.
     let _ = match (state, limit.algorithm()) {
         (State::Meter(state), LimitAlgorithm::Meter(meter)) => {
-            let units = MeterUnits::new(meter);
+            let units = MeterUnits::new(meter, limit_varies);
             let (us, part) = units.map_or(state.parts(), |units| units.in_parts(state.parts()));
             match (units, part, written) {
                 (Some(_), _, Some(written)) if us <= MAX => {
@@ -93,13 +120,13 @@ pub(crate) fn encode(state: &State, limit: &Limit, now: Time) -> Option<Vec<u8>>
 pub(crate) fn encode_after(
     before: Option<&[u8]>,
     state: &State,
-    limit: &Limit,
+    format: StateFormat<'_>,
     now: Time,
 ) -> Option<Vec<u8>> {
-    let text = encode(state, limit, now);
+    let text = encode(state, format, now);
     match before {
-        Some(old) if !is_stepped(old, limit, now) => {
-            let same = decode_written(old, limit).and_then(|(old, _)| encode(&old, limit, now));
+        Some(old) if !is_stepped(old, format, now) => {
+            let same = decode_written(old, format).and_then(|(old, _)| encode(&old, format, now));
             if same == text { Some(old.to_vec()) } else { text }
         }
         _ => text,
@@ -107,23 +134,34 @@ pub(crate) fn encode_after(
 }
 
 /// Returns whether a text was written before the clock stepped back.
-pub(crate) fn is_stepped(text: &[u8], limit: &Limit, now: Time) -> bool {
-    let decoded = decode_written(text, limit);
-    decoded.is_some_and(|(mut state, written)| state::rewind(&mut state, limit, written, now))
+pub(crate) fn is_stepped<'a>(text: &[u8], format: impl Into<StateFormat<'a>>, now: Time) -> bool {
+    let format = format.into();
+    let decoded = decode_written(text, format);
+    decoded
+        .is_some_and(|(mut state, written)| state::rewind(&mut state, format.limit, written, now))
 }
 
 /// Returns the state of a text at `now`, moved back if it was written before the clock stepped back;
 /// `None` if the text does not fit the limit.
-pub(crate) fn decode(text: &[u8], limit: &Limit, now: Time) -> Option<State> {
-    let (mut state, written) = decode_written(text, limit)?;
-    state::rewind(&mut state, limit, written, now);
+pub(crate) fn decode<'a>(
+    text: &[u8],
+    format: impl Into<StateFormat<'a>>,
+    now: Time,
+) -> Option<State> {
+    let format = format.into();
+    let (mut state, written) = decode_written(text, format)?;
+    state::rewind(&mut state, format.limit, written, now);
     Some(state)
 }
 
 /// Returns the state of a text as it was written.
-pub(crate) fn decode_written(text: &[u8], limit: &Limit) -> Option<WrittenState> {
+pub(crate) fn decode_written<'a>(
+    text: &[u8],
+    format: impl Into<StateFormat<'a>>,
+) -> Option<WrittenState> {
+    let StateFormat { limit, limit_varies } = format.into();
     if let LimitAlgorithm::Meter(meter) = limit.algorithm() {
-        let (state, written) = arrival(text, meter)?;
+        let (state, written) = arrival(text, MeterUnits::new(meter, limit_varies))?;
         return Some((State::Meter(state), written));
     }
     let text = std::str::from_utf8(text).ok()?;
@@ -181,7 +219,7 @@ fn split_time<const N: usize>(text: &str) -> Option<(&str, Option<Time>)> {
 }
 
 /// Reads an arrival time, and the time of writing of a debt: up to three doubles, or digits.
-fn arrival(text: &[u8], meter: &Meter) -> Option<(MeterState, Option<Time>)> {
+fn arrival(text: &[u8], units: Option<MeterUnits>) -> Option<(MeterState, Option<Time>)> {
     let whole = |bytes: &[u8]| -> Option<u64> {
         let number = f64::from_le_bytes(bytes.try_into().ok()?);
         (0.0..=MAX as f64).contains(&number).then_some(number as u64)
@@ -198,7 +236,7 @@ fn arrival(text: &[u8], meter: &Meter) -> Option<(MeterState, Option<Time>)> {
             }
         }
     };
-    let state = match MeterUnits::new(meter) {
+    let state = match units {
         Some(units) => units.state(us, part),
         None => MeterState::from_parts(us, part),
     };

@@ -5,18 +5,18 @@ mod inline_limit;
 mod inline_limit_list;
 mod request_attributes;
 mod reservations;
+mod throttle;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tollgate::{
-    Action, Check, Clock, Key, Limit, MemoryStore, Span, Store, StoreCall, StoreError, Time,
-    Verdict,
+    Action, Check, Clock, Key, MemoryStore, Span, Store, StoreCall, StoreError, Time, Verdict,
 };
 use tollgate_rules::envoy::{RateLimitRequest, RateLimitResponse};
 use tollgate_rules::{AdjustTarget, Adjustment, Admission, Decision, Reason, Request, envoy};
 
-pub(crate) use inline_limit::{InlineLimit, InlineLimitError};
+pub(crate) use inline_limit::{Database, InlineLimit, InlineLimitError};
 pub(crate) use inline_limit_list::InlineLimitList;
 pub(crate) use request_attributes::RequestAttributes;
 pub(crate) use reservations::{
@@ -24,6 +24,7 @@ pub(crate) use reservations::{
     ReservationOwner, ReservationsFull, ReserveError, SavedReservation, SettledState,
     SettlementResult,
 };
+pub(crate) use throttle::{ThrottleArguments, ThrottleDialect, throttlecrab_times};
 
 use crate::config::Bounds;
 use crate::store::{AnyLimiter, AnyStore, SharedStore};
@@ -198,7 +199,7 @@ impl DecisionService {
     pub(crate) fn inline_limit_or(
         &self,
         words: &str,
-        limit: impl FnOnce() -> Result<Limit, InlineLimitError>,
+        limit: impl FnOnce() -> Result<InlineLimit, InlineLimitError>,
     ) -> Result<Arc<InlineLimit>, InlineLimitError> {
         self.0.inline_limits.get_or(words, limit)
     }

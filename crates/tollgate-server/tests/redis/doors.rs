@@ -145,3 +145,40 @@ fn metrics_report_the_state_of_the_store() {
     assert_eq!((status, &ready["store"]["state"]), (200, &json!("well")), "{ready}");
     assert_eq!(ready["store"]["kind"], "redis");
 }
+
+#[test]
+fn throttle_has_one_counter_per_key_that_servers_share() {
+    let redis = Redis::start();
+    let mut clients = two(API, &redis).map(|server| (server.resp(), server));
+    let mut call = |server: usize, words: &str| {
+        let words: Vec<&str> = words.split(' ').collect();
+        let reply = clients[server].0.command(&words).unwrap();
+        reply.list().iter().map(|number| number.int().unwrap()).collect::<Vec<i64>>()
+    };
+    // The arrival time is ten hours ahead. A limit with a smaller burst refuses, whatever its rate,
+    // and the same state passes under the first limit again.
+    for (number, left) in (0..10).zip((6..16).rev()) {
+        assert_eq!(call(number % 2, "CL.THROTTLE a 15 1 3600")[..3], [0, 16, left]);
+    }
+    let refused = call(1, "CL.THROTTLE a 4 7 3600");
+    assert_eq!(refused[..3], [1, 5, 0]);
+    assert!((33_900..=33_960).contains(&refused[3]), "{refused:?}");
+    assert_eq!(call(0, "CL.THROTTLE a 15 1 3600 2")[..3], [0, 16, 4]);
+    let [(one, _), (two, _)] = &mut clients;
+    let int = |client: &mut tollgate_rig::Client, words: &[&str]| {
+        client.command(words).unwrap().int().unwrap()
+    };
+    let ttl = int(two, &["TTL", "a"]);
+    assert!((43_190..=43_200).contains(&ttl), "{ttl}");
+    assert_eq!((int(one, &["DEL", "a", "none"]), int(two, &["EXISTS", "a"])), (1, 0));
+    // Scripts keep their keys in memory, which servers would not share.
+    let script = "a1de965f42e177aa339706bd580f049065eca79a";
+    for words in [&["EVALSHA", script, "1", "k", "1", "60"][..], &["GET", "k"], &["INCR", "k"]] {
+        let error = match one.command(words) {
+            Ok(Reply::Error(error)) => error,
+            Ok(reply) => panic!("{words:?}: {reply:?}"),
+            Err(error) => error.to_string(),
+        };
+        assert!(error.contains("need the memory store"), "{error}");
+    }
+}

@@ -5,11 +5,13 @@
 
 use std::time::Duration;
 
+use tollgate_core::{Algorithm, Meter, MeterParts, Span};
+
 use super::error::MAX_LABEL;
 use super::keyword::Keyword;
 use super::parse::is_label;
 use super::spec::{Measure, OptionValue};
-use super::{ControllerKind, InvalidLimit, Limit};
+use super::{ControllerKind, InvalidLimit, Limit, LimitAlgorithm};
 
 impl Limit {
     /// Sets the label of the unit that is counted: the `tokens` of `200k tokens/min`.
@@ -228,6 +230,34 @@ impl Limit {
     /// ```
     pub fn warm_up(self, warm_up: Duration) -> Result<Limit, InvalidLimit> {
         self.with(Keyword::WarmUp, OptionValue::Span(warm_up.into()))
+    }
+
+    /// Shortens the time of a token to whole nanoseconds, as redis-cell does; at least one.
+    ///
+    /// The arrival times of such limits are whole nanoseconds too, so that several limits can [share a
+    /// counter](crate::Check::limit_varies). The text of the limit stays the same. This has an
+    /// effect only on token buckets without options.
+    ///
+    /// ```
+    /// use tollgate::Limit;
+    /// let limit = Limit::per_second(3)?.burst(6)?;
+    /// assert_eq!(limit.fill_time().as_nanos(), 2_000_000_000);
+    /// assert_eq!(limit.with_whole_nanoseconds().fill_time().as_nanos(), 6 * 333_333_333);
+    /// # Ok::<(), tollgate::limit::InvalidLimit>(())
+    /// ```
+    pub fn with_whole_nanoseconds(mut self) -> Limit {
+        if let LimitAlgorithm::Meter(meter) = &self.algorithm
+            && meter.as_plain().is_some()
+        {
+            let MeterParts { rate, period, .. } = meter.parts();
+            let token = Span::from_nanos((period / rate).max(1));
+            // A shorter time of a token makes no valid meter invalid.
+            if let Ok(meter) = Meter::new(1, token, meter.capacity()) {
+                self.fill_time = meter.fill_time();
+                self.algorithm = LimitAlgorithm::Meter(meter);
+            }
+        }
+        self
     }
 
     /// Sets how long a permit lasts without release or renewal: `100 concurrent lease D`.

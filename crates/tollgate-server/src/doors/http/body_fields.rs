@@ -27,7 +27,7 @@ const MAX_RESERVATION_S: u64 = 86_400;
 /// The maximum number of attributes of one request.
 const MAX_ATTRIBUTES: usize = 64;
 /// The maximum number of characters of a key.
-const MAX_KEY_CHARS: usize = 1024;
+pub(super) const MAX_KEY_CHARS: usize = 1024;
 /// The former name of `cost` in some calls.
 const FORMER_COST: &str = "amount";
 

@@ -20,6 +20,8 @@ pub(super) enum HttpCall {
     Refund,
     Reset,
     Batch,
+    /// A decision in the form of throttlecrab.
+    Throttle,
     /// Envoy's rate limit request as JSON.
     Json,
     OpenApi,
@@ -51,7 +53,7 @@ const RESERVATIONS: &str = "/v1/reservations/";
 
 /// All calls: the method and the path, as the OpenAPI description writes them.
 #[cfg(test)]
-const ALL_CALLS: [(&str, &str); 12] = [
+const ALL_CALLS: [(&str, &str); 13] = [
     ("post", "/v1/check"),
     ("post", "/v1/limit"),
     ("get", "/v1/auth"),
@@ -62,6 +64,7 @@ const ALL_CALLS: [(&str, &str); 12] = [
     ("post", "/v1/refund"),
     ("post", "/v1/reset"),
     ("post", "/v1/batch"),
+    ("post", "/throttle"),
     ("post", "/json"),
     ("get", "/openapi.json"),
 ];
@@ -78,6 +81,7 @@ pub(super) fn route(method: &Method, path: &str) -> RouteMatch {
         "/v1/refund" => HttpCall::Refund,
         "/v1/reset" => HttpCall::Reset,
         "/v1/batch" => HttpCall::Batch,
+        "/throttle" => HttpCall::Throttle,
         // Envoy's own rate limit service does not look at the method.
         "/json" => return RouteMatch::Call(HttpCall::Json),
         "/openapi.json" => {

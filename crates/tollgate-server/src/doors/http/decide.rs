@@ -11,7 +11,7 @@ use tollgate_tower::problem::{refusal, refusal_with_status};
 
 use super::body_fields::{self, BodyFields, FieldNames};
 use super::call::HttpCall;
-use super::{HttpResponse, batch, json_response, render};
+use super::{HttpResponse, batch, json_response, render, throttle};
 use crate::clock;
 use crate::decisions::{
     DEFAULT_RESERVATION_TIME, DecisionService, InlineLimitList, RequestAttributes, ReservationId,
@@ -53,6 +53,7 @@ pub(super) async fn respond(
             let answer = DecisionSummary::from_verdicts(limits.with_verdicts(&verdicts));
             Ok(decision_response(context, form, &answer))
         }
+        HttpCall::Throttle => throttle::respond(decisions, body).await,
         HttpCall::Batch => batch::respond(decisions, body).await,
         HttpCall::Settle(id) => {
             let fields = body_fields::read(body, FieldNames::SETTLE)?;

@@ -5,7 +5,7 @@
 //! | `mod` | a connection: its token is checked and its requests are dispatched |
 //! | `call` | method and path become an [`HttpCall`] |
 //! | `body_fields`, `outcome` | the body becomes [`BodyFields`](body_fields::BodyFields) |
-//! | `decide`, `batch` | the decision service decides |
+//! | `decide`, `batch`, `throttle` | the decision service decides |
 //! | `render` | a decision becomes JSON |
 //!
 //! Decision calls are matched first and need no router; all other requests go to the
@@ -18,6 +18,7 @@ mod decide;
 mod number_in_range;
 mod outcome;
 mod render;
+mod throttle;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -25,6 +25,8 @@ const CACHED_LIMITS: usize = 8;
 pub(super) enum ReplyForm {
     /// The five integers of redis-cell.
     Throttle,
+    /// The five integers of throttlecrab.
+    Throttlecrab,
     /// A map of named fields.
     Fields,
 }
@@ -76,6 +78,13 @@ impl DecisionBatch {
         }
         self.limits[self.oldest] = limit;
         self.oldest = (self.oldest + 1) % CACHED_LIMITS;
+    }
+
+    /// Forgets the cached limits, which belong to a database; no decision may be pending.
+    pub(super) fn clear_limits(&mut self) {
+        debug_assert!(self.pending.is_empty(), "pending decisions use the cache");
+        self.limits.clear();
+        self.oldest = 0;
     }
 
     /// Adds a decision; returns whether the batch is full.
@@ -158,5 +167,6 @@ fn write(form: ReplyForm, verdict: &Verdict, replies: &mut ReplyBuffer) {
     match form {
         ReplyForm::Fields => decision_reply::write_limit(verdict, replies),
         ReplyForm::Throttle => replies.throttle(verdict),
+        ReplyForm::Throttlecrab => replies.throttlecrab(verdict),
     }
 }

@@ -1,4 +1,4 @@
-//! The identity of a client: `HELLO`, `AUTH`, `CLIENT`, `SELECT` and `RESET`.
+//! The identity of a client: `HELLO`, `AUTH`, `CLIENT` and `RESET`.
 
 use std::sync::Arc;
 
@@ -7,6 +7,7 @@ use super::introspection;
 use super::reply_buffer::ReplyBuffer;
 use super::throttle::integer;
 use crate::access::{Permission, Role};
+use crate::decisions::Database;
 use crate::live_tokens::{AccessControl, TokenLookup};
 
 /// The maximum length of a client name.
@@ -173,7 +174,12 @@ impl ClientIdentity {
     }
 
     /// Replies to `CLIENT ...`, which client libraries send when they connect.
-    pub(super) fn client(&mut self, command: &RespCommand<'_>, replies: &mut ReplyBuffer) {
+    pub(super) fn client(
+        &mut self,
+        command: &RespCommand<'_>,
+        database: Database,
+        replies: &mut ReplyBuffer,
+    ) {
         match (command.get(1).to_ascii_uppercase().as_slice(), command.len()) {
             (b"ID", 2) => replies.count(self.id),
             (b"GETNAME", 2) if self.name.is_empty() => replies.null(),
@@ -187,7 +193,8 @@ impl ClientIdentity {
             (b"INFO", 2) => {
                 let version = if replies.is_resp3 { 3 } else { 2 };
                 let name = String::from_utf8_lossy(&self.name);
-                replies.text(&format!("id={} name={name} db=0 resp={version}\n", self.id));
+                let (id, database) = (self.id, database.number());
+                replies.text(&format!("id={id} name={name} db={database} resp={version}\n"));
             }
             _ => introspection::unknown_subcommand(command, "CLIENT", replies),
         }
@@ -199,14 +206,5 @@ impl ClientIdentity {
         self.name.clear();
         replies.is_resp3 = false;
         replies.simple("RESET");
-    }
-}
-
-/// Replies to `SELECT`; database 0 is the only one.
-pub(super) fn select(command: &RespCommand<'_>, replies: &mut ReplyBuffer) {
-    match integer(command.get(1)) {
-        Some(0) => replies.ok(),
-        Some(_) => replies.error("ERR DB index is out of range"),
-        None => replies.error("ERR value is not an integer or out of range"),
     }
 }

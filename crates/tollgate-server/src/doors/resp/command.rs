@@ -16,6 +16,16 @@ impl<'a> RespCommand<'a> {
         RespCommand { bytes, spans, start }
     }
 
+    /// Returns the bytes of the command.
+    pub(super) fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Returns the positions of the arguments in the bytes of the command.
+    pub(super) fn spans(&self) -> &'a [ArgumentSpan] {
+        self.spans
+    }
+
     /// Returns the number of arguments, including the name.
     pub(super) fn len(&self) -> usize {
         self.spans.len()

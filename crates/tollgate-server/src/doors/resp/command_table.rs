@@ -1,6 +1,8 @@
 //! The table of commands.
 
+use super::session::TimeUnit;
 use crate::access::Permission;
+use crate::decisions::ThrottleDialect;
 
 /// The description of a command.
 #[derive(Debug)]
@@ -18,7 +20,7 @@ pub(super) struct CommandSpec {
 /// The operation of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CommandKind {
-    Throttle,
+    Throttle(ThrottleDialect),
     Limit,
     Check,
     Peek,
@@ -33,16 +35,37 @@ pub(super) enum CommandKind {
     Select,
     Client,
     Reset,
+    Multi,
+    Exec,
+    Discard,
+    Eval,
+    EvalSha,
+    Script,
+    Delete,
+    Exists,
+    Ttl(TimeUnit),
+    Expire(TimeUnit),
+    Get,
+    Set,
+    /// Adds the amount times this number.
+    Increment(i64),
 }
 
 impl CommandKind {
     /// Returns the right that the command needs, if it needs one.
     pub(super) fn permission(self) -> Option<Permission> {
         match self {
-            CommandKind::Throttle | CommandKind::Limit | CommandKind::Check => {
+            CommandKind::Throttle(_) | CommandKind::Limit | CommandKind::Check => {
                 Some(Permission::Decide)
             }
-            CommandKind::Peek => Some(Permission::Peek),
+            // More rights are checked where the command is run: they depend on its arguments.
+            CommandKind::Script
+            | CommandKind::Expire(_)
+            | CommandKind::Set
+            | CommandKind::Increment(_) => Some(Permission::Decide),
+            CommandKind::Peek | CommandKind::Exists | CommandKind::Ttl(_) | CommandKind::Get => {
+                Some(Permission::Peek)
+            }
             CommandKind::ResetCounters => Some(Permission::Change),
             _ => None,
         }
@@ -69,8 +92,9 @@ const fn command(
 
 /// Every command.
 #[rustfmt::skip]
-pub(super) const COMMANDS: [CommandSpec; 15] = [
-    command("CL.THROTTLE", CommandKind::Throttle, -5, true, "Decides by a token bucket, as redis-cell does: key max_burst count period [quantity]."),
+pub(super) const COMMANDS: [CommandSpec; 35] = [
+    command("CL.THROTTLE", CommandKind::Throttle(ThrottleDialect::RedisCell), -5, true, "Decides by a token bucket, as redis-cell does: key max_burst count period [quantity]."),
+    command("THROTTLE", CommandKind::Throttle(ThrottleDialect::Throttlecrab), -5, true, "Decides by a token bucket, as throttlecrab does: key max_burst count_per_period period [quantity]."),
     command("TG.LIMIT", CommandKind::Limit, -3, true, "Decides by a limit such as 10/s burst 20: key limit [limit ...] [COST n]."),
     command("TG.CHECK", CommandKind::Check, -2, false, "Decides by rules: domain [COST n] [attribute value ...]."),
     command("TG.PEEK", CommandKind::Peek, -2, false, "Returns the state of counters: key limit, or domain attribute value ..."),
@@ -82,9 +106,28 @@ pub(super) const COMMANDS: [CommandSpec; 15] = [
     command("INFO", CommandKind::Info, -1, false, "Returns information about the server."),
     command("COMMAND", CommandKind::Command, -1, false, "Returns information about commands: [COUNT|LIST|INFO name ...|DOCS name ...]."),
     command("QUIT", CommandKind::Quit, -1, false, "Closes the connection."),
-    command("SELECT", CommandKind::Select, 2, false, "Selects the database; 0 is the only one."),
+    command("SELECT", CommandKind::Select, 2, false, "Selects one of the databases 0 to 15: CL.THROTTLE has separate keys in each."),
     command("CLIENT", CommandKind::Client, -2, false, "Returns information about this connection: ID|INFO|GETNAME|SETNAME|SETINFO|NO-EVICT|NO-TOUCH."),
     command("RESET", CommandKind::Reset, 1, false, "Resets the connection to its initial state."),
+    command("MULTI", CommandKind::Multi, 1, false, "Queues the commands that follow, up to EXEC."),
+    command("EXEC", CommandKind::Exec, 1, false, "Runs the queued commands; each is atomic by itself."),
+    command("DISCARD", CommandKind::Discard, 1, false, "Drops the queued commands."),
+    command("EVAL", CommandKind::Eval, -3, false, "Runs a script that the server knows: script numkeys [key ...] [argument ...]."),
+    command("EVALSHA", CommandKind::EvalSha, -3, false, "Runs a script by its SHA-1: sha1 numkeys [key ...] [argument ...]."),
+    command("SCRIPT", CommandKind::Script, -2, false, "Loads and finds scripts: LOAD script|EXISTS sha1 ...|FLUSH [ASYNC|SYNC]."),
+    command("DEL", CommandKind::Delete, -2, true, "Removes keys: counters of CL.THROTTLE and keys of script libraries."),
+    command("UNLINK", CommandKind::Delete, -2, true, "Removes keys, as DEL does."),
+    command("EXISTS", CommandKind::Exists, -2, true, "Returns how many of the keys exist."),
+    command("TTL", CommandKind::Ttl(TimeUnit::Seconds), 2, true, "Returns the seconds until a key is full or expires."),
+    command("PTTL", CommandKind::Ttl(TimeUnit::Milliseconds), 2, true, "Returns the milliseconds until a key is full or expires."),
+    command("EXPIRE", CommandKind::Expire(TimeUnit::Seconds), 3, true, "Sets the expiry of a key of a script library: key seconds."),
+    command("PEXPIRE", CommandKind::Expire(TimeUnit::Milliseconds), 3, true, "Sets the expiry of a key of a script library: key milliseconds."),
+    command("GET", CommandKind::Get, 2, true, "Returns the value of a key of a script library."),
+    command("SET", CommandKind::Set, -3, true, "Sets a key of a script library: key number [EX seconds|PX milliseconds] [NX|XX]."),
+    command("INCR", CommandKind::Increment(1), 2, true, "Adds one to a key of a script library."),
+    command("DECR", CommandKind::Increment(-1), 2, true, "Subtracts one from a key of a script library."),
+    command("INCRBY", CommandKind::Increment(1), 3, true, "Adds to a key of a script library."),
+    command("DECRBY", CommandKind::Increment(-1), 3, true, "Subtracts from a key of a script library."),
 ];
 
 /// Finds a command by its name, ignoring case.

@@ -4,11 +4,13 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::net::IpAddr;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::{self, Poll};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 
+use super::SharedState;
 use super::idle_timeout::{IdleTimeout, QUIET_MS, TimeoutVerdict};
 use super::read_buffer::ReadBuffer;
 use super::session::{NextStep, RespSession};
@@ -24,10 +26,10 @@ const MAX_FINAL_READS: u32 = 64;
 const FINAL_READ_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// Serves a connection until it closes.
-pub(super) async fn serve(context: &Context, connection: Connection) {
+pub(super) async fn serve(context: &Context, shared: &Arc<SharedState>, connection: Connection) {
     let Connection { stream, peer, slot, drain } = connection;
     let peer = peer.map(|peer| peer.ip().to_canonical());
-    let client = RespConnection::new(context, stream, peer);
+    let client = RespConnection::new(context, shared, stream, peer);
     let evicted = pin!(slot.evicted());
     if let Some(stream) = client.run(evicted, &slot, &drain).await {
         stream.close().await;
@@ -50,9 +52,14 @@ enum RespEnd {
 }
 
 impl RespConnection {
-    fn new(context: &Context, stream: Stream, peer: Option<IpAddr>) -> RespConnection {
+    fn new(
+        context: &Context,
+        shared: &Arc<SharedState>,
+        stream: Stream,
+        peer: Option<IpAddr>,
+    ) -> RespConnection {
         let bounds = context.config.bounds;
-        let session = RespSession::new(context.clone(), peer);
+        let session = RespSession::new(context.clone(), shared.clone(), peer);
         RespConnection {
             stream,
             input: ReadBuffer::default(),
@@ -147,7 +154,7 @@ impl RespConnection {
 
     /// Returns the size of the buffers, in bytes.
     fn buffer_bytes(&self) -> usize {
-        self.input.capacity() + self.session.replies.capacity()
+        self.input.capacity() + self.session.buffer_bytes()
     }
 
     /// Shrinks the buffers of a quiet connection and checks its timeouts.

@@ -2,6 +2,8 @@
 
 use tollgate::{Span, Verdict};
 
+use crate::decisions::throttlecrab_times;
+
 /// The replies that are not sent yet.
 #[derive(Debug, Default)]
 pub(super) struct ReplyBuffer {
@@ -121,6 +123,19 @@ impl ReplyBuffer {
             retry => self.integer(retry),
         }
         self.integer(seconds(verdict.reset_after));
+    }
+
+    /// Writes the reply of throttlecrab: allowed, limit, remaining, reset after, retry after.
+    ///
+    /// The times are in seconds, rounded up; a request that can never pass has the retry time -1.
+    pub(super) fn throttlecrab(&mut self, verdict: &Verdict) {
+        let (reset, retry) = throttlecrab_times(verdict);
+        self.array(5);
+        self.integer(i64::from(verdict.allowed));
+        self.count(verdict.limit);
+        self.count(verdict.remaining);
+        self.integer(reset);
+        self.integer(retry);
     }
 
     fn length_prefix(&mut self, kind: u8, length: usize) {

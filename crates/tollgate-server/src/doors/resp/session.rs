@@ -1,24 +1,29 @@
 //! The session of a client: runs commands and writes their replies in order.
 
+mod decisions;
+mod keys;
+mod scripts;
+mod transaction;
+
 use std::net::IpAddr;
-use std::str;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tollgate::{Action, Retry, Span, Verdict};
-use tollgate_rules::{Adjustment, Decision};
+use tollgate::Action;
+use tollgate_rules::Adjustment;
 
 use super::batch::{CachedLimitIndex, DecisionBatch, ReplyForm};
-use super::client_identity::{self, ClientIdentity};
+use super::client_identity::ClientIdentity;
 use super::command::RespCommand;
 use super::command_table::{self, CommandKind, CommandSpec};
 use super::parser::{CommandBounds, CommandParser};
 use super::reply_buffer::ReplyBuffer;
-use super::throttle::{ThrottleArguments, integer};
-use super::{arguments, decision_reply, introspection};
-use crate::access::Permission;
-use crate::decisions::InlineLimitList;
+use super::throttle::integer;
+use super::{SharedState, arguments, introspection};
+use crate::decisions::Database;
 use crate::server::Context;
-use crate::telemetry::DoorName;
+pub(super) use keys::TimeUnit;
+use transaction::Transaction;
 
 /// The size of replies at which they are sent before more commands run, in bytes.
 const SEND_THRESHOLD: usize = 64 << 10;
@@ -29,10 +34,15 @@ const MAX_QUOTED_CHARS: usize = 128;
 #[derive(Debug)]
 pub(super) struct RespSession {
     context: Context,
+    shared: Arc<SharedState>,
     peer: Option<IpAddr>,
     identity: ClientIdentity,
+    /// The key space that the client has selected.
+    database: Database,
     parser: CommandParser,
     batch: DecisionBatch,
+    /// The commands since `MULTI`.
+    transaction: Option<Box<Transaction>>,
     pub(super) replies: ReplyBuffer,
 }
 
@@ -57,12 +67,33 @@ enum BatchState {
 }
 
 impl RespSession {
-    pub(super) fn new(context: Context, peer: Option<IpAddr>) -> RespSession {
+    pub(super) fn new(
+        context: Context,
+        shared: Arc<SharedState>,
+        peer: Option<IpAddr>,
+    ) -> RespSession {
         static CONNECTIONS: AtomicU64 = AtomicU64::new(1);
         let id = CONNECTIONS.fetch_add(1, Ordering::Relaxed);
         let identity = ClientIdentity::new(id, context.access.clone());
-        let (parser, batch, replies) = Default::default();
-        RespSession { context, peer, identity, parser, batch, replies }
+        let (database, parser, batch, replies) = Default::default();
+        let transaction = None;
+        RespSession {
+            context,
+            shared,
+            peer,
+            identity,
+            database,
+            parser,
+            batch,
+            transaction,
+            replies,
+        }
+    }
+
+    /// Returns the memory of the replies and of an open transaction, in bytes.
+    pub(super) fn buffer_bytes(&self) -> usize {
+        let queued = self.transaction.as_ref().map_or(0, |queued| queued.buffer_bytes());
+        self.replies.capacity() + queued
     }
 
     /// Returns the maximum size of a command.
@@ -91,14 +122,7 @@ impl RespSession {
             let spans = std::mem::take(&mut self.parser.spans);
             let command = RespCommand::new(&received[used..used + length], &spans, used);
             used += length;
-            let mut next = NextStep::Read;
-            let batched = self.add_to_batch(&command);
-            if batched != Some(BatchState::Open) {
-                self.decide(received).await;
-            }
-            if batched.is_none() {
-                next = self.run_command(&command).await;
-            }
+            let next = self.step(&command, received).await;
             self.parser.spans = spans;
             match next {
                 NextStep::Read if self.replies.bytes().len() < SEND_THRESHOLD => {}
@@ -110,37 +134,60 @@ impl RespSession {
         (used, next)
     }
 
+    /// Adds a command to the batch or runs it; `received` contains the keys of the batch.
+    #[inline]
+    async fn step(&mut self, command: &RespCommand<'_>, received: &[u8]) -> NextStep {
+        let batched = self.add_to_batch(command);
+        if batched != Some(BatchState::Open) {
+            self.decide(received).await;
+        }
+        match batched {
+            Some(_) => NextStep::Read,
+            None => self.run_command(command).await,
+        }
+    }
+
     /// Makes the decisions of the batch.
     #[inline]
     async fn decide(&mut self, received: &[u8]) {
         self.batch.decide(&self.context.decisions, received, &mut self.replies).await;
     }
 
-    /// Adds a `CL.THROTTLE` or `TG.LIMIT` with a cached limit to the batch.
+    /// Adds a `CL.THROTTLE`, `THROTTLE` or `TG.LIMIT` with a cached limit to the batch.
     #[inline]
     fn add_to_batch(&mut self, command: &RespCommand<'_>) -> Option<BatchState> {
         let name = command.get(0);
         let decision = match name.len() {
-            11 if name.eq_ignore_ascii_case(b"CL.THROTTLE") => self.cached_throttle(command),
+            11 if name.eq_ignore_ascii_case(b"CL.THROTTLE") => {
+                self.cached_throttle(ReplyForm::Throttle, command)
+            }
             8 if name.eq_ignore_ascii_case(b"TG.LIMIT") => self.cached_limit(command),
+            8 if name.eq_ignore_ascii_case(b"THROTTLE") => {
+                self.cached_throttle(ReplyForm::Throttlecrab, command)
+            }
             _ => None,
         };
-        let (limit, cost) = decision.filter(|_| self.identity.may_decide)?;
+        let is_now = self.identity.may_decide && self.transaction.is_none();
+        let (limit, cost) = decision.filter(|_| is_now)?;
         match self.batch.push(command.span(1), limit, cost) {
             true => Some(BatchState::Full),
             false => Some(BatchState::Open),
         }
     }
 
-    /// Returns the cached limit and the cost of a `CL.THROTTLE`.
+    /// Returns the cached limit and the cost of a `CL.THROTTLE` or `THROTTLE`.
     #[inline]
-    fn cached_throttle(&mut self, command: &RespCommand<'_>) -> Option<(CachedLimitIndex, u64)> {
+    fn cached_throttle(
+        &mut self,
+        form: ReplyForm,
+        command: &RespCommand<'_>,
+    ) -> Option<(CachedLimitIndex, u64)> {
         let cost = match command.len() {
             5 => 1,
             6 => u64::try_from(integer(command.get(5))?).ok()?,
             _ => return None,
         };
-        let limit = self.batch.find_limit(ReplyForm::Throttle, command.raw(2, 4)?)?;
+        let limit = self.batch.find_limit(form, command.raw(2, 4)?)?;
         Some((limit, cost))
     }
 
@@ -167,14 +214,15 @@ impl RespSession {
             self.replies.error("NOAUTH Authentication required.");
             return NextStep::Read;
         }
+        if self.queue(command) {
+            return NextStep::Read;
+        }
         let Some(spec) = spec else {
             self.replies.error(&unknown_command(command));
             return NextStep::Read;
         };
         if !accepts(spec, command.len()) {
-            let name = spec.name.to_ascii_lowercase();
-            let error = format!("ERR wrong number of arguments for '{name}' command");
-            self.replies.error(&error);
+            self.replies.error(&wrong_arguments(spec));
             return NextStep::Read;
         }
         if let Err(error) = self.execute(spec.kind, command).await {
@@ -193,7 +241,7 @@ impl RespSession {
         }
         let replies = &mut self.replies;
         match kind {
-            CommandKind::Throttle => return self.throttle(command).await,
+            CommandKind::Throttle(dialect) => return self.throttle(dialect, command).await,
             CommandKind::Limit => return self.limit(command).await,
             CommandKind::Check => return self.check(command).await,
             CommandKind::Peek => return self.adjust(command, Adjustment::Peek, Action::Peek).await,
@@ -211,109 +259,46 @@ impl RespSession {
             CommandKind::Info => introspection::info(&self.context, command, replies),
             CommandKind::Command => introspection::command(command, replies),
             CommandKind::Quit => replies.ok(),
-            CommandKind::Select => client_identity::select(command, replies),
-            CommandKind::Client => self.identity.client(command, replies),
-            CommandKind::Reset => self.identity.reset(replies),
-        }
-        Ok(())
-    }
-
-    /// Runs `CL.THROTTLE` with a limit that is not cached, or with a refund.
-    async fn throttle(&mut self, command: &RespCommand<'_>) -> Result<(), String> {
-        let throttle = ThrottleArguments::read(command)?;
-        if command.len() > 6 {
-            return Err("ERR wrong number of arguments for 'cl.throttle' command".into());
-        }
-        if throttle.quantity < 0 && !self.context.access.is_open() {
-            self.identity.authorize(Permission::Change)?;
-        }
-        if throttle.is_blocked() {
-            self.replies.throttle(&blocked_verdict(throttle.quantity > 0));
-            return Ok(());
-        }
-        let decisions = &self.context.decisions;
-        let limit =
-            throttle.inline_limit(decisions).map_err(|error| arguments::wrong_limit(&error))?;
-        let (key, amount) = (command.get(1), throttle.quantity.unsigned_abs());
-        let verdict = match throttle.quantity {
-            0.. => decisions.check_inline(DoorName::Resp, key, &limit, amount).await,
-            _ => decisions
-                .adjust_inline(Action::Refund, key, &limit, amount)
-                .await
-                .map(refund_verdict),
-        };
-        self.replies.throttle(&verdict.map_err(|error| format!("ERR {error}"))?);
-        if let Some(text) = command.raw(2, 4) {
-            self.batch.cache_limit(ReplyForm::Throttle, text, limit);
-        }
-        Ok(())
-    }
-
-    /// Runs `TG.LIMIT` with a limit that is not cached.
-    async fn limit(&mut self, command: &RespCommand<'_>) -> Result<(), String> {
-        let decisions = &self.context.decisions;
-        if command.len() > 3 && !command.is(3, "COST") {
-            let (limits, cost) = arguments::limits_and_cost(decisions, command)?;
-            let key = command.get(1);
-            let verdicts = decisions.check_inline_limits(DoorName::Resp, key, &limits, cost).await;
-            let verdicts = verdicts.map_err(|error| format!("ERR {error}"))?;
-            if let Some(verdict) = InlineLimitList::deciding(&verdicts) {
-                decision_reply::write_limit(verdict, &mut self.replies);
+            CommandKind::Select => return self.select(command),
+            CommandKind::Client => self.identity.client(command, self.database, replies),
+            CommandKind::Reset => {
+                self.transaction = None;
+                self.set_database(Database::default());
+                self.identity.reset(&mut self.replies);
             }
-            return Ok(());
+            CommandKind::Multi => self.multi(),
+            // Boxed: a transaction runs commands, and this function is one of them.
+            CommandKind::Exec => return Box::pin(self.exec()).await,
+            CommandKind::Discard => return self.discard(),
+            CommandKind::Eval => return Box::pin(self.eval(command)).await,
+            CommandKind::EvalSha => return Box::pin(self.eval_sha(command)).await,
+            CommandKind::Script => return self.script(command),
+            CommandKind::Delete => return Box::pin(self.delete(command)).await,
+            CommandKind::Exists => return Box::pin(self.exists(command)).await,
+            CommandKind::Ttl(unit) => return Box::pin(self.ttl(command, unit)).await,
+            CommandKind::Expire(unit) => return self.expire(command, unit),
+            CommandKind::Get => return self.get(command),
+            CommandKind::Set => return self.set(command),
+            CommandKind::Increment(sign) => return self.increment(command, sign),
         }
-        let cost = arguments::cost_of_limit(command)?;
-        let limit = arguments::limit(decisions, command.get(2))?;
-        let verdict = decisions.check_inline(DoorName::Resp, command.get(1), &limit, cost).await;
-        decision_reply::write_limit(
-            &verdict.map_err(|error| format!("ERR {error}"))?,
-            &mut self.replies,
-        );
-        self.batch.cache_limit(ReplyForm::Fields, command.get(2), limit);
         Ok(())
     }
 
-    /// Runs `TG.CHECK`.
-    async fn check(&mut self, command: &RespCommand<'_>) -> Result<(), String> {
-        let (request, cost) = arguments::request(command, self.peer)?;
-        let decision = self.context.decisions.check(DoorName::Resp, &request, cost).await;
-        self.reply_decision(command, &decision)
-    }
-
-    /// Writes the reply to a decision by rules.
-    fn reply_decision(
-        &mut self,
-        command: &RespCommand<'_>,
-        decision: &Decision,
-    ) -> Result<(), String> {
-        let domain = str::from_utf8(command.get(1)).ok().filter(|domain| !domain.is_empty());
-        if let Some(why) = self.context.decisions.unknown_domain(domain, decision) {
-            return Err(format!("ERR {why}"));
-        }
-        decision_reply::write_decision(decision, &mut self.replies);
+    /// Replies to `SELECT`, which chooses the key space.
+    fn select(&mut self, command: &RespCommand<'_>) -> Result<(), String> {
+        let number = integer(command.get(1));
+        let number = number.ok_or("ERR value is not an integer or out of range")?;
+        self.set_database(Database::new(number).ok_or("ERR DB index is out of range")?);
+        self.replies.ok();
         Ok(())
     }
 
-    /// Reads or changes counters, of an inline limit or of rules.
-    async fn adjust(
-        &mut self,
-        command: &RespCommand<'_>,
-        adjustment: Adjustment,
-        action: Action,
-    ) -> Result<(), String> {
-        let decisions = &self.context.decisions;
-        if arguments::has_inline_limit(command) {
-            let limit = arguments::limit(decisions, command.get(2))?;
-            let verdict = decisions.adjust_inline(action, command.get(1), &limit, 0).await;
-            decision_reply::write_limit(
-                &verdict.map_err(|error| format!("ERR {error}"))?,
-                &mut self.replies,
-            );
-            return Ok(());
+    fn set_database(&mut self, database: Database) {
+        if self.database != database {
+            self.database = database;
+            // The cached limits have the counters of the other database.
+            self.batch.clear_limits();
         }
-        let (request, _) = arguments::request(command, self.peer)?;
-        let decision = decisions.adjust(&request, adjustment).await;
-        self.reply_decision(command, &decision.map_err(|error| format!("ERR {error}"))?)
     }
 }
 
@@ -322,6 +307,10 @@ fn accepts(spec: &CommandSpec, arguments: usize) -> bool {
         Ok(exactly) => arguments == exactly,
         Err(_) => arguments as u64 >= spec.arity.unsigned_abs(),
     }
+}
+
+fn wrong_arguments(spec: &CommandSpec) -> String {
+    format!("ERR wrong number of arguments for '{}' command", spec.name.to_ascii_lowercase())
 }
 
 /// Returns the error about an unknown command, with the text of Redis.
@@ -337,21 +326,4 @@ fn unknown_command(command: &RespCommand<'_>) -> String {
         quoted += &format!("'{argument}' ");
     }
     format!("ERR unknown command '{name}', with args beginning with: {quoted}")
-}
-
-/// Returns the verdict of a limit that allows nothing at all.
-fn blocked_verdict(limited: bool) -> Verdict {
-    Verdict {
-        allowed: !limited,
-        limit: 0,
-        remaining: 0,
-        reset_after: Span::ZERO,
-        retry: if limited { Retry::Never } else { Retry::Now },
-        wait: Span::ZERO,
-    }
-}
-
-/// Returns the verdict of a refund, which is never limited.
-fn refund_verdict(verdict: Verdict) -> Verdict {
-    Verdict { allowed: true, retry: Retry::Now, ..verdict }
 }

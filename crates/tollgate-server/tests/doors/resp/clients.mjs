@@ -15,7 +15,9 @@ const piped = io.pipeline();
 for (let i = 0; i < 500; i++) piped.call("CL.THROTTLE", "io-pipe", 9, 1, 3600);
 const answers = (await piped.exec()).map(([error, answer]) => (assert.equal(error, null), answer[0]));
 assert.equal(answers.filter((limited) => limited === 0).length, 10);
-await assert.rejects(io.get("x"), /unknown command 'get'/i);
+await assert.rejects(io.hgetall("x"), /unknown command 'hgetall'/i);
+const transaction = await io.multi().call("CL.THROTTLE", "io-multi", 1, 1, 60).exists("io-multi").exec();
+assert.deepEqual(transaction, [[null, [0, 2, 1, -1, 60]], [null, 1]]);
 await io.quit();
 
 for (const RESP of [2, 3]) {

@@ -49,11 +49,31 @@ decisions = [answer for answer in answers if isinstance(answer, list)]
 assert len(decisions) == 1000 and answers.count(True) == 10
 assert [answer[0] for answer in decisions] == [0] * 10 + [1] * 990
 
+# A pipeline of redis-py is a transaction unless it is told otherwise.
+with r.pipeline() as pipe:
+    for _ in range(12):
+        pipe.execute_command("CL.THROTTLE", f"{key}-transaction", 9, 1, 3600)
+    pipe.ttl(f"{key}-transaction")
+    pipe.delete(f"{key}-transaction-none")
+    answers = pipe.execute(raise_on_error=False)
+assert [answer[0] for answer in answers[:12]] == [0] * 10 + [1] * 2, answers
+assert 35_990 <= answers[12] <= 36_000, answers
+if token:
+    assert isinstance(answers[13], redis.exceptions.NoPermissionError), answers
+else:
+    assert answers[13] == 0, answers
+
+throttle = r.register_script("return redis.call('CL.THROTTLE', KEYS[1], unpack(ARGV))")
+assert throttle(keys=[f"{key}-script"], args=[1, 1, 60]) == [0, 2, 1, -1, 60]
+assert throttle(keys=[f"{key}-script"], args=[1, 1, 60]) == [0, 2, 0, -1, 120]
+other = redis.Redis(port=port, protocol=protocol, password=token, db=3)
+assert other.execute_command("CL.THROTTLE", key, 1, 1, 60) == [0, 2, 1, -1, 60]
+
 try:
-    r.get("x")
-    raise SystemExit("GET worked")
+    r.hgetall("x")
+    raise SystemExit("HGETALL worked")
 except redis.ResponseError as error:
-    assert str(error).startswith("unknown command 'GET', with args beginning with: 'x'"), error
+    assert str(error).startswith("unknown command 'HGETALL', with args beginning with: 'x'"), error
 
 if token:
     for wrong in (None, "wrong"):

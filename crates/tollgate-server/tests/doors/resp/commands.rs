@@ -18,16 +18,17 @@ fn connection_commands_work() {
         ("CLIENT SETNAME gate", RespReply::ok()),
         ("CLIENT GETNAME", RespReply::bulk("gate")),
         ("CLIENT NO-EVICT on", RespReply::ok()),
-        ("COMMAND COUNT", RespReply::Int(15)),
+        ("COMMAND COUNT", RespReply::Int(35)),
         ("RESET", RespReply::Simple("RESET".into())),
         ("CLIENT GETNAME", RespReply::Null),
     ] {
         assert_eq!(client.call_text(words), reply, "{words}");
     }
     for (words, error) in [
-        ("SELECT 1", "ERR DB index is out of range"),
+        ("SELECT 16", "ERR DB index is out of range"),
+        ("SELECT -1", "ERR DB index is out of range"),
         ("SELECT x", "ERR value is not an integer or out of range"),
-        ("GET a b", "ERR unknown command 'GET', with args beginning with: 'a' 'b' "),
+        ("HGET a b", "ERR unknown command 'HGET', with args beginning with: 'a' 'b' "),
         ("ECHO", "ERR wrong number of arguments for 'echo' command"),
         ("PING a b", "ERR wrong number of arguments for 'ping' command"),
         (
@@ -86,7 +87,7 @@ fn info_and_command_describe_the_server() {
     let RespReply::Bulk(some) = client.call_text("INFO clients") else { panic!("no text") };
     assert!(some.starts_with("# Clients\r\n") && !some.contains("loading"), "{some}");
     let all = client.call_text("COMMAND");
-    assert_eq!(all.items().len(), 15);
+    assert_eq!(all.items().len(), 35);
     let found = client.call_text("COMMAND INFO cl.throttle nothing");
     let [throttle, RespReply::Null] = found.items() else { panic!("{found:?}") };
     assert_eq!(throttle.items()[..2], [RespReply::bulk("cl.throttle"), RespReply::Int(-5)]);

@@ -6,10 +6,14 @@ mod commands;
 mod counter_size;
 mod hostile;
 mod idle_timeout;
+mod keys;
+mod libraries;
 mod pipeline;
 mod redis_cell;
 mod rules;
+mod scripts;
 mod tokens;
+mod transactions;
 
 /// The rules of most servers; most tests use inline limits instead.
 const RULES: &str =

@@ -1,12 +1,15 @@
 //! Recorded traces of redis-cell, replayed through a socket.
 
+use std::net::SocketAddr;
+
 use serde_json::Value;
 use tollgate::testing::ManualClock;
 use tollgate::{Span, Time};
+use tollgate_rig::Redis;
 
 use super::RULES;
 use super::client::{RespClient, RespReply};
-use crate::support::start_with;
+use crate::support::{components, start_with};
 
 fn vectors() -> Vec<Value> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../spec/vectors/redis-cell.json");
@@ -72,10 +75,87 @@ fn all_spellings_of_a_limit_share_the_counter_of_a_key() {
     client.send("cl.throttle ann 4 10 60\r\n");
     assert_eq!(client.read(), RespReply::ints(&[0, 5, 3, -1, 12]));
     assert_eq!(client.call_text("CL.THROTTLE ann 4 10 60 1"), RespReply::ints(&[0, 5, 2, -1, 18]));
+    // Another limit has the same counter, as in redis-cell: the arrival time is 18 s ahead.
+    assert_eq!(client.call_text("CL.THROTTLE ann 9 10 60"), RespReply::ints(&[0, 10, 6, -1, 24]));
+    assert_eq!(client.call_text("CL.THROTTLE ann 4 60 60"), RespReply::ints(&[1, 5, 0, 20, 24]));
+    assert_eq!(client.call_text("CL.THROTTLE ann 9 10 60 0"), RespReply::ints(&[0, 10, 6, -1, 24]));
+    // A limit of TG.LIMIT has its own.
     let left = client.call(&["TG.PEEK", "ann", "10/min burst 5"]);
-    assert_eq!(left.field("remaining"), &RespReply::Int(2));
-    // Another limit is another counter.
-    assert_eq!(client.call_text("CL.THROTTLE ann 9 10 60"), RespReply::ints(&[0, 10, 9, -1, 6]));
+    assert_eq!(left.field("remaining"), &RespReply::Int(5));
+}
+
+/// A server with the module redis-cell.
+fn start_redis_cell() -> Redis {
+    let module = components().join("libredis_cell.so");
+    Redis::start_with(&["--loadmodule", module.to_str().unwrap()])
+}
+
+/// Makes the same call on redis-cell and here, and compares the replies; returns whether it passed.
+///
+/// Two differences are intended. Times are rounded up, so a limited client is never told to retry at
+/// once. A refund never goes above full, where redis-cell fails after it has written.
+fn compare_with_real(theirs: &mut RespClient, ours: &mut RespClient, words: &str) -> bool {
+    let (theirs, ours) = (theirs.call_text(words), ours.call_text(words));
+    if let RespReply::Error(error) = &theirs {
+        assert!(error.contains("expire"), "{words}: {error}");
+        assert_eq!(ours.items()[0], RespReply::Int(0), "{words}");
+        return true;
+    }
+    let numbers = |reply: &RespReply| -> Vec<i64> {
+        let RespReply::Array(items) = reply else { panic!("{words}: {reply:?}") };
+        items.iter().map(RespReply::int).collect()
+    };
+    let (theirs, ours) = (numbers(&theirs), numbers(&ours));
+    assert_eq!(ours[..3], theirs[..3], "{words}: {ours:?}, not {theirs:?}");
+    for (ours, theirs) in ours[3..].iter().zip(&theirs[3..]) {
+        // The two calls are not made at the same time, and redis-cell rounds down.
+        let is_same = if *theirs == -1 { *ours == -1 } else { (0..=2).contains(&(ours - theirs)) };
+        assert!(is_same, "{words}: {ours}, not {theirs}");
+    }
+    ours[0] == 0
+}
+
+#[test]
+fn a_rate_that_follows_load_admits_as_many_as_redis_cell() {
+    let (redis, server) = (start_redis_cell(), start_with(RULES, |_| {}));
+    let mut theirs = RespClient::connect(SocketAddr::from(([127, 0, 0, 1], redis.port())));
+    let mut ours = RespClient::connect(server.resp());
+    let mut passed = 0;
+    for call in 0..300 {
+        let words = format!("CL.THROTTLE load 15 {} 3600", 30 + call);
+        passed += u32::from(compare_with_real(&mut theirs, &mut ours, &words));
+    }
+    assert!((10..=30).contains(&passed), "{passed}");
+}
+
+#[test]
+fn calls_with_changing_parameters_match_redis_cell() {
+    let (redis, server) = (start_redis_cell(), start_with(RULES, |_| {}));
+    let mut theirs = RespClient::connect(SocketAddr::from(([127, 0, 0, 1], redis.port())));
+    let mut ours = RespClient::connect(server.resp());
+    let mut dice = fastrand::Rng::with_seed(20);
+    let mut passed = 0;
+    for _ in 0..400 {
+        let key = ["a", "b", "c"][dice.usize(..3)];
+        let (burst, count) = (dice.u32(..20), 1 + dice.u32(..50));
+        let period = [3_600, 86_400, 1_000_000][dice.usize(..3)];
+        let quantity = [1, 1, 1, 2, 0, 5, 30, -1, -3][dice.usize(..9)];
+        let words = format!("CL.THROTTLE {key} {burst} {count} {period} {quantity}");
+        passed += u32::from(compare_with_real(&mut theirs, &mut ours, &words));
+    }
+    assert!((50..350).contains(&passed), "{passed}");
+    // What else a client does with a key.
+    for words in ["EXISTS a b c none", "DEL none", "EXPIRE none 5", "TTL none", "PTTL none"] {
+        assert_eq!(ours.call_text(words), theirs.call_text(words), "{words}");
+    }
+    for key in ["a", "b", "c"] {
+        let [theirs_ttl, ours_ttl] =
+            [&mut theirs, &mut ours].map(|client| client.call_text(&format!("TTL {key}")).int());
+        assert!(theirs_ttl.abs_diff(ours_ttl) <= 2, "{key}: {ours_ttl}, not {theirs_ttl}");
+        let words = format!("DEL {key}");
+        assert_eq!(ours.call_text(&words), theirs.call_text(&words), "{words}");
+        assert!(compare_with_real(&mut theirs, &mut ours, &format!("CL.THROTTLE {key} 0 1 3600")));
+    }
 }
 
 #[test]

@@ -2,7 +2,10 @@
 
 mod programs;
 
-pub(crate) use programs::{Program, client_program, free_port, node, python, server_program};
+pub(crate) use programs::{
+    Program, client_program, components, free_port, node, node_in, python, python_in,
+    server_program,
+};
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -29,15 +29,25 @@ pub(crate) fn client_program(name: &str) -> Command {
 
 /// Runs a Python script of this folder with the installed clients; returns its output.
 pub(crate) fn python(script: &str, args: &[&str]) -> String {
-    let mut command = Command::new(components().join("clients/bin/python"));
+    python_in("clients", script, args)
+}
+
+/// Runs a Python script of this folder in another group of installed packages; returns its output.
+pub(crate) fn python_in(group: &str, script: &str, args: &[&str]) -> String {
+    let mut command = Command::new(components().join(group).join("bin/python"));
     command.arg(in_tests(script)).args(args);
     output(&mut command)
 }
 
 /// Runs a Node script of this folder with the installed clients; returns its output.
 pub(crate) fn node(script: &str, args: &[&str]) -> String {
+    node_in("node", script, args)
+}
+
+/// Runs a Node script of this folder with a group of installed packages; returns its output.
+pub(crate) fn node_in(group: &str, script: &str, args: &[&str]) -> String {
     // Node resolves modules relative to the script, so a copy is placed beside them.
-    let modules = components().join("node");
+    let modules = components().join(group);
     let folder = tempfile::tempdir_in(&modules).unwrap();
     let copy = folder.path().join(Path::new(script).file_name().unwrap());
     std::fs::copy(in_tests(script), &copy).unwrap();

@@ -1,9 +1,9 @@
 //! Cases of limits that are replaced at run time: what a key has left is carried over.
 
-use tollgate_core::{Carry, Verdict};
+use tollgate_core::{Carry, Span, Verdict};
 
 use super::Harness;
-use super::store_under_test::{StoreUnderTest, TestCounter};
+use super::store_under_test::{StoreUnderTest, TestCounter, retry};
 use crate::{Action, Check, PreviousLimit};
 
 /// The amount left of 100 for a key that had 3 of 10, for each way to carry over.
@@ -141,4 +141,38 @@ pub(super) async fn leases_stay_valid_when_the_limit_changes<H: Harness>(
         let done = Action::Release { rtt: store.period_fraction(1, 60), dropped: false };
         assert_eq!(store.run(done, &[release]).await[0].remaining, left);
     }
+}
+
+pub(super) async fn a_counter_with_varying_limits_is_one_arrival_time<H: Harness>(
+    store: &StoreUnderTest<'_, H>,
+) {
+    let counter = store.counter("1/{P}").counter;
+    let limit = |tokens: u64, burst: u64| {
+        store.limit(&format!("{tokens}/{{P}} burst {burst}")).with_whole_nanoseconds()
+    };
+    // Bursts of a period, of a tenth of it, and of about a period in odd nanoseconds.
+    let (slow, small, odd) = (limit(10, 10), limit(100, 10), limit(7, 7));
+    let check = |limit, cost| Check { limit_varies: true, ..Check::new(counter, "a", limit, cost) };
+    let passes = async |limit, cost, remaining| {
+        let verdict = store.take(&[check(limit, cost)]).await[0];
+        assert!(verdict.allowed, "{limit}: {verdict:?}");
+        assert_eq!(verdict.remaining, remaining, "{limit}: {verdict:?}");
+    };
+    passes(&slow, 4, 6).await;
+    // The arrival time is four tenths ahead, and the small burst tolerates one.
+    for (cost, hundredths) in [(1, 31), (0, 30)] {
+        let denied = store.take(&[check(&small, cost)]).await[0];
+        assert!(!denied.allowed, "{denied:?}");
+        assert_eq!((denied.limit, denied.remaining), (10, 0));
+        let slack = Span::from_nanos(store.period().as_nanos() / 200);
+        let (at_most, waits) = (store.period_fraction(hundredths, 100), retry(denied));
+        assert!(waits <= at_most + store.resolution() && waits + slack > at_most, "{waits}");
+    }
+    passes(&slow, 1, 5).await;
+    passes(&odd, 1, 2).await;
+    store.advance(store.period_fraction(6, 10)).await;
+    passes(&small, 1, 4).await;
+    passes(&odd, 1, 5).await;
+    store.run(Action::Reset, &[check(&small, 0)]).await;
+    passes(&odd, 7, 0).await;
 }

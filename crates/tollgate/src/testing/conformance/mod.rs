@@ -148,6 +148,7 @@ suite! {
         a_key_is_carried_over_as_of_the_change
         a_change_in_the_future_is_carried_over_as_of_now
         a_key_unused_for_two_changes_is_carried_over
+        a_counter_with_varying_limits_is_one_arrival_time
         leases_stay_valid_when_the_limit_changes;
 }
 
