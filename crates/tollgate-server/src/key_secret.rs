@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 use tollgate_redis::{RedisClient, ServerFunction, ServerReply};
 use tollgate_rules::KeySecret;
 
+use crate::background::{self, BackgroundWorker};
 use crate::config::Config;
 use crate::disk;
 use crate::net::Drain;
@@ -80,7 +81,7 @@ fn derived(text: &str) -> KeySecret {
 }
 
 /// The secret of a server, and where it is shared.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ServerKeySecret {
     /// The text of the secret, or the one that this server offers to the others.
     text: Option<Secret>,
@@ -164,6 +165,7 @@ impl ServerKeySecret {
         let adopt = async {
             loop {
                 let pause = if self.is_shared { COMPARE_INTERVAL } else { RETRY_INTERVAL };
+                background::panic_point(BackgroundWorker::KeySecret);
                 tokio::time::sleep(pause).await;
                 let Ok(changed) = self.compare().await else { continue };
                 if changed {
@@ -185,6 +187,17 @@ impl ServerKeySecret {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Later versions must derive the same secret, or every key with a hash would be counted anew.
+    #[test]
+    fn the_first_format_of_the_key_secret_is_read() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../spec/formats/key-secret");
+        let bytes = [
+            0xcb, 0xa8, 0xa0, 0xb5, 0x85, 0x06, 0x1a, 0xc8, 0x75, 0xbb, 0xe9, 0x6e, 0xbf, 0x7b,
+            0xf2, 0xbe,
+        ];
+        assert_eq!(read_key_secret(Path::new(path)).unwrap(), KeySecret::new(bytes));
+    }
 
     #[test]
     fn the_secret_in_the_data_folder_is_private_and_reused() {

@@ -29,6 +29,7 @@
 pub mod access;
 mod active_rules;
 mod admin;
+mod background;
 pub mod bundle;
 pub mod bypass_corpus;
 mod capacity_share;
@@ -41,6 +42,8 @@ mod deferred;
 mod digest;
 mod disk;
 mod doors;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz_targets;
 mod key_secret;
 mod live_tokens;
 pub mod net;

@@ -8,6 +8,7 @@ use tollgate::Clock;
 
 use crate::active_rules::ActiveRules;
 use crate::admin;
+use crate::background::{self, BackgroundWorker};
 use crate::config::Config;
 use crate::decisions::DecisionService;
 use crate::deferred::Deferred;
@@ -153,8 +154,14 @@ impl Server {
             Connections::new(config.bounds.connections.unwrap_or_else(max_connections));
         let limiter = rules.limiter().clone();
         let decisions = DecisionService::new(limiter, clock, telemetry, &config.bounds);
-        tokio::spawn(store::log_health_changes(decisions.clone(), drain.clone()));
-        tokio::spawn(key_secret.follow(rules.limiter().clone(), drain.clone()));
+        let (watched, watching) = (decisions.clone(), drain.clone());
+        background::spawn_restarting(BackgroundWorker::StoreHealth, move || {
+            store::log_health_changes(watched.clone(), watching.clone())
+        });
+        let (limiter, comparing) = (rules.limiter().clone(), drain.clone());
+        background::spawn_restarting(BackgroundWorker::KeySecret, move || {
+            key_secret.clone().follow(limiter.clone(), comparing.clone())
+        });
         saved.restore(&decisions).await;
         let snapshots = Snapshots::start(&config, &decisions).map(Arc::new);
         let deferred = Deferred::open(&config, decisions.store()).await?;
@@ -215,7 +222,10 @@ impl Server {
         let Context { connections, drain, .. } = &self.context;
         let (connections, drain) = (connections.add_door(name), drain.clone());
         let door = CountingDoor::new(door, self.context.decisions.telemetry().register_door(name));
-        tokio::spawn(net::serve(listener, connections, drain, door));
+        let listener = Arc::new(listener);
+        background::spawn_restarting(BackgroundWorker::Accept, move || {
+            net::serve(listener.clone(), connections.clone(), drain.clone(), door.clone())
+        });
         Ok(Some(address))
     }
 

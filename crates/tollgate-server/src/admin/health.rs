@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 
+use crate::background::{PanicCount, panic_counts};
 use crate::server::Context;
 use crate::store::FailureModes;
 
@@ -15,7 +16,8 @@ use crate::store::FailureModes;
 /// A failing origin of rules is reported but does not make the server unready, because the previous
 /// rules stay active. Nor does a failing store, because all servers share it and none would be left;
 /// the exception is a server whose rules all refuse without the store. A database whose disk stalls
-/// is reported too: decisions need no disk. Nothing here waits for a disk or a store.
+/// is reported too: decisions need no disk. So are panics of background workers, which start again.
+/// Nothing here waits for a disk or a store.
 pub(super) async fn ready(State(context): State<Context>) -> (StatusCode, Json<Value>) {
     let (rules, store) = (context.decisions.limiter().rules(), context.decisions.store());
     let why = if context.drain.is_leaving() {
@@ -50,7 +52,20 @@ pub(super) async fn ready(State(context): State<Context>) -> (StatusCode, Json<V
     if !stalled.is_empty() {
         body["stalled"] = json!(stalled);
     }
+    let panics = panic_counts();
+    if !panics.is_empty() {
+        body["panics"] = panics.iter().map(panic_to_json).collect();
+    }
     (status, Json(body))
+}
+
+fn panic_to_json(panic: &PanicCount) -> Value {
+    json!({
+        "worker": panic.worker.as_str(),
+        "count": panic.count,
+        "last": panic.message,
+        "seconds_ago": panic.ago_ms / 1_000,
+    })
 }
 
 /// Returns the databases on the disk of this server, and how long each has not answered.

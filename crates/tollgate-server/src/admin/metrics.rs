@@ -4,6 +4,7 @@ use axum::extract::State;
 use hyper::header::{CONTENT_TYPE, HeaderName};
 use tollgate_rules::RuleInfo;
 
+use crate::background::panic_counts;
 use crate::server::Context;
 use crate::store::AnyLimiter;
 use crate::telemetry::Exposition;
@@ -32,6 +33,15 @@ pub(super) async fn metrics(
     for (database, stalled) in super::health::stalled_databases(&context) {
         let stalled = stalled.unwrap_or_default().as_secs_f64();
         text.sample(name, &[("database", database)], stalled);
+    }
+    let name = "tollgate_worker_panics_total";
+    text.metric(
+        name,
+        "counter",
+        "Panics of background workers, each a bug of tollgate, by worker.",
+    );
+    for panic in panic_counts() {
+        text.sample(name, &[("worker", panic.worker.as_str())], panic.count);
     }
     let (store, health) = (context.decisions.store(), context.decisions.store().health());
     let memory = store.memory();

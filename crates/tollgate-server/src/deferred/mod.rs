@@ -5,6 +5,7 @@
 //! first out for each rule and key, and within the limit even if the process crashes repeatedly.
 
 mod disk;
+mod dispatch;
 mod item;
 mod metrics;
 mod options;
@@ -29,6 +30,7 @@ pub(crate) use queue_index::QueueIndex;
 pub(crate) use queue_key::{DeferredQueueKey, any_defers, is_deferrable};
 pub(crate) use replay::{Delivery, RequestSender, replay};
 
+use crate::background::{BackgroundWorker, guarded};
 use crate::clock;
 use crate::config::Config;
 use crate::server::StartError;
@@ -118,7 +120,7 @@ impl Deferred {
     /// The operation continues if the caller is cancelled, so that a stored request is always queued.
     pub(crate) async fn add(self: &Arc<Deferred>, item: NewItem) -> Result<(), QueueError> {
         let this = self.clone();
-        let adding = tokio::spawn(async move {
+        let adding = tokio::spawn(guarded(BackgroundWorker::DeferredAdd, async move {
             let (id, queue_key, added_ms) = (item.id, item.queue_key.clone(), item.added_ms);
             let seq = this.queue.add(item).await?;
             // In a shared queue, the node that claims the request first sends it.
@@ -135,9 +137,15 @@ impl Deferred {
                 this.index.add_remote(&queue_key);
             }
             Ok(())
-        });
-        let stopped = |_| Err(QueueError::Unavailable("the server is shutting down".into()));
-        adding.await.unwrap_or_else(stopped)
+        }));
+        let interrupted = |error: tokio::task::JoinError| {
+            let reason = match error.is_panic() {
+                true => "an internal error interrupted storing the request",
+                false => "the server is shutting down",
+            };
+            Err(QueueError::Unavailable(reason.into()))
+        };
+        adding.await.unwrap_or_else(interrupted)
     }
 
     /// Returns the status of a request for its client.

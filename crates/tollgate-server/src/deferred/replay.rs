@@ -7,16 +7,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{Mutex, OwnedSemaphorePermit};
 use tokio::time::{sleep, timeout};
 use tollgate_rules::{Decision, Reason};
 
+use super::dispatch::dispatch;
 use super::item::{ItemState, QueuedItem, StoredHead, StoredResponse};
 use super::metrics::AttemptOutcome;
 use super::queue::{Completion, DeferredQueue, QueueError, Requeue, StartedAttempt};
 use super::queue_index::NextItem;
 use super::queue_key::DeferredQueueKey;
 use super::{Deferred, ReplayInput};
+use crate::background::{self, BackgroundWorker};
 use crate::clock;
 use crate::net::Drain;
 
@@ -28,8 +30,6 @@ const MAX_SLEEP: Duration = Duration::from_secs(10);
 const MAX_BACKOFF: Duration = Duration::from_secs(600);
 /// The maximum `Retry-After` of an upstream that is respected.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
-/// The interval of removing old finished requests.
-const SWEEP_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The outcome of sending a request.
 #[derive(Debug)]
@@ -94,34 +94,18 @@ pub(crate) async fn replay<C: RequestSender>(
     if let DeferredQueue::Shared(shared) = &deferred.queue {
         let (shared, deferred, drain) = (shared.clone(), deferred.clone(), drain.clone());
         let sender = sender.clone();
-        tokio::spawn(async move {
-            shared.share(&deferred.index, &drain, || sender.defers()).await;
+        background::spawn_restarting(BackgroundWorker::DeferredShare, move || {
+            let (shared, deferred) = (shared.clone(), deferred.clone());
+            let (drain, sender) = (drain.clone(), sender.clone());
+            async move {
+                background::panic_point(BackgroundWorker::DeferredShare);
+                shared.share(&deferred.index, &drain, || sender.defers()).await;
+            }
         });
     }
-    tokio::spawn(async move {
-        let mut new_queues = new_queues;
-        let mut sweep = tokio::time::interval(SWEEP_INTERVAL);
-        loop {
-            tokio::select! {
-                queue_key = new_queues.recv() => {
-                    let Some(queue_key) = queue_key else { return };
-                    let worker = ReplayWorker { queue_key, deferred: deferred.clone(), sender: sender.clone() };
-                    let drain = drain.clone();
-                    tokio::spawn(async move {
-                        tokio::select! {
-                            () = worker.serve() => {}
-                            () = drain.closing() => {}
-                        }
-                    });
-                }
-                _ = sweep.tick() => {
-                    if let Err(error) = deferred.queue.sweep(clock::unix_ms()).await {
-                        tracing::debug!(%error, "cannot remove old deferred requests; trying again later");
-                    }
-                }
-                () = drain.closing() => return,
-            }
-        }
+    let new_queues = Arc::new(Mutex::new(new_queues));
+    background::spawn_restarting(BackgroundWorker::DeferredDispatch, move || {
+        dispatch(new_queues.clone(), deferred.clone(), sender.clone(), drain.clone())
     });
 }
 
@@ -152,10 +136,10 @@ fn longest_window(decision: &Decision) -> Duration {
 }
 
 /// A task that replays one queue.
-struct ReplayWorker<C> {
-    queue_key: Arc<DeferredQueueKey>,
-    deferred: Arc<Deferred>,
-    sender: Arc<C>,
+pub(super) struct ReplayWorker<C> {
+    pub(super) queue_key: Arc<DeferredQueueKey>,
+    pub(super) deferred: Arc<Deferred>,
+    pub(super) sender: Arc<C>,
 }
 
 /// The action for the next request.
@@ -167,8 +151,9 @@ enum ReplayVerdict {
 
 impl<C: RequestSender> ReplayWorker<C> {
     /// Runs until the queue is empty.
-    async fn serve(&self) {
+    pub(super) async fn serve(&self) {
         loop {
+            background::panic_point(BackgroundWorker::DeferredReplay);
             let now_ms = clock::unix_ms();
             match self.deferred.index.next(&self.queue_key, now_ms) {
                 NextItem::Ready(item) => self.advance(item).await,
@@ -251,7 +236,13 @@ impl<C: RequestSender> ReplayWorker<C> {
         let (deferred, sender) = (self.deferred.clone(), self.sender.clone());
         tokio::spawn(async move {
             let attempt = started.attempt;
-            let delivery = sender.deliver(item.id.to_string(), started, permit).await;
+            let delivery = sender.deliver(item.id.to_string(), started, permit);
+            let delivery =
+                background::catch_panic_async(BackgroundWorker::DeferredDelivery, delivery).await;
+            // Whether the request has arrived is unknown, as without a response.
+            let delivery = delivery.unwrap_or_else(|panic| {
+                Delivery::Unanswered(format!("an internal error interrupted the request: {panic}"))
+            });
             deferred.record_delivery(item, attempt, delivery).await;
             drop(slot);
         });

@@ -19,7 +19,10 @@ mod tls;
 
 use std::future::Future;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
+
+use crate::background::{self, BackgroundWorker, PanicGuard};
 
 pub use address::{Address, AddressError};
 pub(crate) use body_budget::{BodyBudget, BodyMemory, BodyReservation};
@@ -60,12 +63,13 @@ pub(crate) struct Connection {
 
 /// Serves a door until the server drains.
 pub(crate) async fn serve(
-    listener: Listener,
+    listener: Arc<Listener>,
     connections: DoorConnections,
     drain: Drain,
     door: impl Door,
 ) {
     loop {
+        background::panic_point(BackgroundWorker::Accept);
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             () = drain.closing() => return,
@@ -83,6 +87,8 @@ pub(crate) async fn serve(
         let Some(slot) = connections.admit().await else { continue };
         let (tls, door, drain) = (listener.tls().cloned(), door.clone(), drain.clone());
         tokio::spawn(async move {
+            let _panics = PanicGuard::new(BackgroundWorker::Connection);
+            background::panic_point(BackgroundWorker::Connection);
             let stream = match tls {
                 None => stream,
                 Some(tls) => {

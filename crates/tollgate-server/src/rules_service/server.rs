@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -51,7 +52,7 @@ impl RulesService {
         let bodies = BodyBudget::new(&bounds, MAX_BODY);
         let door = RouterDoor::new(bounds, bodies, routes, BrowserGuard::default());
         let admitted = connections.add_door("rules");
-        let serving = net::serve(Listener::plain(listener), admitted, drain, door);
+        let serving = net::serve(Arc::new(Listener::plain(listener)), admitted, drain, door);
         tokio::select! {
             () = serving => {}
             () = stop => {}

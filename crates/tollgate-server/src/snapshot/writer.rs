@@ -12,6 +12,7 @@ use super::file::{SnapshotFile, SnapshotLock};
 use super::pace::pause_after;
 use super::saved_server::SavedServer;
 use super::status::SnapshotStatus;
+use crate::background::{BackgroundWorker, catch_panic};
 use crate::clock;
 use crate::decisions::DecisionService;
 
@@ -58,7 +59,8 @@ impl SnapshotWriter {
         let decisions = self.decisions.clone();
         let Some(store) = decisions.store().memory() else { return Duration::ZERO };
         let began = clock::monotonic_ms();
-        let result = self.write_changes(store);
+        let result = catch_panic(BackgroundWorker::Snapshots, || self.write_changes(store));
+        let result = result.unwrap_or_else(|panic| Err(io::Error::other(panic)));
         let took_ms = clock::monotonic_ms().saturating_sub(began);
         match result {
             Ok(written) => {

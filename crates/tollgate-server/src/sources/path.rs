@@ -1,5 +1,6 @@
 //! Follows a file or a folder, by change reports of the operating system and by polling.
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,6 +13,7 @@ use super::path_watcher::PathWatcher;
 use super::set::{CurrentSet, RulesUpdate};
 use super::status::SharedStatus;
 use super::{Follower, SourceError, Target, files};
+use crate::background::{BackgroundWorker, catch_panic};
 use crate::bundle::Bundle;
 use crate::digest;
 
@@ -101,17 +103,23 @@ impl<T: Target> PathFollower<T> {
     }
 
     fn reload(&mut self) {
-        let outcome = self.source.read().and_then(|(bundle, version)| {
-            if version == self.set.version {
-                return Ok(None);
-            }
-            self.set.next(&bundle, version).map(Some)
+        let outcome = catch_panic(BackgroundWorker::RulesSource, || self.read_and_activate());
+        let outcome = outcome.unwrap_or_else(|panic| {
+            let (origin, error) = (self.source.path.display().to_string(), io::Error::other(panic));
+            Err(SourceError::Thread { origin, error })
         });
-        // The rules become active before the version is visible in the status.
-        if let Ok(Some(RulesUpdate { rules, .. })) = &outcome {
-            self.target.activate(rules.clone());
-        }
         self.status.record(&outcome);
+    }
+
+    fn read_and_activate(&mut self) -> Result<Option<RulesUpdate>, SourceError> {
+        let (bundle, version) = self.source.read()?;
+        if version == self.set.version {
+            return Ok(None);
+        }
+        let update = self.set.next(&bundle, version)?;
+        // The rules become active before the version is visible in the status.
+        self.target.activate(update.rules.clone());
+        Ok(Some(update))
     }
 }
 

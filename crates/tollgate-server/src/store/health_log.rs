@@ -6,6 +6,7 @@ use tollgate_redis::ServerOutage;
 
 use super::AnyStore;
 use super::health::{FailureModes, outages};
+use crate::background::{self, BackgroundWorker};
 use crate::clock;
 use crate::decisions::DecisionService;
 use crate::net::Drain;
@@ -16,6 +17,7 @@ pub(crate) async fn log_health_changes(decisions: DecisionService, drain: Drain)
     let mut log = HealthLog::default();
     let mut health = shared.store.health();
     loop {
+        background::panic_point(BackgroundWorker::StoreHealth);
         let modes = FailureModes::from_rules(&decisions.limiter().rules());
         log.update(outages(health.clone()), decisions.telemetry().without_store(), &modes);
         health = tokio::select! {

@@ -40,6 +40,7 @@ pub(crate) use stripe::DecisionOutcome;
 pub(crate) use tail::{EventFilter, TailEvent, TailSubscription};
 pub(crate) use top::{TopKey, TopOrder};
 
+use crate::background::{self, BackgroundWorker};
 use crate::clock;
 use crate::config::TelemetryOptions;
 use crate::server::StartError;
@@ -124,12 +125,16 @@ impl Telemetry {
             upstreams: Mutex::default(),
         });
         let weak = Arc::downgrade(&telemetry);
-        tokio::spawn(async move {
-            let mut seconds = tokio::time::interval(Duration::from_secs(1));
-            loop {
-                seconds.tick().await;
-                let Some(telemetry) = weak.upgrade() else { return };
-                telemetry.tick(now_s());
+        background::spawn_restarting(BackgroundWorker::Telemetry, move || {
+            let weak = weak.clone();
+            async move {
+                let mut seconds = tokio::time::interval(Duration::from_secs(1));
+                loop {
+                    seconds.tick().await;
+                    background::panic_point(BackgroundWorker::Telemetry);
+                    let Some(telemetry) = weak.upgrade() else { return };
+                    telemetry.tick(now_s());
+                }
             }
         });
         Ok(telemetry)

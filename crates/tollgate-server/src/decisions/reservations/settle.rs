@@ -13,6 +13,7 @@ use tollgate_rules::{Adjustment, Admission, Decision, Outcome as RequestOutcome,
 
 use super::settled::OutcomeHash;
 use super::{ChargeTarget, DEFAULT_OPEN_TIME, Reservation, ReservationId, ReservationOutcome};
+use crate::background::{BackgroundWorker, guarded};
 use crate::decisions::{DecisionService, InlineLimit, RequestAttributes};
 
 /// The state of the limits after a settlement.
@@ -50,7 +51,8 @@ impl DecisionService {
         render: SettlementRenderer,
     ) -> Result<SettlementResult, StoreError> {
         let this = self.clone();
-        let settling = tokio::spawn(async move { this.settle_in_turn(id, outcome, render).await });
+        let settling = async move { this.settle_in_turn(id, outcome, render).await };
+        let settling = tokio::spawn(guarded(BackgroundWorker::Settlement, settling));
         let interrupted = |error| {
             Err(StoreError::new("the settlement was interrupted; try again").with_source(error))
         };

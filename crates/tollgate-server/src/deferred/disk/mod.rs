@@ -17,6 +17,7 @@ use tokio::sync::oneshot;
 use super::item::{ItemDetails, ItemFilter, ItemId, NewItem, QueueSummary, QueuedItem, StoredHead};
 use super::options::{DeferOptions, millis};
 use super::queue::{Completion, QueueError, Requeue, Result, ReviveSelection, StartedAttempt};
+use crate::background::{BackgroundWorker, catch_panic};
 use crate::capacity_share::CapacityUsage;
 use crate::clock;
 use crate::worker::{JobReceiver, Worker, WorkerError};
@@ -113,7 +114,11 @@ impl DiskQueue {
             }
             Err(WorkerError::Stopped) => return Err(stopped()),
         }
-        outcome.await.unwrap_or_else(|_| Err(stopped()))
+        let interrupted = || {
+            let reason = "an internal error interrupted the operation on the deferred queue";
+            QueueError::Unavailable(reason.into())
+        };
+        outcome.await.unwrap_or_else(|_| Err(interrupted()))
     }
 
     async fn change(&self, change: QueueChange) -> Result<ChangeOutcome> {
@@ -235,12 +240,18 @@ fn quarantine(path: &Path) -> Result<(), String> {
     Ok(())
 }
 
+/// Runs a job. After a panic its callers get an error, and the next job runs: a transaction that was
+/// interrupted is rolled back, and the usage is updated only after a commit.
+fn run_job(job: impl FnOnce()) {
+    let _ = catch_panic(BackgroundWorker::DeferredDatabase, job);
+}
+
 impl DiskWorker {
     fn work(&mut self, jobs: &JobReceiver<DiskJob>) {
         let mut next = jobs.recv().ok();
         while let Some(job) = next.take() {
             match job {
-                DiskJob::Read(read) => read(&self.connection),
+                DiskJob::Read(read) => run_job(|| read(&self.connection)),
                 DiskJob::Change(change, sender) => {
                     let mut batch = vec![(change, sender)];
                     while batch.len() < MAX_BATCH {
@@ -253,7 +264,7 @@ impl DiskWorker {
                             Err(_) => break,
                         }
                     }
-                    self.change_all(batch);
+                    run_job(|| self.change_all(batch));
                 }
             }
             if next.is_none() {

@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::{GrpcServices, call};
+use crate::background::{self, BackgroundWorker};
 use crate::clock;
 use crate::config::Bounds;
 use crate::net::http::{ConnectionActivity, HeadTimer, HttpProtocol, HttpStream};
@@ -157,16 +158,17 @@ fn start_call(
     running: &mut JoinSet<()>,
 ) {
     if request.uri().path() != call::SHOULD_RATE_LIMIT {
-        running.spawn(services.clone().forward_to_tonic(request, respond));
+        let call = services.clone().forward_to_tonic(request, respond);
+        running.spawn(background::guarded(BackgroundWorker::GrpcCall, call));
         return;
     }
     let mut response = Box::pin(call::respond(services.clone(), memory.clone(), request, respond));
     // A call that has to wait is polled again by a task, which can be woken.
     if response.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
         let time_limit = services.context.config.bounds.header_timeout;
-        running.spawn(async move {
+        running.spawn(background::guarded(BackgroundWorker::GrpcCall, async move {
             let _ = timeout(time_limit, response).await;
-        });
+        }));
     }
 }
 

@@ -18,6 +18,7 @@ use pin_project_lite::pin_project;
 use tokio::task::futures::TaskLocalFuture;
 use tokio::time::{Instant, Sleep, sleep};
 
+use crate::background::{self, BackgroundWorker, PanicGuard};
 use crate::clock;
 
 tokio::task_local! {
@@ -74,6 +75,7 @@ where
             progress,
             stall_timeout: self.stall_timeout,
             timer: None,
+            panics: PanicGuard::new(BackgroundWorker::Stream),
         });
     }
 }
@@ -87,6 +89,8 @@ pin_project! {
         stall_timeout: Duration,
         // The timer; set only once a response does not pass at once.
         timer: Option<Pin<Box<Sleep>>>,
+        // Dropped while the task unwinds, if the stream panics.
+        panics: PanicGuard,
     }
 }
 
@@ -95,6 +99,7 @@ impl<F: Future<Output = ()>> Future for StreamTask<F> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let this = self.project();
+        background::panic_point(BackgroundWorker::Stream);
         if this.stream.poll(context).is_ready() {
             return Poll::Ready(());
         }

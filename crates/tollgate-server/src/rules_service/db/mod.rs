@@ -21,6 +21,7 @@ use tollgate_rules::{BanData, Data, ModeData, OverrideData, Rules, Source};
 
 use super::ServiceError;
 use super::checker::{BundleChecker, SharedLeftOut};
+use crate::background::{BackgroundWorker, catch_panic};
 use crate::bundle::{Bundle, RulesFile};
 use crate::problem::{Problem, Result};
 use crate::worker::{JobReceiver, Worker, WorkerError};
@@ -92,7 +93,9 @@ impl RulesDb {
         let left_out = state.checker.shared_left_out();
         let work = move |jobs: JobReceiver<DbJob>| {
             while let Ok(job) = jobs.recv() {
-                job(&mut state);
+                // After a panic the caller gets an error, and the next job runs. A transaction that was
+                // interrupted is rolled back, and rules become active only after a commit.
+                let _ = catch_panic(BackgroundWorker::RulesDatabase, || job(&mut state));
             }
         };
         let thread = Worker::start("tollgate-rules-db", QUEUE, work);
@@ -126,7 +129,7 @@ impl RulesDb {
         &self,
         job: impl FnOnce(&mut DbState) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        self.send(job)?.await.unwrap_or_else(|_| Err(gone()))
+        self.send(job)?.await.unwrap_or_else(|_| Err(interrupted()))
     }
 
     /// Runs a job on the database thread and blocks until it is done.
@@ -137,7 +140,7 @@ impl RulesDb {
         let result = self.send(job)?;
         // A thread that drives a runtime must not block on the channel, so that another one waits.
         let waiting = thread::spawn(move || result.blocking_recv());
-        waiting.join().ok().and_then(std::result::Result::ok).unwrap_or_else(|| Err(gone()))
+        waiting.join().ok().and_then(std::result::Result::ok).unwrap_or_else(|| Err(interrupted()))
     }
 
     fn send<T: Send + 'static>(
@@ -154,7 +157,12 @@ impl RulesDb {
     }
 }
 
-/// Returns the error of a thread that has ended because the service stops, or after a panic.
+/// Returns the error of a job that was not done to its end.
+fn interrupted() -> Problem {
+    Problem::busy("an internal error interrupted the operation, or the rules service is stopping")
+}
+
+/// Returns the error of a thread that has ended because the service stops.
 fn gone() -> Problem {
     Problem::busy("the rules service is stopping")
 }

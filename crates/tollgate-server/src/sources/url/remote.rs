@@ -10,6 +10,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::fetch::{FetchResult, RemoteContent, display, fetch};
+use crate::background::{BackgroundWorker, catch_panic};
 use crate::bundle::BundleError;
 use crate::client::Client;
 use crate::secret::Secret;
@@ -246,16 +247,22 @@ impl<T: Target> UrlFollower<T> {
                 continue;
             };
             let waited = fetched.as_ref().is_ok_and(|fetched| fetched.waited);
-            let outcome = fetched.and_then(|fetched| self.process(fetched));
+            let outcome = catch_panic(BackgroundWorker::RulesSource, || {
+                let update = self.process(fetched?)?;
+                if let Some(RulesUpdate { rules, .. }) = &update {
+                    self.target.activate(rules.clone());
+                }
+                Ok(update)
+            });
+            let outcome = outcome.unwrap_or_else(|panic| {
+                Err(no_thread(&self.remote.source.uri, std::io::Error::other(panic)))
+            });
             let changed = matches!(outcome, Ok(Some(_)));
             self.remote.consecutive_failures = match &outcome {
                 // The service answers, so that a longer pause would not help.
                 Ok(_) | Err(SourceError::Invalid(_)) => 0,
                 Err(_) => self.remote.consecutive_failures.saturating_add(1),
             };
-            if let Ok(Some(RulesUpdate { rules, .. })) = &outcome {
-                self.target.activate(rules.clone());
-            }
             self.status.record(&outcome);
             pause = self.remote.pause(waited, changed, began.elapsed());
         }

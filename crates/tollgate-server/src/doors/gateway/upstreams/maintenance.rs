@@ -13,6 +13,7 @@ use super::body::UpstreamBody;
 use super::response_deadline::ResponseDeadline;
 use super::upstream::{Upstream, UpstreamLoad};
 use super::{LocalResource, SendError, UpstreamError};
+use crate::background::{self, BackgroundWorker};
 use crate::net::Drain;
 
 /// The interval at which idle connections are checked.
@@ -41,19 +42,24 @@ fn every<F: Future<Output = ()> + Send>(
     time: Duration,
     upstream: &Arc<Upstream>,
     drain: &Drain,
-    task: impl Fn(Arc<Upstream>) -> F + Send + 'static,
+    task: impl Fn(Arc<Upstream>) -> F + Send + Sync + 'static,
 ) {
     let (upstream, drain): (Weak<Upstream>, Drain) = (Arc::downgrade(upstream), drain.clone());
-    tokio::spawn(async move {
-        let mut ticks = interval(time.max(Duration::from_millis(10)));
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            tokio::select! {
-                _ = ticks.tick() => {}
-                () = drain.closing() => return,
+    let task = Arc::new(task);
+    background::spawn_restarting(BackgroundWorker::Upstream, move || {
+        let (upstream, drain, task) = (upstream.clone(), drain.clone(), task.clone());
+        async move {
+            let mut ticks = interval(time.max(Duration::from_millis(10)));
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            loop {
+                tokio::select! {
+                    _ = ticks.tick() => {}
+                    () = drain.closing() => return,
+                }
+                background::panic_point(BackgroundWorker::Upstream);
+                let Some(upstream) = upstream.upgrade() else { return };
+                task(upstream).await;
             }
-            let Some(upstream) = upstream.upgrade() else { return };
-            task(upstream).await;
         }
     });
 }

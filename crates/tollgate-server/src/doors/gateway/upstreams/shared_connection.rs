@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::super::upload::Upload;
+use crate::background::{BackgroundWorker, guarded};
 
 /// A sender of requests on an HTTP/2 connection.
 pub(super) type Http2Sender = http2::SendRequest<Upload>;
@@ -58,7 +59,8 @@ impl SharedConnection {
                 None => {
                     let (report, attempt) = watch::channel(None);
                     state.attempt = Some(attempt.clone());
-                    tokio::spawn(self.clone().attempt(open(), report));
+                    let attempted = self.clone().attempt(open(), report);
+                    tokio::spawn(guarded(BackgroundWorker::UpstreamConnection, attempted));
                     attempt
                 }
             }

@@ -24,6 +24,7 @@ use super::health::UpstreamHealth;
 use super::lazy_timer::LazyTimer;
 use super::response_deadline::ResponseDeadline;
 use super::shared_connection::{Http2Sender, SharedConnection};
+use crate::background::{BackgroundWorker, guarded};
 use crate::clock;
 use crate::net::Stream;
 use crate::net::http::MAX_HEAD_BYTES;
@@ -116,7 +117,7 @@ impl Upstream {
             .keep_alive_timeout(self.options.connect_timeout);
         let handshake = builder.handshake(TokioIo::new(stream));
         let (sender, connection) = handshake.await.map_err(io::Error::other)?;
-        tokio::spawn(connection);
+        tokio::spawn(guarded(BackgroundWorker::UpstreamConnection, connection));
         Ok(sender)
     }
 
