@@ -303,6 +303,17 @@ mod tests {
         assert_eq!(again.authenticate(b"admin"), None);
     }
 
+    /// Later versions must read this file.
+    #[test]
+    fn the_first_format_of_the_token_file_is_read() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../spec/formats/tokens");
+        let tokens = Tokens::read(Path::new(path)).unwrap();
+        let write = tokens.authenticate(b"6d0f7b1c2e3a4958a7b6c5d4e3f20110");
+        assert_eq!(write, Some(("admin", Role::Write)));
+        let read = tokens.authenticate(b"0102030405060708090a0b0c0d0e0f10");
+        assert_eq!(read, Some(("limiter", Role::Read)));
+    }
+
     #[test]
     fn an_error_does_not_show_the_secret() {
         for (text, expected) in [

@@ -1,5 +1,6 @@
 //! Tests of shares and dead letters that every deferred queue passes, on disk and in Redis.
 
+use std::path::Path;
 use std::time::Duration;
 
 use tollgate_redis::RedisStore;
@@ -184,6 +185,38 @@ fn a_database_of_the_first_version_is_read() {
         assert_eq!(failed(&queue).await.len(), 1);
         assert!(fill(&queue, "acme", "").await.0.is_empty(), "its requests count for its share");
     });
+}
+
+/// Later versions must read these databases, of which each is the text of one schema version.
+#[test]
+fn databases_of_every_schema_version_are_read() {
+    let formats = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../spec/formats");
+    for version in 1..=2 {
+        let dump =
+            std::fs::read_to_string(formats.join(format!("deferred-{version}.sql"))).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("deferred.db");
+        rusqlite::Connection::open(&path).unwrap().execute_batch(&dump).unwrap();
+        // Nothing of the file is too old for such a queue.
+        let keep = Duration::from_secs(1_000 * 365 * 86_400);
+        let options = DeferOptions { keep, keep_dead: keep, ..options() };
+        let (disk, recovered) = DiskQueue::open(folder.path(), &options).unwrap();
+        let queued: Vec<(String, u32)> = recovered
+            .queued
+            .iter()
+            .map(|item| (item.queue_key.key.to_string(), item.failures))
+            .collect();
+        assert_eq!(queued, [("acme".to_owned(), 0)], "version {version}");
+        run(async {
+            let queue = DeferredQueue::Disk(disk);
+            let id = recovered.queued[0].id;
+            let head = queue.head(id).await.unwrap().unwrap();
+            let shown = format!("{head:?}");
+            assert!(shown.contains("POST") && shown.contains("/report"), "{shown}");
+            let started = queue.begin(id, LATE_MS).await.unwrap().unwrap();
+            assert_eq!(&started.body[..], b"a report", "version {version}");
+        });
+    }
 }
 
 #[test]

@@ -111,6 +111,17 @@ mod tests {
         assert_eq!(SavedCopy::new(&folder, "http://127.0.0.1:2/").unwrap().read(), Ok(None));
     }
 
+    /// Later versions must read this file.
+    #[test]
+    fn the_first_format_of_a_copy_is_read() {
+        let bytes = include_bytes!("../../../../spec/formats/rules-copy-1");
+        assert_eq!(parse(Bytes::from_static(bytes)), Some(content()));
+        let folder = tempfile::tempdir().unwrap();
+        let copy_file = SavedCopy::new(folder.path(), URL).unwrap();
+        copy_file.write(&content()).unwrap();
+        assert_eq!(fs::read(&copy_file.path).unwrap(), bytes, "this version writes it too");
+    }
+
     /// Flips every bit position and cuts at every length.
     #[test]
     fn a_damaged_copy_is_never_used() {

@@ -129,6 +129,42 @@ mod tests {
         assert_eq!(revision(&open(&path, SIZE).unwrap()), Ok(7));
     }
 
+    /// Later versions must read these databases, of which each is the text of one schema version. To
+    /// add one, dump the database that `spec/formats/README.md` describes.
+    #[test]
+    fn databases_of_every_schema_version_are_read() {
+        let formats = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../spec/formats");
+        let read = |name: &str| std::fs::read_to_string(formats.join(name)).unwrap();
+        let expected: serde_json::Value = serde_json::from_str(&read("rules.json")).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        for version in 1..=MIGRATIONS.len() {
+            let dump = read(&format!("rules-{version}.sql"));
+            let path = folder.path().join(format!("rules-{version}.db"));
+            Connection::open(&path).unwrap().execute_batch(&dump).unwrap();
+            let database = open(&path, SIZE).unwrap();
+            let bundle = super::super::load(&database, None).unwrap();
+            let mut expected = expected.clone();
+            // The first versions had no table of bans, or none of modes.
+            for (since, field) in [(2, "bans"), (3, "modes")] {
+                if version < since {
+                    expected["data"][field] = serde_json::json!([]);
+                }
+            }
+            let found = serde_json::to_value(&bundle).unwrap();
+            assert_eq!(found["files"], expected["files"], "version {version}");
+            for field in ["overrides", "lists", "bans", "modes"] {
+                let or_empty = |data: &serde_json::Value| match &data["data"][field] {
+                    serde_json::Value::Null => serde_json::json!([]),
+                    other => other.clone(),
+                };
+                assert_eq!(or_empty(&found), or_empty(&expected), "version {version}: {field}");
+            }
+            let audited = "SELECT count(*) FROM audit";
+            let audited: i64 = database.query_row(audited, [], |row| row.get(0)).unwrap();
+            assert!(audited > 0, "version {version}");
+        }
+    }
+
     #[test]
     fn foreign_newer_and_corrupt_databases_are_rejected() {
         let folder = tempfile::tempdir().unwrap();
