@@ -2,7 +2,7 @@
 //!
 //! They replace shell scripts and CI configuration: typed, tested, and the same on every machine. A CI service only calls `.ci/run`, which calls `cargo xtask ci`.
 //!
-//! `test`, `ci`, `tidy`, `bench`, `faults` and `fuzz` are commands; `tools`, `components` and `peers`
+//! `test`, `ci`, `tidy`, `bench`, `faults`, `fuzz` and `soak` are commands; `tools`, `components` and `peers`
 //! install the programs they need, and `sh` runs them. There are no dependencies, so that a fresh
 //! checkout starts at once.
 
@@ -13,6 +13,7 @@ mod faults;
 mod fuzz;
 mod peers;
 mod sh;
+mod soak;
 mod test;
 mod tidy;
 mod tools;
@@ -39,6 +40,7 @@ usage: cargo xtask <command>
   components            install the programs that tests use: Redis, Envoy, nginx, clients
   faults [name]         the Redis store with real servers that fail
   fuzz [target]         arbitrary inputs for the parsers; `--seconds N` per parser
+  soak [--minutes N]    the server and gateway under load: fails on growing memory or latency
   help                  this text
 ";
 
@@ -53,6 +55,7 @@ fn main() -> ExitCode {
         ["components"] => components::ensure(),
         ["faults", rest @ ..] => faults::run(rest),
         ["fuzz", rest @ ..] => fuzz::run(rest),
+        ["soak", rest @ ..] => soak::run(rest),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");
             Ok(())
