@@ -105,6 +105,32 @@ fn licences() -> Result {
 mod tests {
     use super::*;
 
+    /// A missing cargo-deny is installed, and a failure to install it is an error: the step has no way
+    /// to be skipped. Advisories need the network, so the workflow runs them.
+    #[test]
+    fn every_check_of_dependencies_is_a_step_that_can_fail() {
+        assert!(STEPS.iter().any(|step| step.command.starts_with("cargo deny check")));
+        let workflow =
+            std::fs::read_to_string(sh::root().join(".github/workflows/ci.yml")).unwrap();
+        let entry = std::fs::read_to_string(sh::root().join(".ci/run")).unwrap();
+        assert!(workflow.contains("- run: .ci/run\n"), "{workflow}");
+        assert!(workflow.contains("- run: cargo deny check advisories\n"), "{workflow}");
+        assert!(entry.contains("set -e") && entry.contains("exec cargo xtask ci"), "{entry}");
+        for skip in ["continue-on-error", "|| true", "if:"] {
+            assert!(!workflow.contains(skip) && !entry.contains(skip), "{skip}");
+        }
+        let checks = ["advisories", "bans", "licenses", "sources"];
+        let known = |check: &&str| DENY_CHECKS.contains(check) || workflow.contains(*check);
+        assert!(checks.iter().all(known));
+    }
+
+    #[test]
+    fn a_tool_that_cannot_be_installed_is_an_error() {
+        let nowhere = Installer::Cargo("tollgate-no-such-crate --offline");
+        let error = tools::ensure("tollgate-no-such-tool", nowhere).unwrap_err().to_string();
+        assert!(error.contains("could not be installed"), "{error}");
+    }
+
     #[test]
     fn the_closing_line_adds_up() {
         let times = [("tidy", Duration::from_millis(200)), ("test", Duration::from_secs(3))];
