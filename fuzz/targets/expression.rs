@@ -1,52 +1,5 @@
-//! Reads any text as an expression, in every position of a rule file, and decides any requests.
+//! Calls the fuzz target `expression` with arbitrary bytes; it is beside the parser that it checks.
 
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-use tollgate_fuzz::{check_decisions, check_findings, parts, requests};
-use tollgate_rules::{Request, Rules, Source};
-
-/// Files with an expression at `@`.
-const FILES: [&str; 6] = [
-    "rules: [{ name: a, when: @, limit: 2/h }]",
-    "rules: [{ name: a, per: [ip, @], limit: 2/h }]",
-    "rules: [{ name: a, per: user, cost: @, limit: 10/h }]",
-    "rules: [{ name: a, cost: { reserve: 3, settle: @ }, limit: 10/h }]",
-    "rules: [{ name: a, count: @, limit: 2/h }]",
-    "attributes: { it: @ }\nrules: [{ name: a, when: has(it), per: it, limit: 2/h }]",
-];
-
-fuzz_target!(|input: &str| {
-    let (expression, lines) = parts(input);
-    let quoted = quoted(expression);
-    let mut sent = requests(lines);
-    sent.push(Request::new("POST", "/login").attribute("user", "ann").header("x-org", "acme"));
-    sent.push(sent[0].clone());
-    for file in FILES {
-        let text = format!("lists: {{ office: [203.0.113.0/24, 'a*'] }}\n{file}\n");
-        let text = text.replacen('@', &quoted, 1);
-        match Rules::read([Source::new("fuzz.yaml", text.as_str())]) {
-            Ok(rules) => {
-                check_findings(rules.warnings(), &text);
-                check_decisions(&rules, &sent);
-            }
-            Err(found) => check_findings(&found, &text),
-        }
-    }
-});
-
-/// Quotes the text as YAML, unchanged if possible, so that findings point into it.
-fn quoted(text: &str) -> String {
-    if !text.contains(|c: char| c == '\'' || c.is_control()) {
-        return format!("'{text}'");
-    }
-    let mut quoted = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => quoted.extend(['\\', c]),
-            c if c.is_control() => quoted.push_str(&format!("\\U{:08X}", u32::from(c))),
-            c => quoted.push(c),
-        }
-    }
-    quoted + "\""
-}
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tollgate_rules::fuzz_targets::expression(bytes));

@@ -1,8 +1,10 @@
 //! `cargo xtask fuzz`: runs the parsers on arbitrary inputs for a bounded time.
 //!
-//! The targets are in `fuzz/`, a crate outside the workspace. Each starts from its seeds, the rules of
-//! `examples/`, the invalid files of the tests, and the inputs that earlier runs found
-//! (`fuzz/corpus/`). An input that crashes a target is stored in `fuzz/artifacts/`.
+//! The targets are in `fuzz/`, a crate outside the workspace; each calls a function in the crate of its
+//! parser (`fuzz_targets`), which exists only under `cfg(fuzzing)` and in tests. A run starts from the
+//! stored corpus (`fuzz/corpus/`), and from what earlier runs on this machine found (`fuzz/found/`).
+//! An input that crashes a target is stored in `fuzz/artifacts/`: fix the fault, and add the input to
+//! the corpus, which `cargo xtask test` replays.
 //!
 //! There is no sanitizer: the code has no `unsafe`, and a stable compiler is enough without one.
 
@@ -14,7 +16,29 @@ use crate::sh::{self, Stream};
 use crate::tools::{self, Installer};
 
 const CRATE: &str = "fuzz";
-const TARGETS: [&str; 6] = ["rules", "limit", "key", "envoy", "expression", "resp"];
+const TARGETS: [&str; 21] = [
+    "rules",
+    "limit",
+    "key",
+    "envoy",
+    "expression",
+    "snapshot",
+    "redis_reply",
+    "redis_counter",
+    "request_guard",
+    "chunks",
+    "frames",
+    "json_body",
+    "protobuf",
+    "resp",
+    "bundle",
+    "attachment",
+    "import_envoy",
+    "import_kong",
+    "import_limitador",
+    "import_nginx",
+    "access_log",
+];
 const SECONDS: u64 = 20;
 /// The time after which one input counts as a hang; most take less than a millisecond.
 const SECONDS_PER_INPUT: u64 = 20;
@@ -69,15 +93,16 @@ struct FuzzResult {
     target: String,
     runs: u64,
     per_second: u64,
-    corpus: usize,
+    /// The number of inputs that runs on this machine found.
+    found: usize,
     /// The inputs that crashed it.
     crashes: Vec<String>,
     ended_well: bool,
 }
 
 fn fuzz(root: &Path, target: &str, seconds: u64) -> Result<FuzzResult> {
-    let corpus = root.join(CRATE).join("corpus").join(target);
-    copy_seeds(root, target, &corpus)?;
+    let found = root.join(CRATE).join("found").join(target);
+    fs::create_dir_all(&found)?;
     let limits = [
         format!("-max_total_time={seconds}"),
         format!("-timeout={SECONDS_PER_INPUT}"),
@@ -88,13 +113,15 @@ fn fuzz(root: &Path, target: &str, seconds: u64) -> Result<FuzzResult> {
         "-verbosity=0".to_owned(),
         "-print_funcs=0".to_owned(),
     ];
-    let run = &mut sh::cargo(&["fuzz", "run", "--sanitizer", "none", target, "--"]);
+    let run = &mut sh::cargo(&["fuzz", "run", "--sanitizer", "none", target]);
+    // New inputs go to the first folder.
+    run.arg(&found).args(stored_inputs(root, target)).arg("--");
     let (ended_well, output) = sh::tee(run.args(limits), Stream::Stderr)?;
     Ok(FuzzResult {
         target: target.to_owned(),
         runs: statistic(&output, "number_of_executed_units"),
         per_second: statistic(&output, "average_exec_per_sec"),
-        corpus: names(&corpus)?.len(),
+        found: files_below(&found)?.len(),
         crashes: output.lines().filter_map(|line| crash(root, line)).collect(),
         ended_well,
     })
@@ -115,25 +142,14 @@ fn statistic(output: &str, name: &str) -> u64 {
     output.lines().rev().find_map(number).unwrap_or(0)
 }
 
-/// Copies the seeds of a target to its corpus, under unique names.
-fn copy_seeds(root: &Path, target: &str, corpus: &Path) -> Result {
-    fs::create_dir_all(corpus)?;
-    let own = root.join(CRATE).join("seeds").join(target);
-    let mut folders = vec![own];
+/// Returns the folders with the inputs of a target that are stored in the repository.
+fn stored_inputs(root: &Path, target: &str) -> Vec<PathBuf> {
+    let mut folders = vec![root.join(CRATE).join("corpus").join(target)];
     if target == "rules" {
         folders.push(root.join("examples/rules"));
         folders.push(root.join("crates/tollgate-rules/tests/diagnostics"));
     }
-    for (number, folder) in folders.iter().enumerate() {
-        for seed in files_below(folder)? {
-            let is_seed = number == 0 || seed.extension().is_some_and(|ending| ending == "yaml");
-            if let (true, Some(name)) = (is_seed, seed.strip_prefix(folder)?.to_str()) {
-                let name = format!("seed-{number}-{}", name.replace(['/', '\\'], "-"));
-                fs::copy(&seed, corpus.join(name))?;
-            }
-        }
-    }
-    Ok(())
+    folders
 }
 
 fn files_below(folder: &Path) -> Result<Vec<PathBuf>> {
@@ -149,23 +165,14 @@ fn files_below(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Returns the names of the files in a folder; none if it does not exist.
-fn names(folder: &Path) -> Result<Vec<String>> {
-    if !folder.is_dir() {
-        return Ok(Vec::new());
-    }
-    let name = |path: &PathBuf| Some(path.file_name()?.to_string_lossy().into_owned());
-    Ok(files_below(folder)?.iter().filter_map(name).collect())
-}
-
 fn table(rows: &[FuzzResult]) -> String {
     let mut lines = vec![format!(
-        "{:<12}{:>12}{:>10}{:>10}{:>10}",
-        "target", "runs", "runs/s", "corpus", "crashes"
+        "{:<18}{:>12}{:>10}{:>10}{:>10}",
+        "target", "runs", "runs/s", "found", "crashes"
     )];
     lines.extend(rows.iter().map(|row| {
-        let FuzzResult { target, runs, per_second, corpus, crashes, .. } = row;
-        format!("{target:<12}{runs:>12}{per_second:>10}{corpus:>10}{:>10}", crashes.len())
+        let FuzzResult { target, runs, per_second, found, crashes, .. } = row;
+        format!("{target:<18}{runs:>12}{per_second:>10}{found:>10}{:>10}", crashes.len())
     }));
     lines.join("\n")
 }
@@ -201,15 +208,30 @@ mod tests {
         }
     }
 
+    /// A target that is not replayed would be checked only by runs of the fuzzer.
     #[test]
-    fn every_target_is_declared_and_has_seeds() {
+    fn every_target_is_declared_and_its_corpus_is_replayed() {
         let folder = sh::root().join(CRATE);
         let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap();
         assert_eq!(manifest.matches("[[bin]]").count(), TARGETS.len());
+        let crates = files_below(&sh::root().join("crates")).unwrap();
+        let tests = crates.iter().filter(|file| {
+            file.components()
+                .any(|part| part.as_os_str().to_string_lossy().starts_with("fuzz_targets"))
+        });
+        let tests: String = tests.map(|file| fs::read_to_string(file).unwrap()).collect();
         for target in TARGETS {
             assert!(manifest.contains(&format!("name = \"{target}\"")), "{target}");
-            assert!(!names(&folder.join("seeds").join(target)).unwrap().is_empty(), "{target}");
+            assert!(tests.contains(&format!("Corpus::of(\"{target}\")")), "{target}");
+            assert!(!files_below(&folder.join("corpus").join(target)).unwrap().is_empty());
         }
+    }
+
+    #[test]
+    fn the_stored_corpus_stays_small() {
+        let files = files_below(&sh::root().join(CRATE).join("corpus")).unwrap();
+        let bytes: u64 = files.iter().map(|file| fs::metadata(file).unwrap().len()).sum();
+        assert!(bytes < 400 << 10, "the corpus has {bytes} bytes; remove what adds little");
     }
 
     #[test]

@@ -55,6 +55,8 @@ mod backend;
 mod client;
 mod error;
 mod function;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz_targets;
 mod leased;
 mod local;
 mod mode_router;

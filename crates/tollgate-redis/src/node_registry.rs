@@ -26,7 +26,7 @@ pub(crate) struct NodeRegistry {
 
 /// The reply of one group.
 #[derive(Clone, Copy, Debug, Default)]
-struct NodeReport {
+pub(crate) struct NodeReport {
     count: u64,
     /// The time at which a node last gave units back; 0 if not recently.
     given_back: u64,
@@ -101,7 +101,7 @@ impl NodeRegistry {
 }
 
 impl NodeReport {
-    fn read(value: &Value) -> Option<NodeReport> {
+    pub(crate) fn read(value: &Value) -> Option<NodeReport> {
         match value {
             Value::Array(parts) => match parts[..] {
                 [Value::Int(count), Value::Int(given_back)] => Some(NodeReport {

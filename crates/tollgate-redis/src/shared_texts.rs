@@ -51,7 +51,7 @@ impl SharedTextList {
 }
 
 /// Reads texts and how many microseconds are left to them at `date`, in turn.
-fn read(answer: &Value, date: Time) -> Option<SharedTexts> {
+pub(crate) fn read(answer: &Value, date: Time) -> Option<SharedTexts> {
     let Value::Array(parts) = answer else { return None };
     let note = |pair: &[Value]| match pair {
         [Value::BulkString(text), end] => {

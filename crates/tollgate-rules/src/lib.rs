@@ -54,6 +54,8 @@ mod compile;
 mod decide;
 #[cfg(feature = "envoy")]
 pub mod envoy;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz_targets;
 mod matching;
 mod read;
 mod rules;

@@ -1,5 +1,8 @@
 //! Rule bundles: everything a limiter needs to decide, fetched, saved and activated as one value.
 
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz_target;
+
 use std::fmt;
 
 use bytes::Bytes;

@@ -141,6 +141,8 @@ mod clock;
 mod counters;
 mod denied;
 mod fast_path;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz_targets;
 mod hold;
 mod identity;
 mod key;

@@ -8,6 +8,8 @@ mod args;
 mod condition;
 mod draft;
 mod envoy;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz_target;
 mod glob;
 mod kong;
 mod limitador;

@@ -4,6 +4,8 @@ mod clf;
 mod entry_sorter;
 mod envoy;
 mod fields;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz_target;
 mod json;
 mod line_scanner;
 mod log_entry;

@@ -215,7 +215,7 @@ fn text(value: &Value) -> &[u8] {
 }
 
 /// Reads the reply to TIME: seconds and microseconds.
-fn server_time(value: &Value) -> Option<Time> {
+pub(super) fn server_time(value: &Value) -> Option<Time> {
     let Value::Array(parts) = value else { return None };
     let number = |part: &Value| std::str::from_utf8(text(part)).ok()?.parse::<u64>().ok();
     let (seconds, micros) = (number(parts.first()?)?, number(parts.get(1)?)?);

@@ -10,6 +10,8 @@ mod command_reply;
 mod connection;
 mod connector;
 mod function_call;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz_target;
 mod health;
 mod rendezvous;
 mod sentinel;

@@ -71,7 +71,7 @@ impl Sentinels {
 }
 
 /// Reads the reply of a sentinel: host and port.
-fn read(answer: &Value) -> Option<Address> {
+pub(super) fn read(answer: &Value) -> Option<Address> {
     let Value::Array(parts) = answer else { return None };
     let [Value::BulkString(host), Value::BulkString(port)] = &parts[..] else { return None };
     let (host, port) = (std::str::from_utf8(host).ok()?, std::str::from_utf8(port).ok()?);

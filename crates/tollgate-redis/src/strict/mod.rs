@@ -9,6 +9,8 @@ mod check_encoder;
 mod compare_and_swap;
 #[cfg(test)]
 mod differential;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz_target;
 mod hash_layout;
 mod lua_reply;
 mod meter_units;

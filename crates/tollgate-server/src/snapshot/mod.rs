@@ -20,6 +20,8 @@ use parking_lot::Mutex;
 use tollgate::{Clock, MemoryStore};
 
 pub(crate) use self::saved_server::SavedServer;
+#[cfg(any(test, fuzzing))]
+pub use self::saved_server::fuzz_attachment;
 pub(crate) use self::status::SnapshotStatus;
 
 use self::file::SnapshotFile;

@@ -44,6 +44,26 @@ impl SavedServer {
     }
 }
 
+/// Reads any bytes as an attachment, and gives it to a server.
+///
+/// An attachment that is read is written and read again without a change.
+#[cfg(any(test, fuzzing))]
+pub fn fuzz_attachment(bytes: &[u8]) {
+    let Ok(read) = serde_json::from_slice::<SavedServer>(bytes) else { return };
+    let written = serde_json::to_vec(&read).expect("an attachment that was read can be written");
+    let again: SavedServer = serde_json::from_slice(&written).expect("it can be read again");
+    let rewritten = serde_json::to_vec(&again).expect("it can be written again");
+    assert_eq!(rewritten, written);
+    let rules = tollgate_rules::Rules::read([tollgate_rules::Source::new(
+        "rules.yaml",
+        "domain: shop\nrules: [{ name: all, per: ip, limit: 5/h }]",
+    )]);
+    let limiter = tollgate_rules::RuleLimiter::new(rules.expect("the rules are valid"));
+    limiter.restore(read.limiter);
+    let saved = limiter.save();
+    assert!(serde_json::to_vec(&saved).is_ok());
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

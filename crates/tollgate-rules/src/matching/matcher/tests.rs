@@ -237,8 +237,10 @@ fn matching_plain_attributes_allocates_nothing() {
     let (reading, lists) = (RequestReading::default(), Lists::default());
     let facts = RequestFacts::new(&request, &reading);
     let mut hits = Hits::new();
-    let counted = allocation_counter::measure(|| hits = matcher.find(&facts, &lists));
+    // Tests in other threads of the process may allocate meanwhile, but not every time.
+    let find = || tollgate_corpus::peak_bytes(|| hits = matcher.find(&facts, &lists));
+    let allocated = std::iter::repeat_with(find).take(20).min();
     let rules: Vec<u32> = hits.iter().map(|hit| hit.rule).collect();
     assert_eq!(rules, [1, 2, 5, 8, 50]);
-    assert_eq!(counted.count_total, 0);
+    assert_eq!(allocated, Some(0));
 }

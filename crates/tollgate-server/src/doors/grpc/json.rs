@@ -1,4 +1,6 @@
 //! `POST /json`: Envoy's rate limit request and response in protobuf's JSON mapping.
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz_target;
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -11,9 +13,8 @@ use serde_json::{Map, Value as Json};
 
 use super::decide::{ResponseOptions, decide};
 use super::proto::envoy::config::core::v3::HeaderValue;
-use super::proto::envoy::service::ratelimit::v3 as rls;
-use super::proto::envoy::service::ratelimit::v3::rate_limit_response as part;
 use super::proto::envoy::service::ratelimit::v3::rate_limit_response::rate_limit::Unit;
+use super::proto::envoy::service::ratelimit::v3::{self as rls, rate_limit_response as part};
 use super::request::{EnvoyDescriptor, EnvoyRequest, MAX_DESCRIPTORS, OverrideFields};
 use super::status::GrpcStatus;
 use crate::decisions::DecisionService;

@@ -13,7 +13,7 @@ pub(crate) mod json;
 #[rustfmt::skip]
 #[allow(missing_docs, unreachable_pub, dead_code, clippy::all, reason = "generated")]
 mod proto;
-mod request;
+pub(crate) mod request;
 mod status;
 
 use std::sync::Arc;

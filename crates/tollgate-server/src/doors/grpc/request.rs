@@ -3,6 +3,9 @@
 //! [`EnvoyRequest`] is the only reader of rate limit requests. It borrows from the message and bounds
 //! the number of descriptors: a message of a megabyte could contain half a million of them.
 
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz_target;
+
 use prost::DecodeError;
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 use smallvec::SmallVec;
@@ -182,9 +185,11 @@ fn read_entry(message: &[u8]) -> Result<(&str, &str), GrpcStatus> {
 enum FieldValue<'a> {
     Number(u64),
     Bytes(&'a [u8]),
+    /// A value of a wire type that no known field has.
+    Other,
 }
 
-/// Calls `each` for every field of a message; fields of wire types not used here are skipped.
+/// Calls `each` for every field of a message.
 fn for_each_field<'a>(
     mut message: &'a [u8],
     mut each: impl FnMut(u32, FieldValue<'a>) -> Result<(), GrpcStatus>,
@@ -204,7 +209,7 @@ fn for_each_field<'a>(
             }
             kind => {
                 skip_field(kind, tag, &mut message, DecodeContext::default()).map_err(invalid)?;
-                continue;
+                FieldValue::Other
             }
         };
         each(tag, value)?;
@@ -230,30 +235,12 @@ fn too_many() -> GrpcStatus {
 mod tests {
     use prost::Message;
 
+    use super::fuzz_target::generated;
     use super::*;
     use crate::doors::grpc::proto::envoy::extensions::common::ratelimit::v3 as common;
     use crate::doors::grpc::proto::envoy::service::ratelimit::v3::RateLimitRequest;
     use common::RateLimitDescriptor;
     use common::rate_limit_descriptor::{Entry, RateLimitOverride};
-
-    /// Converts a request into the generated type.
-    fn generated(request: &EnvoyRequest<'_>) -> RateLimitRequest {
-        let entry =
-            |(key, value): &(&str, &str)| Entry { key: (*key).into(), value: (*value).into() };
-        let descriptors = request.descriptors().map(|(descriptor, entries)| RateLimitDescriptor {
-            entries: entries.iter().map(entry).collect(),
-            limit: descriptor.limit.map(|OverrideFields { requests_per_unit, unit }| {
-                RateLimitOverride { requests_per_unit, unit }
-            }),
-            hits_addend: descriptor.hits,
-            is_negative_hits: descriptor.negative,
-        });
-        RateLimitRequest {
-            domain: request.domain.into(),
-            descriptors: descriptors.collect(),
-            hits_addend: request.hits_addend,
-        }
-    }
 
     /// Returns a message that uses every field.
     fn message() -> Vec<u8> {

@@ -3,6 +3,9 @@
 //! They are read by hand instead of a derived `Deserialize`: an error names its field, texts are
 //! borrowed from the body, and each call lists the fields it takes.
 
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz_target;
+
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::fmt;

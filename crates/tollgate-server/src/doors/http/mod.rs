@@ -12,7 +12,7 @@
 //! [admin](crate::admin) routes.
 
 mod batch;
-mod body_fields;
+pub(crate) mod body_fields;
 mod call;
 mod decide;
 mod outcome;

@@ -16,6 +16,8 @@ mod command;
 mod command_table;
 mod connection;
 mod decision_reply;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz_target;
 mod idle_timeout;
 mod inline_command;
 mod introspection;

@@ -5,6 +5,9 @@
 //! are followed here, as those of HTTP/1.1 are. Frames with data are no heads: the reader of each body
 //! has its own deadline.
 
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz_target;
+
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::task::{Context, Poll};

@@ -5,9 +5,9 @@
 mod activity;
 mod browser_guard;
 mod chunked_body;
-mod frame_scanner;
+pub(crate) mod frame_scanner;
 mod read_body;
-mod request_guard;
+pub(crate) mod request_guard;
 mod router;
 mod slow_reader;
 mod stream;

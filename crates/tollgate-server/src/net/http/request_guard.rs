@@ -6,6 +6,9 @@
 //! followed to know where the next head begins. The bytes pass unchanged; the gateway refuses a
 //! request whose head is ambiguous.
 
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz_target;
+
 use memchr::{memchr, memchr_iter, memmem};
 
 use super::MAX_HEAD_BYTES;

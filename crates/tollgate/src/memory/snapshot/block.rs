@@ -132,12 +132,12 @@ impl<'d> BlockWriter<'d, io::Sink> {
     }
 }
 
-fn head(kind: BlockKind, count: u32, length: u32) -> [u8; HEAD] {
+pub(super) fn head(kind: BlockKind, count: u32, length: u32) -> [u8; HEAD] {
     let ([a, b, c, d], [e, f, g, h]) = (count.to_le_bytes(), length.to_le_bytes());
     [kind as u8, a, b, c, d, e, f, g, h]
 }
 
-fn checksum(before: Option<u32>, head: &[u8; HEAD], payload: &[u8]) -> u32 {
+pub(super) fn checksum(before: Option<u32>, head: &[u8; HEAD], payload: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new_with_initial(before.unwrap_or(0));
     hasher.update(head);
     hasher.update(payload);

@@ -18,7 +18,7 @@ const MAGIC: [u8; 8] = *b"tollsnap";
 const WORDS: usize = 7;
 /// Magic and version.
 const START: usize = MAGIC.len() + 4;
-const LENGTH: usize = START + WORDS * 8 + 4;
+pub(super) const LENGTH: usize = START + WORDS * 8 + 4;
 
 /// The header of a snapshot.
 #[derive(Debug)]
@@ -83,14 +83,19 @@ impl SnapshotHeader {
         if crc32fast::hash(&bytes[..LENGTH - 4]) != sum {
             return Err(SnapshotError::Corrupt("the checksum of its header is wrong"));
         }
+        Ok(SnapshotHeader::from_words(&bytes))
+    }
+
+    /// Reads the words of a header whose checksum is right.
+    pub(super) fn from_words(bytes: &[u8; LENGTH]) -> SnapshotHeader {
         let word = |index: usize| {
             u64::from_le_bytes(std::array::from_fn(|i| bytes[START + index * 8 + i]))
         };
-        Ok(SnapshotHeader {
+        SnapshotHeader {
             saved_at: Time::from_nanos(word(0)),
             saved_wall: Time::from_nanos(word(1)),
             seed: FingerprintSeed { shared: word(2), home: word(3), tag: word(4) },
             probe: [word(5), word(6)],
-        })
+        }
     }
 }

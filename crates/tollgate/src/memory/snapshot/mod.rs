@@ -37,6 +37,8 @@
 mod block;
 mod boxed_entry;
 mod error;
+#[cfg(any(test, fuzzing))]
+mod fuzz_target;
 mod header;
 mod table_entry;
 
@@ -53,6 +55,8 @@ use crate::key::Fingerprinter;
 
 pub use self::block::SnapshotDigest;
 pub use self::error::SnapshotError;
+#[cfg(any(test, fuzzing))]
+pub use self::fuzz_target::fuzz_snapshot;
 pub use self::header::VERSION;
 
 /// The largest difference between the store's clock and the wall clock that counts as drift.

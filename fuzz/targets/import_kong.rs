@@ -1,0 +1,5 @@
+//! Calls the fuzz target `import_kong` with arbitrary bytes; it is beside the parser that it checks.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tollgate_cli::fuzz_targets::import_kong(bytes));
