@@ -11,7 +11,7 @@ const MEMORY: Tolerance = Tolerance { absolute: 4.0, relative: 0.08 };
 const DESCRIPTORS: Tolerance = Tolerance { absolute: 3.0, relative: 0.05 };
 const THREADS: Tolerance = Tolerance { absolute: 1.0, relative: 0.0 };
 /// A latency is judged as a multiple of that of the control, because the machine may have other work.
-const SLOWDOWN: Tolerance = Tolerance { absolute: 2.0, relative: 1.0 };
+const SLOWDOWN: Tolerance = Tolerance { absolute: 2.0, relative: 0.5 };
 
 /// The least latency of the control: below it, differences are those of a clock.
 const MIN_CONTROL_MS: f64 = 0.2;
@@ -208,8 +208,8 @@ mod tests {
         let slower_machine = run(|number| 6 + 5 * number, |number| 4 + 3 * number);
         assert!(slower_machine.is_sound(), "{slower_machine}");
         let slower_door = run(|number| 6 + 2 * number, |_| 4);
-        assert!(slower_door.to_string().contains("http slowdown"), "{slower_door}");
-        assert!(!slower_door.is_sound());
+        assert!(!slower_door.is_sound(), "{slower_door}");
+        assert!(slower_door.to_string().contains("FAILED. http slowdown, "), "{slower_door}");
     }
 
     #[test]
