@@ -88,6 +88,8 @@ pub use decide::status::LimiterStatus;
 pub use matching::address::rightmost_untrusted;
 pub use matching::key::{describe_key, encode_key, parse_described_key};
 pub use matching::key_hasher::KeySecret;
+#[doc(hidden)]
+pub use matching::path::escape as escape_path;
 pub use matching::path::normal as normalize_path;
 pub use matching::request::{HeaderSource, Request};
 pub use read::diagnostic::{CODES, Diagnostic, Diagnostics, Finding, Severity};

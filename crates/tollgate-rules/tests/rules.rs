@@ -224,7 +224,7 @@ fn a_rule_may_delay_requests_over_its_limit() {
     let denied = ask();
     assert_eq!(
         (denied.allowed, denied.then()),
-        (false, Some(&Then::Delay { up_to: Duration::from_millis(200) }))
+        (false, Some(&Then::Delay { up_to: Duration::from_millis(200), status: 429 }))
     );
 }
 

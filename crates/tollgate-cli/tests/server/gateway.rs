@@ -1,6 +1,8 @@
 //! `tollgate gateway` in front of a service.
 
-use tollgate_rig::{Upstream, WebClient};
+use std::io::Write;
+
+use tollgate_rig::{AfterResponse, Upstream, WebClient};
 
 use crate::process::{Server, command};
 use crate::support::folder;
@@ -39,6 +41,39 @@ fn a_server_may_be_a_gateway_too_and_counts_once() {
     assert_eq!(server.run(&["check", "shop"]).0, 1);
     assert_eq!(through(&server).get("/").status(), 429);
     assert_eq!(upstream.count(), 1);
+}
+
+#[test]
+fn a_stricter_limit_of_the_upstream_is_told_to_clients() {
+    let upstream = Upstream::answering(|_, stream| {
+        let head = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\nretry-after: 9\r\n\
+                    ratelimit-policy: \"up\";q=5;w=60\r\nratelimit: \"up\";r=1;t=30\r\n\
+                    x-ratelimit-limit: 5\r\nx-ratelimit-remaining: 1\r\nx-ratelimit-reset: 30\r\n\r\n";
+        match stream.write_all(head.as_bytes()) {
+            Ok(()) => AfterResponse::Keep,
+            Err(_) => AfterResponse::Close,
+        }
+    });
+    let rules = ("rules.yaml", "rules: [{ name: all, limit: 10k tokens/h fixed first_hit }]");
+    let start = |style: &str, rules: (&str, &str)| {
+        let to = ["--to", &upstream.url(), "--rules", "rules.yaml", "--headers", style];
+        Server::gateway(folder(&[rules]), &to)
+    };
+    let server = start("draft-10", rules);
+    let reply = through(&server).get("/");
+    let all = |name| reply.all(name).collect::<Vec<_>>();
+    let policies = [r#""up";q=5;w=60"#, r#""all";q=10000;qu="tokens";w=3600"#];
+    assert_eq!(all("ratelimit-policy"), policies);
+    assert_eq!(all("ratelimit"), [r#""up";r=1;t=30"#, r#""all";r=9999;t=3600"#]);
+    assert_eq!(all("retry-after"), ["9"]);
+    for (limit, remaining) in [("3/h fixed first_hit", "1"), ("1/h fixed first_hit", "0")] {
+        let text = format!("rules: [{{ name: all, limit: {limit} }}]");
+        let server = start("legacy", ("rules.yaml", &text));
+        let reply = through(&server).get("/");
+        assert_eq!(reply.header("x-ratelimit-remaining"), Some(remaining), "{limit}");
+        let is_theirs = reply.header("x-ratelimit-reset") == Some("30");
+        assert_eq!(is_theirs, remaining == "1", "{limit}");
+    }
 }
 
 #[test]

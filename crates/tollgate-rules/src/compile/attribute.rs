@@ -87,6 +87,11 @@ impl Attribute {
         }
     }
 
+    /// Returns the attribute of `descriptors[0]["user"]`.
+    pub(crate) fn descriptor_entry(number: &str, key: &str) -> Attribute {
+        Attribute::Named(format!("descriptors.{number}.{key}").into())
+    }
+
     /// Whether it is known only after the response.
     pub(crate) fn is_late(&self) -> bool {
         matches!(self, Attribute::Named(name) if name.starts_with("response."))

@@ -22,6 +22,7 @@ use crate::matching::matcher::Matcher;
 use crate::matching::request_facts::RequestReading;
 use crate::read::source::SourceSpan;
 use tollgate::Hold;
+use tollgate::limit::LimitSummary;
 use tollgate::{Consistency, CounterId, Limit};
 
 /// The compiled rules of one domain with their data.
@@ -107,9 +108,21 @@ pub(crate) struct CompiledRule {
     /// The expression that names the tenants of a fair rule.
     pub(crate) fair: Option<KeyPart>,
     pub(crate) dedupe: Option<Box<Dedupe>>,
+    /// Whether a limit counts another unit than requests.
+    pub(crate) has_units: bool,
 }
 
 impl CompiledRule {
+    /// Returns the unit that a limit of the rule counts, as it is written: `tokens`.
+    pub(crate) fn unit_of(&self, quota: &LimitSummary) -> Option<&str> {
+        if !self.has_units {
+            return None;
+        }
+        let is_same = |bound: &&BoundLimit| bound.limit.summary() == *quota;
+        let bound = self.limits.iter().flat_map(RuleLimit::bound).find(is_same);
+        bound.and_then(|bound| bound.limit.unit_label())
+    }
+
     /// Whether it counts outcomes, or settles costs by them.
     pub(crate) fn has_outcome(&self) -> bool {
         !self.outcome.is_empty() || self.settle().is_some()
@@ -169,6 +182,18 @@ pub(crate) enum RuleLimit {
         by_plan: Vec<Vec<BoundLimit>>,
     },
     Distinct(Box<DistinctLimit>),
+}
+
+impl RuleLimit {
+    /// Returns the limits that apply to one plan or another.
+    pub(crate) fn bound(&self) -> impl Iterator<Item = &BoundLimit> {
+        let (fixed, by_plan): (Option<&BoundLimit>, &[Vec<BoundLimit>]) = match self {
+            RuleLimit::Fixed(bound) => (Some(bound), &[]),
+            RuleLimit::Plan { by_plan, .. } => (None, by_plan),
+            RuleLimit::Distinct(distinct) => (Some(&distinct.count), &[]),
+        };
+        fixed.into_iter().chain(by_plan.iter().flatten())
+    }
 }
 
 /// A limit bound to its counters.

@@ -48,6 +48,8 @@ pub enum Then {
     Delay {
         /// The longest wait.
         up_to: Duration,
+        /// The status of a request that would have to wait longer; 429 by default.
+        status: u16,
     },
     /// The request waits in a bounded queue.
     Queue(Queue),
@@ -68,6 +70,8 @@ pub struct Queue {
     pub up_to: Duration,
     /// Whether the newest request goes first.
     pub lifo: bool,
+    /// The status of a request that finds no place or waits in vain; 429 by default.
+    pub status: u16,
 }
 
 /// The bans of a rule: `ban [1min, 10min, 1h] after 20 denials in 1min`.
@@ -117,6 +121,9 @@ impl Shed {
     }
 }
 
+/// The status of a refused request, unless the rule sets another.
+pub(crate) const TOO_MANY_REQUESTS: u16 = 429;
+
 impl Then {
     /// Returns the keyword.
     pub fn name(&self) -> &'static str {
@@ -134,16 +141,17 @@ impl Then {
     /// Returns the status of a refused request.
     pub fn status(&self) -> u16 {
         match self {
-            Then::Deny { status } => *status,
+            Then::Deny { status } | Then::Delay { status, .. } => *status,
+            Then::Queue(queue) => queue.status,
             Then::Shed(_) => 503,
-            _ => 429,
+            _ => TOO_MANY_REQUESTS,
         }
     }
 
     /// Returns the maximum wait of a request.
     pub fn patience(&self) -> Duration {
         match self {
-            Then::Delay { up_to } => *up_to,
+            Then::Delay { up_to, .. } => *up_to,
             Then::Queue(queue) => queue.up_to,
             _ => Duration::ZERO,
         }
@@ -152,7 +160,7 @@ impl Then {
 
 impl Default for Then {
     fn default() -> Then {
-        Then::Deny { status: 429 }
+        Then::Deny { status: TOO_MANY_REQUESTS }
     }
 }
 

@@ -7,6 +7,7 @@
 //! | `*` | any one segment |
 //! | `*.json`, `v*` | one segment, with any text for the star |
 //! | `**`, at the end | the rest, also none: `/a/**` matches `/a` |
+//! | `login**`, at the end | a segment that begins so, and the rest: `/login.php`, `/login/help` |
 //!
 //! Trailing slashes, doubled slashes and a query do not affect matching; nor do case and parameters
 //! behind `;`, unless the file says so.
@@ -36,8 +37,17 @@ pub(crate) enum RouteSegment {
     Any(Option<Box<str>>),
     /// `*.json`: one segment with a star in it.
     Pattern(Box<str>),
+    /// `login**`: one segment that begins with this text, and the rest, however long.
+    Prefix(Box<str>),
     /// `**`: the rest, however long.
     Rest,
+}
+
+impl RouteSegment {
+    /// Whether nothing can follow it.
+    fn is_open(&self) -> bool {
+        matches!(self, RouteSegment::Prefix(_) | RouteSegment::Rest)
+    }
 }
 
 impl Route {
@@ -53,7 +63,10 @@ impl Route {
     /// Returns the route with its literals as a domain reads paths.
     pub(crate) fn read_as(mut self, reading: PathReading) -> Route {
         for segment in &mut self.segments {
-            if let RouteSegment::Literal(text) | RouteSegment::Pattern(text) = segment {
+            if let RouteSegment::Literal(text)
+            | RouteSegment::Pattern(text)
+            | RouteSegment::Prefix(text) = segment
+            {
                 *text = reading.literal(text).into();
             }
         }
@@ -92,6 +105,9 @@ impl Route {
         for segment in &self.segments {
             let fits = match segment {
                 RouteSegment::Rest => return true,
+                RouteSegment::Prefix(prefix) => {
+                    return parts.next().is_some_and(|part| part.starts_with(&**prefix));
+                }
                 RouteSegment::Literal(literal) => parts.next() == Some(literal),
                 RouteSegment::Any(_) => parts.next().is_some(),
                 RouteSegment::Pattern(pattern) => {
@@ -146,6 +162,18 @@ mod tests {
             ("/", "GET", "/a", false),
             ("/v1/*.json", "GET", "/v1/a.json", true),
             ("/v1/*.json", "GET", "/v1/a.xml", false),
+            ("/login**", "GET", "/login", true),
+            ("/login**", "GET", "/login.php", true),
+            ("/login**", "GET", "/login/help/x", true),
+            ("/login**", "GET", "/login.php/x", true),
+            ("/login**", "GET", "/logi", false),
+            ("/login**", "GET", "/", false),
+            ("/login**", "GET", "/x/login", false),
+            ("/a/{id}/b**", "GET", "/a/7/bc/d", true),
+            ("/a/{id}/b**", "GET", "/a/7", false),
+            ("/.**", "GET", "/.git/config", true),
+            ("/.**", "GET", "/git", false),
+            ("/%6Cog%2Fi**", "GET", "/log/in", true),
             ("/a//b/", "GET", "/a/b", true),
             ("/%61/caf%c3%a9", "GET", "/a/caf%C3%A9", true),
             ("/a b", "GET", "/a%20b", true),

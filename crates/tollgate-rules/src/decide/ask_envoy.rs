@@ -13,8 +13,9 @@ use crate::decide::decision::{Decision, LimitState, Named, Reason};
 use crate::decide::limiter::{LimiterState, RuleLimiter};
 use crate::decide::shadow_denial::ShadowRefusal;
 use crate::envoy::{
-    CheckPlan, Code, DescriptorTree, EntrySource, PlannedCall, RateLimitRequest, RateLimitResponse,
-    WindowReading, decision_status, descriptor_request, join_all,
+    CheckPlan, Code, Descriptor, DescriptorStatus, DescriptorTree, EntrySource, JoinedEntries,
+    PlannedCall, RateLimitRequest, RateLimitResponse, WindowReading, decision_status,
+    descriptor_request, join_all,
 };
 use crate::matching::key_hasher::KeyHasher;
 use tollgate::{Action, Reserve, Store, StoreCall, StoreError, Verdicts};
@@ -22,7 +23,8 @@ use tollgate_core::Verdict;
 
 /// Decides a request of Envoy's rate limit protocol.
 ///
-/// In a domain of rules, each descriptor is a request of its own. An unknown domain limits nothing.
+/// In a domain of rules, each descriptor is a request of its own, or all of them are one, as the file
+/// says. An unknown domain limits nothing.
 ///
 /// ```
 /// use tollgate_rules::{RuleLimiter, Rules};
@@ -58,8 +60,11 @@ pub async fn decide_envoy<S: Store + 'static>(
     let tree = match active.rules.tree(request.domain) {
         Some(tree) if active.rules.is_tree_disabled(tree, limiter.0.date()) => return unlimited(),
         Some(tree) => tree,
-        None if active.rules.domain(request.domain).is_some() => {
-            return decide_by_rules(limiter, request).await;
+        None if let Some(domain) = active.rules.domain(request.domain) => {
+            return match domain.compiled.scope.joins_descriptors {
+                true => decide_together(limiter, request).await,
+                false => decide_by_rules(limiter, request).await,
+            };
         }
         None => return unlimited(),
     };
@@ -116,17 +121,54 @@ async fn decide_by_rules<S: Store + 'static>(
         if descriptor.limit.is_none() {
             let cost = descriptor.cost(request.hits_addend);
             let asked = descriptor_request(request.domain, descriptor, cost);
-            let decision = match (cost, descriptor.negative) {
-                (0, _) => limiter.decide(&asked.dry_run()).await,
-                (_, true) => limiter.adjust(&asked, Adjustment::Refund(cost)).await?,
-                _ => limiter.decide(&asked).await,
-            };
-            // Envoy does not report when a request ends.
-            decision.admission().into_iter().for_each(Admission::detach);
-            *status = decision_status(&decision);
+            *status = ask(limiter, asked, cost, descriptor.negative).await?;
         }
     }
     Ok(RateLimitResponse::from_statuses(statuses))
+}
+
+/// Decides a request in a domain of rules that sees all descriptors as one request. It costs what the
+/// dearest descriptor costs. A descriptor with a limit of its own is decided by that limit as well.
+async fn decide_together<S: Store + 'static>(
+    limiter: &RuleLimiter<S>,
+    request: &RateLimitRequest<'_>,
+) -> Result<RateLimitResponse, StoreError> {
+    let own = CheckPlan::from_overrides(request, &limiter.0.current.load().hasher);
+    let verdicts = run(&limiter.0, &own).await?;
+    let mut statuses = own.response(&verdicts, limiter.0.clock.now()).statuses;
+    let without_limit =
+        || request.descriptors.iter().filter(|descriptor| descriptor.limit.is_none());
+    let cost = |descriptor: &Descriptor<'_>| descriptor.cost(request.hits_addend);
+    let Some(cost) = without_limit().map(cost).max() else {
+        return Ok(RateLimitResponse::from_statuses(statuses));
+    };
+    let refunds = without_limit().all(|descriptor| descriptor.negative);
+    let entries = JoinedEntries::new(request.descriptors);
+    let asked = entries.request(request.domain, cost);
+    let joined = ask(limiter, asked, cost, refunds).await?;
+    for (status, descriptor) in statuses.iter_mut().zip(request.descriptors) {
+        if descriptor.limit.is_none() {
+            *status = joined.clone();
+        }
+    }
+    Ok(RateLimitResponse::from_statuses(statuses))
+}
+
+/// Decides one request of Envoy's protocol by rules.
+async fn ask<S: Store + 'static>(
+    limiter: &RuleLimiter<S>,
+    asked: Request<'_>,
+    cost: u64,
+    refunds: bool,
+) -> Result<DescriptorStatus, StoreError> {
+    let decision = match (cost, refunds) {
+        (0, _) => limiter.decide(&asked.dry_run()).await,
+        (_, true) => limiter.adjust(&asked, Adjustment::Refund(cost)).await?,
+        _ => limiter.decide(&asked).await,
+    };
+    // Envoy does not report when a request ends.
+    decision.admission().into_iter().for_each(Admission::detach);
+    Ok(decision_status(&decision))
 }
 
 /// Runs the checks of a plan.

@@ -156,6 +156,8 @@ pub struct LimitStatus<'d> {
     pub then: Option<&'d Then>,
     /// The summary of the limit.
     pub quota: LimitSummary,
+    /// The unit that the limit counts, if it is not requests: the `tokens` of `200k tokens/min`.
+    pub unit: Option<&'d str>,
     /// The verdict of the limit.
     pub verdict: Verdict,
     /// The cost of the check.
@@ -226,6 +228,7 @@ impl Decision {
                 rule: rule.map_or_else(|| self.rule().unwrap_or_default(), |rule| &rule.name),
                 then: rule.map(|rule| &rule.then),
                 quota: state.quota,
+                unit: rule.and_then(|rule| rule.unit_of(&state.quota)),
                 verdict: state.verdict,
                 cost: state.cost,
                 reserve: state.reserve,

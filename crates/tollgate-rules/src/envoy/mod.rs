@@ -52,6 +52,10 @@
 //! | `:path`, `:method`, `:authority` | `path`, `method`, `host` |
 //! | `header.x-org` | `header["x-org"]` |
 //!
+//! With `defaults: { descriptors: together }` all descriptors of a request are one request, as in
+//! Limitador: rules read `descriptors[0]["user"]`, and a plain name is the entry of the last
+//! descriptor that has it. The request is charged once, and every descriptor gets its status.
+//!
 //! Rules decide as always: a descriptor that is refused costs nothing. One that a rule lets pass
 //! outright is unlimited, and one that a rule refuses outright is over.
 //!
@@ -99,5 +103,5 @@ pub use request::{Descriptor, DescriptorEntries, LimitOverride, RateLimitRequest
 pub use response::{
     Code, CurrentLimit, DescriptorStatus, RateLimitHeaders, RateLimitResponse, near_limit,
 };
-pub(crate) use rule_domains::{decision_status, descriptor_request};
+pub(crate) use rule_domains::{JoinedEntries, decision_status, descriptor_request};
 pub use unit::Unit;

@@ -1,5 +1,7 @@
-//! Requests of Envoy to domains of rules: a descriptor is a request, a decision a status.
+//! Requests of Envoy to domains of rules: a descriptor is a request, a decision a status. In domains
+//! that decide descriptors together, all descriptors are one request.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use tollgate_core::Span;
@@ -17,7 +19,15 @@ pub(crate) fn descriptor_request<'a>(
     cost: u64,
 ) -> Request<'a> {
     let request = Request::empty().domain(domain).cost(cost).unreported();
-    descriptor.entries.iter().fold(request, |request, &(key, value)| match key {
+    descriptor
+        .entries
+        .iter()
+        .fold(request, |request, &(key, value)| with_entry(request, key, value))
+}
+
+/// Adds an entry under the name that rules know it by.
+fn with_entry<'a>(request: Request<'a>, key: &'a str, value: &'a str) -> Request<'a> {
+    match key {
         "remote_address" => request.attribute("ip", value),
         "masked_remote_address" => {
             // The value is a network, `203.0.113.0/24`: its first address represents it.
@@ -30,7 +40,43 @@ pub(crate) fn descriptor_request<'a>(
             Some(name) => request.header(name, value),
             None => request.attribute(key, value),
         },
-    })
+    }
+}
+
+/// The entries of all descriptors of a request, by the names `descriptors.0.user` and `user`.
+pub(crate) struct JoinedEntries<'a> {
+    /// Entries by number and key. Of two with the same key in a descriptor, only the last.
+    numbered: Vec<(String, &'a str)>,
+    /// Entries by key alone. Of two with the same key, only the last.
+    plain: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> JoinedEntries<'a> {
+    pub(crate) fn new(descriptors: &'a [Descriptor<'a>]) -> JoinedEntries<'a> {
+        let mut entries = JoinedEntries { numbered: Vec::new(), plain: Vec::new() };
+        for (number, descriptor) in descriptors.iter().enumerate().rev() {
+            let mut own: HashSet<&str> = HashSet::new();
+            for &(key, value) in descriptor.entries.iter().rev() {
+                if own.insert(key) {
+                    entries.numbered.push((format!("descriptors.{number}.{key}"), value));
+                }
+            }
+        }
+        let mut seen: HashSet<&str> = HashSet::new();
+        let all = descriptors.iter().rev().flat_map(|descriptor| descriptor.entries.iter().rev());
+        entries.plain.extend(all.copied().filter(|(key, _)| seen.insert(key)));
+        entries
+    }
+
+    /// Returns all entries as one request.
+    pub(crate) fn request<'r>(&'r self, domain: &'r str, cost: u64) -> Request<'r> {
+        let request = Request::empty().domain(domain).cost(cost).unreported();
+        let numbered = |request: Request<'r>, (name, value): &'r (String, &'a str)| {
+            request.attribute(name, *value)
+        };
+        let request = self.numbered.iter().fold(request, numbered);
+        self.plain.iter().fold(request, |request, &(key, value)| with_entry(request, key, value))
+    }
 }
 
 /// Converts a decision to a status: of the limit that refused, or else has the least remaining.

@@ -27,7 +27,10 @@ pub fn normal(target: &str) -> Cow<'_, str> {
 pub(crate) fn cased(target: &str) -> Cow<'_, str> {
     match without_query(target) {
         plain if is_plain(plain) => Cow::Borrowed(plain),
-        path => normalize(path, EncodedSlashes::Separate, false),
+        path => {
+            let reading = PathReading { strips_params: false, ..PathReading::default() };
+            normalize(path, EncodedSlashes::Separate, reading)
+        }
     }
 }
 
@@ -89,22 +92,44 @@ pub(crate) fn encoded_slashes(path: &str) -> (bool, bool) {
     (has(b"%2f"), has(b"%5c") || bytes.contains(&b'\\'))
 }
 
-/// Returns a path without empty, `.` and `..` segments, in one spelling.
-pub(crate) fn normalize(path: &str, slashes: EncodedSlashes, strips_params: bool) -> Cow<'_, str> {
+/// Returns a path without empty, `.` and `..` segments, in one spelling. Only a slash at the end may
+/// stay, if the reading keeps it.
+pub(crate) fn normalize(path: &str, slashes: EncodedSlashes, reading: PathReading) -> Cow<'_, str> {
     let decoded = decode(path, slashes);
     let mut segments: Vec<&str> = Vec::new();
+    let mut ends_in_slash = false;
     for segment in decoded.split('/') {
-        let segment = match strips_params {
+        let segment = match reading.strips_params {
             true => segment.split(';').next().unwrap_or_default(),
             false => segment,
         };
+        ends_in_slash = matches!(segment, "" | "." | "..");
         match segment {
             "" | "." => {}
             ".." => drop(segments.pop()),
             segment => segments.push(segment),
         }
     }
-    Cow::Owned(format!("/{}", segments.join("/")))
+    let slash = if reading.keeps_slash && ends_in_slash && !segments.is_empty() { "/" } else { "" };
+    Cow::Owned(format!("/{}{slash}", segments.join("/")))
+}
+
+/// Returns a path that is not escaped as `path` in a condition spells it: with escapes for all bytes
+/// that need them.
+///
+/// ```
+/// assert_eq!(tollgate_rules::escape_path("/a b/50%"), "/a%20b/50%25");
+/// ```
+pub fn escape(path: &str) -> String {
+    let mut text = String::with_capacity(path.len());
+    for byte in path.bytes() {
+        match byte {
+            b'/' | b';' => text.push(char::from(byte)),
+            byte if is_literal(byte) => text.push(char::from(byte)),
+            byte => text.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    text
 }
 
 /// Spells every byte of a segment in one way: literals plain, all others escaped, in capitals.

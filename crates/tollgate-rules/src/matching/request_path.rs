@@ -15,11 +15,13 @@ pub(crate) struct PathReading {
     pub(crate) ignores_case: bool,
     /// Whether `/login;x=y` is `/login`.
     pub(crate) strips_params: bool,
+    /// Whether `path` is `/login/` for a request to `/login/`. Routes match it in either case.
+    pub(crate) keeps_slash: bool,
 }
 
 impl Default for PathReading {
     fn default() -> PathReading {
-        PathReading { ignores_case: true, strips_params: true }
+        PathReading { ignores_case: true, strips_params: true, keeps_slash: false }
     }
 }
 
@@ -85,7 +87,7 @@ impl<'r> RequestPath<'r> {
     #[cold]
     fn unusual(path: &'r str, reading: PathReading) -> RequestPath<'r> {
         let form = |slashes| {
-            let text = path::normalize(path, slashes, reading.strips_params);
+            let text = path::normalize(path, slashes, reading);
             PathForm::new(text, reading)
         };
         let main = form(EncodedSlashes::Separate);
@@ -141,10 +143,28 @@ mod tests {
         let default = PathReading::default();
         assert_eq!(forms("/LOGIN;x=y/Caf%C3%A9", default), ["/login/caf%C3%A9"]);
         assert_eq!(forms("/x/..;/admin/y", default), ["/admin/y"]);
-        let exact = PathReading { ignores_case: false, strips_params: false };
+        let exact = PathReading { ignores_case: false, strips_params: false, ..default };
         assert_eq!(forms("/LOGIN;x=y", exact), ["/LOGIN;x=y"]);
         let params = PathReading { ignores_case: false, ..default };
         assert_eq!(forms("/LOGIN;x=y", params), ["/LOGIN"]);
+        let keeps = PathReading { keeps_slash: true, ..default };
+        for (target, path) in [
+            ("/a/", "/a/"),
+            ("/a//", "/a/"),
+            ("/a/.", "/a/"),
+            ("/a/b/..", "/a/"),
+            ("/a/;x?y", "/a/"),
+            ("/a", "/a"),
+            ("/", "/"),
+            ("//", "/"),
+            ("/a/..", "/"),
+        ] {
+            assert_eq!(forms(target, keeps), [path], "{target}");
+            assert_eq!(
+                forms(target, default),
+                [path.trim_end_matches('/')].map(|path| if path.is_empty() { "/" } else { path })
+            );
+        }
         let path = RequestPath::new("/Files/aB3", default);
         assert_eq!((path.main.matched(), path.main.cased()), ("/files/ab3", "/Files/aB3"));
     }

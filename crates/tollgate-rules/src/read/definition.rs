@@ -41,6 +41,8 @@ pub(crate) struct Defaults {
     pub(crate) consistency: Consistency,
     /// What spellings of a path have in common.
     pub(crate) path: PathReading,
+    /// Whether all descriptors of a request of Envoy's protocol are decided together.
+    pub(crate) joins_descriptors: bool,
 }
 
 /// A declared attribute: a name for an expression.

@@ -139,6 +139,55 @@ rules:
 }
 
 #[test]
+fn descriptors_are_decided_together_where_the_rules_say_so() {
+    let (limiter, _) = limiter(
+        r#"domain: shop
+defaults: { descriptors: together, missing_key: skip }
+rules:
+  - { name: both, when: 'descriptors[0]["a"] == "1" && descriptors[1].b == "2"', limit: 2/h }
+  - { name: second, per: 'descriptors[1]["x-y"]', limit: 1/h }
+  - { name: last, per: user, limit: 3/h }"#,
+    );
+    let pair = [Descriptor::new(&[("a", "1")]), Descriptor::new(&[("b", "2")])];
+    let left = |descriptors: &[Descriptor<'_>]| {
+        let response = decide(&limiter, descriptors);
+        let codes: Vec<Code> = response.statuses.iter().map(|status| status.code).collect();
+        assert!(
+            codes.iter().all(|code| *code == response.overall) && codes.len() == descriptors.len()
+        );
+        (response.overall == Code::Ok).then_some(response.statuses[0].limit_remaining)
+    };
+    // One request, however many descriptors it has.
+    assert_eq!([left(&pair), left(&pair), left(&pair)], [Some(1), Some(0), None]);
+    // The number of a descriptor matters.
+    let swapped = [pair[1], pair[0]];
+    assert_eq!(left(&swapped), Some(0), "no limit applies");
+    let dashed = Descriptor::new(&[("x-y", "k")]);
+    assert_eq!(left(&[dashed, dashed]), Some(0));
+    assert_eq!(left(&[dashed, dashed]), None);
+    assert_eq!(left(&[dashed]), Some(0), "there is no second one");
+    // A plain name is the entry of the last descriptor that has it.
+    let users = [Descriptor::new(&[("user", "ann")]), Descriptor::new(&[("user", "bob")])];
+    assert_eq!([left(&users), left(&users[1..]), left(&users[..1])], [Some(2), Some(1), Some(2)]);
+    // The request costs what its dearest descriptor costs.
+    let hits = [with_hits(&[("user", "zoe")], 2), with_hits(&[("user", "zoe")], 1)];
+    assert_eq!([left(&hits), left(&hits)], [Some(1), None]);
+}
+
+#[test]
+fn an_entry_of_a_descriptor_needs_descriptors_that_are_decided_together() {
+    for (rule, expected) in [
+        (r#"per: 'descriptors[0]["a"]'"#, "each descriptor is a request of its own"),
+        (r#"per: 'descriptors[99]["a"]'"#, "which entry of which descriptor"),
+        (r#"when: 'descriptors[0] == "a"'"#, "which entry of which descriptor"),
+    ] {
+        let text = format!("domain: shop\nrules: [{{ name: api, {rule}, limit: 1/h }}]");
+        let found = text.parse::<Rules>().unwrap_err().to_string();
+        assert!(found.contains(expected), "{found}");
+    }
+}
+
+#[test]
 fn an_unknown_domain_limits_nothing() {
     let (limiter, _) = limiter("domain: shop\nrules: [{ name: api, limit: 1/h }]");
     let descriptors = [Descriptor::new(&[("user", "ann")])];

@@ -112,12 +112,18 @@ fn structured(headers: &HeaderMap) -> Option<Duration> {
 
 /// Returns when an exhausted policy is reset. One without a reset time is reset within its window,
 /// which is among the `policies`.
+///
+/// Times are whole seconds, and much can be restored within one. So the rest of a policy that is reset
+/// in a second is spread over it.
 fn of_policy(item: &ListEntry, policies: &dyn Fn() -> Option<String>) -> Option<Duration> {
     let ListEntry::Item(item) = item else { return None };
-    if integer(item.params.get("r")?)? > 0 {
-        return None;
-    }
+    let remaining = integer(item.params.get("r")?)?;
     let hint = item.params.get("t").and_then(integer);
+    if remaining > 0 {
+        let spread =
+            || Duration::from_nanos(1_000_000_000_u64.div_ceil(remaining.saturating_add(1)));
+        return (hint == Some(1)).then(spread);
+    }
     let window = || {
         let policies: List = Parser::new(&policies()?).parse().ok()?;
         policies.iter().find_map(|policy| match policy {

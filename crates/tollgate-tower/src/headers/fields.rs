@@ -1,24 +1,26 @@
 //! The rate-limit header fields, in several styles.
 
 use http::HeaderMap;
-use http::header::{Entry, HeaderName, HeaderValue, RETRY_AFTER};
+use http::header::{HeaderName, HeaderValue, RETRY_AFTER};
 use smallvec::SmallVec;
 use tollgate_rules::Decision;
 
+use super::merge;
+use super::quota_policy::MAX_NUMBER;
 use super::style::HeaderStyle;
 use super::summary::{
     DecisionSummary, LimitStatus, PolicyName, limit_statuses, policies, tightest,
 };
 use super::value_cache;
 
-const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
-const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
-const DRAFT_6: [HeaderName; 3] = [
+pub(super) const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+pub(super) const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+pub(super) const DRAFT_6: [HeaderName; 3] = [
     HeaderName::from_static("ratelimit-limit"),
     HeaderName::from_static("ratelimit-remaining"),
     HeaderName::from_static("ratelimit-reset"),
 ];
-const LEGACY: [HeaderName; 3] = [
+pub(super) const LEGACY: [HeaderName; 3] = [
     HeaderName::from_static("x-ratelimit-limit"),
     HeaderName::from_static("x-ratelimit-remaining"),
     HeaderName::from_static("x-ratelimit-reset"),
@@ -100,16 +102,32 @@ impl ResponseHeaders {
         }
     }
 
-    /// Adds the headers to those of an inner layer: lists are extended, other fields stay.
+    /// Adds the headers to those that a response has already, from a service or an inner layer.
+    ///
+    /// Both limits hold, so a client must be told the stricter one. `RateLimit` and
+    /// `RateLimit-Policy` are lists, which get the policies of both. Of fields that have room for one
+    /// limit, those with the least remaining stay; if that is equal, those with the latest reset.
+    /// The longer `Retry-After` stays.
+    ///
+    /// ```
+    /// # use http::HeaderMap;
+    /// # use tollgate_rules::{Request, RuleLimiter};
+    /// # use tollgate_tower::headers::{DecisionSummary, HeaderStyle, ResponseHeaders};
+    /// let mut headers = HeaderMap::new();
+    /// headers.insert("ratelimit-remaining", "2".parse().unwrap());
+    /// headers.insert("ratelimit-reset", "30".parse().unwrap());
+    /// let limiter = RuleLimiter::new("rules: [{ name: api, limit: 5/min }]".parse()?);
+    /// let decision = limiter.decide_now(&Request::new("GET", "/"));
+    /// let limits = ResponseHeaders::new(HeaderStyle::Draft6, &DecisionSummary::new(&decision), 0);
+    /// limits.add(&mut headers);
+    /// assert_eq!(headers["ratelimit-remaining"], "2");
+    /// # Ok::<(), tollgate_rules::Diagnostics>(())
+    /// ```
     pub fn add(self, headers: &mut HeaderMap) {
-        for (name, value) in self.0 {
-            match headers.entry(name) {
-                Entry::Vacant(vacant) => drop(vacant.insert(value)),
-                Entry::Occupied(mut headers) if [POLICY, RATE_LIMIT].contains(headers.key()) => {
-                    headers.append(value);
-                }
-                Entry::Occupied(_) => {}
-            }
+        let is_there = |(name, _): &(HeaderName, HeaderValue)| headers.contains_key(name);
+        match self.0.iter().any(is_there) {
+            false => self.write(headers),
+            true => merge::stricter(self.0, headers),
         }
     }
 
@@ -138,14 +156,14 @@ fn write_limits(
         HeaderStyle::Draft6 => {
             let [limit, remaining, reset] = DRAFT_6;
             headers.insert(limit, HeaderValue::from(tightest.limit));
-            headers.insert(remaining, HeaderValue::from(tightest.remaining));
+            headers.insert(remaining, HeaderValue::from(tightest.remaining_until_reset()));
             headers.insert(reset, HeaderValue::from(tightest.reset_after_s()));
             put(headers, POLICY, list(limits, |text, _, limit| quota_policy(text, limit)));
         }
         HeaderStyle::Legacy => {
             let [limit, remaining, reset] = LEGACY;
             headers.insert(limit, HeaderValue::from(tightest.limit));
-            headers.insert(remaining, HeaderValue::from(tightest.remaining));
+            headers.insert(remaining, HeaderValue::from(tightest.remaining_until_reset()));
             let at = unix_s.saturating_add(tightest.reset_after_s());
             headers.insert(reset, HeaderValue::from(at));
         }
@@ -161,7 +179,7 @@ fn write_limits(
                 }
             });
             put(headers, limit, all);
-            headers.insert(remaining, HeaderValue::from(tightest.remaining));
+            headers.insert(remaining, HeaderValue::from(tightest.remaining_until_reset()));
             headers.insert(reset, HeaderValue::from(tightest.reset_after_s()));
         }
     }
@@ -192,17 +210,22 @@ fn list(
 /// `"login";q=5;w=60`.
 fn policy(text: &mut String, name: PolicyName<'_>, limit: &LimitStatus<'_>) {
     quoted(text, name);
-    number(text, ";q=", limit.limit);
-    match limit.window_s {
-        Some(seconds) => number(text, ";w=", seconds),
-        None => text.push_str(r#";qu="concurrent-requests""#),
+    number(text, ";q=", limit.policy.map_or(limit.limit, |policy| policy.quota));
+    match (limit.policy, limit.unit) {
+        // Labels are made of letters, digits, `_` and `-`.
+        (Some(_), Some(unit)) => text.extend([r#";qu=""#, unit, "\""]),
+        (Some(_), None) => {}
+        (None, _) => text.push_str(r#";qu="concurrent-requests""#),
+    }
+    if let Some(policy) = limit.policy {
+        number(text, ";w=", policy.seconds);
     }
 }
 
 /// `"login";r=3;t=12`.
 fn service_limit(text: &mut String, name: PolicyName<'_>, limit: &LimitStatus<'_>) {
     quoted(text, name);
-    number(text, ";r=", limit.remaining);
+    number(text, ";r=", limit.remaining_until_reset());
     if !limit.is_concurrency() {
         number(text, ";t=", limit.reset_after_s());
     }
@@ -210,9 +233,9 @@ fn service_limit(text: &mut String, name: PolicyName<'_>, limit: &LimitStatus<'_
 
 /// `5;w=60`.
 fn quota_policy(text: &mut String, limit: &LimitStatus<'_>) {
-    number(text, "", limit.limit);
-    if let Some(seconds) = limit.window_s {
-        number(text, ";w=", seconds);
+    number(text, "", limit.policy.map_or(limit.limit, |policy| policy.quota));
+    if let Some(policy) = limit.policy {
+        number(text, ";w=", policy.seconds);
     }
 }
 
@@ -220,7 +243,7 @@ fn quota_policy(text: &mut String, limit: &LimitStatus<'_>) {
 /// as much as deciding.
 fn number(text: &mut String, before: &str, number: u64) {
     text.push_str(before);
-    text.push_str(itoa::Buffer::new().format(number.min(999_999_999_999_999)));
+    text.push_str(itoa::Buffer::new().format(number.min(MAX_NUMBER)));
 }
 
 /// A string of structured fields: printable ASCII, with `"` and `\` escaped. Other characters are
@@ -246,127 +269,4 @@ fn quoted(text: &mut String, name: PolicyName<'_>) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use tollgate_rules::{Mode, Reason};
-
-    fn status(
-        rule: &str,
-        limit: u64,
-        window_s: u64,
-        remaining: u64,
-        reset_s: u64,
-    ) -> LimitStatus<'_> {
-        LimitStatus {
-            rule: Some(rule),
-            limit,
-            window_s: Some(window_s),
-            remaining,
-            reset_after_ms: reset_s * 1000 - 1,
-            allowed: true,
-            enforced: true,
-            mode: Mode::Enforce,
-        }
-    }
-
-    fn summary<'a>(limits: &[LimitStatus<'a>]) -> DecisionSummary<'a> {
-        DecisionSummary {
-            allowed: true,
-            reason: Reason::WithinLimits,
-            code: 200,
-            rule: None,
-            key: None,
-            wait_ms: 0,
-            retry_after_ms: None,
-            banned: false,
-            limits: limits.iter().copied().collect(),
-        }
-    }
-
-    fn written(style: HeaderStyle, summary: &DecisionSummary<'_>) -> Vec<String> {
-        let mut headers = HeaderMap::new();
-        write(style, summary, 1_000_000, &mut headers);
-        let mut lines: Vec<_> = headers
-            .iter()
-            .map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()))
-            .collect();
-        lines.sort();
-        lines
-    }
-
-    #[test]
-    fn the_examples_of_the_tenth_draft() {
-        let burst = [status("burst", 100, 60, 50, 30), status("daily", 1000, 86_400, 900, 10)];
-        assert_eq!(
-            written(HeaderStyle::Draft10, &summary(&burst)),
-            [
-                r#"ratelimit-policy: "burst";q=100;w=60, "daily";q=1000;w=86400"#,
-                r#"ratelimit: "burst";r=50;t=30, "daily";r=900;t=10"#,
-            ]
-        );
-        let places = LimitStatus { window_s: None, ..status("places", 10, 1, 4, 1) };
-        assert_eq!(
-            written(HeaderStyle::Draft10, &summary(&[places])),
-            [
-                r#"ratelimit-policy: "places";q=10;qu="concurrent-requests""#,
-                r#"ratelimit: "places";r=4"#,
-            ]
-        );
-    }
-
-    #[test]
-    fn older_styles_tell_about_the_tightest() {
-        let both = [status("login", 5, 60, 3, 12), status("login", 20, 3600, 1, 700)];
-        let both = summary(&both);
-        assert_eq!(
-            written(HeaderStyle::Draft6, &both),
-            [
-                "ratelimit-limit: 20",
-                "ratelimit-policy: 5;w=60, 20;w=3600",
-                "ratelimit-remaining: 1",
-                "ratelimit-reset: 700",
-            ]
-        );
-        assert_eq!(
-            written(HeaderStyle::Legacy, &both),
-            ["x-ratelimit-limit: 20", "x-ratelimit-remaining: 1", "x-ratelimit-reset: 1000700"]
-        );
-        assert_eq!(
-            written(HeaderStyle::Envoy03, &both),
-            [
-                r#"x-ratelimit-limit: 20, 5;w=60;name="login", 20;w=3600;name="login-2""#,
-                "x-ratelimit-remaining: 1",
-                "x-ratelimit-reset: 700",
-            ]
-        );
-        assert!(written(HeaderStyle::None, &both).is_empty());
-    }
-
-    #[test]
-    fn a_refusal_says_when_to_come_back_in_every_style() {
-        let base = summary(&[status("api", 1, 1, 0, 1)]);
-        let refused = DecisionSummary { allowed: false, retry_after_ms: Some(1840), ..base };
-        for style in [HeaderStyle::Draft10, HeaderStyle::Envoy03, HeaderStyle::None] {
-            assert!(written(style, &refused).contains(&"retry-after: 2".to_owned()), "{style:?}");
-        }
-        let never = DecisionSummary { retry_after_ms: None, ..refused };
-        assert!(written(HeaderStyle::None, &never).is_empty());
-    }
-
-    #[test]
-    fn no_name_breaks_out_of_its_quotes() {
-        let odd = "a\"b\\c\r\nSet-Cookie: x\u{1b}[31m\u{e9}";
-        let lines = written(HeaderStyle::Draft10, &summary(&[status(odd, 1, 1, 1, 1)]));
-        assert_eq!(
-            lines[0],
-            r#"ratelimit-policy: "a\"b\\c%0D%0ASet-Cookie: x%1B[31m%C3%A9";q=1;w=1"#
-        );
-    }
-
-    #[test]
-    fn rules_in_shadow_and_no_limits_are_not_told() {
-        let shadow = LimitStatus { enforced: false, ..status("s", 1, 1, 1, 1) };
-        let none = LimitStatus { limit: u64::MAX, ..status("u", 1, 1, 1, 1) };
-        assert!(written(HeaderStyle::Draft10, &summary(&[shadow, none])).is_empty());
-    }
-}
+mod tests;

@@ -2,7 +2,8 @@
 //!
 //! [`DecisionSummary`] is a decision in the units of HTTP; [`write()`] turns it into header fields in one of
 //! the [styles](HeaderStyle) in use, and [`problem`](crate::problem) into the body of a refusal. All
-//! times are rounded up, so that a client that retries when headers to is not refused again.
+//! times are rounded up, so that a client that retries when headers to is not refused again. Where a
+//! response has such headers already, both are told, or else the stricter ones ([`ResponseHeaders`]).
 //!
 //! ```
 //! use http::HeaderMap;
@@ -18,11 +19,14 @@
 //! ```
 
 mod fields;
+mod merge;
+mod quota_policy;
 mod style;
 mod summary;
 mod value_cache;
 
 pub use crate::grpc::grpc_message;
 pub use fields::{ResponseHeaders, write};
+pub use quota_policy::QuotaPolicy;
 pub use style::HeaderStyle;
 pub use summary::{DecisionSummary, LimitStatus, PolicyName, millis_up};

@@ -7,6 +7,8 @@ use tollgate::limit::AlgorithmName;
 use tollgate::{LimitSummary, Retry, Span, Verdict};
 use tollgate_rules::{Decision, Mode, Reason};
 
+use super::quota_policy::QuotaPolicy;
+
 /// A decision in the units of HTTP.
 ///
 /// ```
@@ -54,6 +56,11 @@ pub struct LimitStatus<'a> {
     pub limit: u64,
     /// The time in which the whole limit is restored, in seconds; `None` for concurrency limits.
     pub window_s: Option<u64>,
+    /// The quota and the window that clients are told, whose quotient is the rate of the limit;
+    /// `None` for concurrency limits.
+    pub policy: Option<QuotaPolicy>,
+    /// The unit that the limit counts, if it is not requests.
+    pub unit: Option<&'a str>,
     /// The amount that remains.
     pub remaining: u64,
     /// The time until the whole limit is restored, in milliseconds.
@@ -193,6 +200,7 @@ impl<'a> DecisionSummary<'a> {
 pub(super) fn limit_statuses(decision: &Decision) -> impl Iterator<Item = LimitStatus<'_>> {
     decision.limits().map(|limit| LimitStatus {
         rule: Some(limit.rule),
+        unit: limit.unit,
         enforced: limit.enforced,
         mode: limit.mode,
         ..LimitStatus::new(limit.quota, &limit.verdict)
@@ -257,6 +265,8 @@ impl<'a> LimitStatus<'a> {
             rule: None,
             limit: verdict.limit,
             window_s: window_s(summary, verdict.limit),
+            policy: QuotaPolicy::new(summary, verdict.limit),
+            unit: None,
             remaining: verdict.remaining,
             reset_after_ms: span_millis_up(verdict.reset_after),
             allowed: verdict.allowed,
@@ -282,9 +292,30 @@ impl<'a> LimitStatus<'a> {
     pub(crate) fn reset_after_s(&self) -> u64 {
         self.reset_after_ms.div_ceil(1000)
     }
+
+    /// Returns what a client can spend until the time that [`reset_after_s`](Self::reset_after_s)
+    /// tells, if it spreads it over that time.
+    ///
+    /// A limit whose burst is restored within a second is restored several times until then, and a
+    /// client that keeps its rate has all but one of the quota left after each request.
+    pub(crate) fn remaining_until_reset(&self) -> u64 {
+        let Some(policy) = self.policy.filter(|policy| policy.quota > self.limit) else {
+            return self.remaining;
+        };
+        match self.reset_after_ms {
+            1..1000 if self.allowed && policy.is_steady && policy.seconds == 1 => policy.quota - 1,
+            reset => {
+                let later = u128::from(1000_u64.saturating_sub(reset));
+                let restored =
+                    u128::from(policy.quota) * later / (1000 * u128::from(policy.seconds));
+                let restored = u64::try_from(restored).unwrap_or(u64::MAX);
+                self.remaining.saturating_add(restored).min(policy.quota)
+            }
+        }
+    }
 }
 
-/// Returns the seconds in which `limit` is restored, so that the quotient of both is the rate.
+/// Returns the seconds in which `limit` is restored.
 fn window_s(summary: LimitSummary, limit: u64) -> Option<u64> {
     if summary.algorithm == AlgorithmName::Unlimited {
         return None;
@@ -324,10 +355,11 @@ mod tests {
     }
 
     #[test]
-    fn limit_and_window_make_the_rate() {
+    fn a_limit_is_restored_within_its_window() {
         assert_eq!(status("5/min"), (5, Some(60)));
         assert_eq!(status("10/s burst 20"), (20, Some(2)));
         assert_eq!(status("10/100ms"), (10, Some(1)), "never no time at all");
+        assert_eq!(status("10/s burst 15"), (15, Some(2)));
         assert_eq!(status("20/h sliding"), (20, Some(3600)));
         assert_eq!(status("3 concurrent"), (3, None));
         assert_eq!(status("unlimited").1, None);

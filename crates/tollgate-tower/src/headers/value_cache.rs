@@ -5,6 +5,7 @@ use std::cell::{Cell, RefCell};
 
 use http::HeaderValue;
 
+use super::quota_policy::QuotaPolicy;
 use super::summary::{LimitStatus, reported};
 
 /// The number of policies that a thread caches.
@@ -28,18 +29,20 @@ struct CachedPolicy {
 struct PolicyLimit {
     rule: Box<str>,
     limit: u64,
-    window_s: Option<u64>,
+    policy: Option<QuotaPolicy>,
+    unit: Option<Box<str>>,
 }
 
 impl PolicyLimit {
     fn new(status: &LimitStatus<'_>) -> PolicyLimit {
-        let LimitStatus { limit, window_s, .. } = *status;
-        PolicyLimit { rule: status.rule_name().into(), limit, window_s }
+        let LimitStatus { limit, policy, unit, .. } = *status;
+        PolicyLimit { rule: status.rule_name().into(), limit, policy, unit: unit.map(Into::into) }
     }
 
     fn matches(&self, status: &LimitStatus<'_>) -> bool {
         self.limit == status.limit
-            && self.window_s == status.window_s
+            && self.policy == status.policy
+            && self.unit.as_deref() == status.unit
             && *self.rule == *status.rule_name()
     }
 }

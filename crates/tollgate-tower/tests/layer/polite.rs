@@ -67,6 +67,28 @@ async fn the_client_waits_instead_of_being_refused() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn limits_below_a_second_neither_refuse_the_client_nor_slow_it_down() {
+    for (rule, per_second) in [
+        ("limit: 1000/s burst 1", 1000_u32),
+        ("limit: 100/s burst 2", 100),
+        ("limit: 20/s burst 3", 20),
+        ("limit: 10/100ms", 100),
+        ("limit: 10/100ms fixed", 100),
+        ("limit: 4/500ms log", 8),
+    ] {
+        let client = PoliteLayer::new().layer(limited(rule));
+        let began = Instant::now();
+        for number in 0..3 * per_second {
+            let reply = client.clone().oneshot(to("a.example")).await.unwrap();
+            assert_eq!(reply.status(), 200, "{rule}: request {number}");
+        }
+        // Sleeps are whole milliseconds, so each may take one more.
+        let most = Duration::from_secs(3) + Duration::from_millis(1) * 3 * per_second;
+        assert!(began.elapsed() <= most, "{rule}: {:?}", began.elapsed());
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn without_rate_limit_headers_the_client_waits_after_a_refusal() {
     let limited = limited("limit: 2/min fixed");
     let without_headers = service_fn(move |request| {

@@ -76,7 +76,11 @@ pub(crate) fn compile(document: &Document, diagnostics: &mut Diagnostics) -> Dom
 
 /// Compiles the lists and attributes that expressions can name.
 fn scope(document: &Document, diagnostics: &mut Diagnostics) -> Scope {
-    let mut scope = Scope { lists: lists(document, diagnostics), ..Scope::default() };
+    let mut scope = Scope {
+        lists: lists(document, diagnostics),
+        joins_descriptors: document.defaults.joins_descriptors,
+        ..Scope::default()
+    };
     for AttributeDefinition { name, value, secret } in &document.attributes {
         match Expr::compile(value, &scope) {
             Ok(expr) => {

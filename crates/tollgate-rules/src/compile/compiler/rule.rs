@@ -61,8 +61,12 @@ impl RuleCompiler<'_> {
             consistency: rule.consistency.unwrap_or(defaults.consistency),
             fair: rule.fair.as_ref().and_then(|text| self.key_part(text, diagnostics)),
             dedupe: self.dedupe(rule, bucket, diagnostics),
+            has_units: false,
         };
-        let compiled = CompiledRule { outcome: outcome(&compiled), ..compiled };
+        let has_unit =
+            |limit: &RuleLimit| limit.bound().any(|bound| bound.limit.unit_label().is_some());
+        let has_units = compiled.limits.iter().any(has_unit);
+        let compiled = CompiledRule { outcome: outcome(&compiled), has_units, ..compiled };
         let when = rule.when.as_ref().and_then(|when| self.when(when, diagnostics));
         let read = |route: &Spanned<Route>| route.value.clone().read_as(defaults.path);
         let routes = rule.routes.iter().map(read).collect();

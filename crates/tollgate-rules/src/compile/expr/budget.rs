@@ -1,7 +1,10 @@
 //! The budget of all expressions of a file together, so that a hostile file is refused quickly.
 
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use regex::Regex;
 
 /// The maximum number of parts of expressions: ten thousand rules with a dozen parts each. A part
 /// takes half a microsecond and 100 bytes.
@@ -18,11 +21,14 @@ const ERROR_PARTS: usize = PARTS / 500;
 pub(crate) struct Budget {
     parts: Arc<AtomicUsize>,
     patterns: Arc<AtomicUsize>,
+    /// The compiled patterns: one that occurs again costs nothing.
+    compiled: Arc<Mutex<HashMap<Box<str>, Arc<Regex>>>>,
 }
 
 impl Default for Budget {
     fn default() -> Budget {
-        Budget { parts: Arc::new(PARTS.into()), patterns: Arc::new(PATTERNS.into()) }
+        let compiled = Arc::default();
+        Budget { parts: Arc::new(PARTS.into()), patterns: Arc::new(PATTERNS.into()), compiled }
     }
 }
 
@@ -38,6 +44,17 @@ impl Budget {
 
     pub(super) fn is_spent(&self) -> bool {
         self.parts.load(Ordering::Relaxed) == 0
+    }
+
+    /// Returns a pattern that was compiled before.
+    pub(super) fn compiled_pattern(&self, pattern: &str) -> Option<Arc<Regex>> {
+        self.compiled.lock().unwrap_or_else(PoisonError::into_inner).get(pattern).cloned()
+    }
+
+    /// Keeps a compiled pattern, whose bytes were taken from the budget.
+    pub(super) fn keep_pattern(&self, pattern: &str, regex: &Arc<Regex>) {
+        let mut compiled = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
+        compiled.insert(pattern.into(), regex.clone());
     }
 
     /// Takes the bytes of a pattern, and returns whether they are within the budget.

@@ -345,13 +345,20 @@ impl<'s> Lowering<'s> {
     /// Compiles a pattern within bounds.
     pub(super) fn regex(&self, pattern: &str) -> Result<Arc<Regex>, Fault> {
         let fault = |message: &str| Fault::new(locate::quoted(self.text, pattern), message);
+        if let Some(known) = self.scope.budget.compiled_pattern(pattern) {
+            return Ok(known);
+        }
         for size in PATTERN_SIZES {
             if !self.scope.budget.take_pattern(size) {
                 return Err(fault("all patterns of a file together are too large"));
             }
             let mut builder = RegexBuilder::new(pattern);
             match builder.size_limit(size).dfa_size_limit(size).nest_limit(16).build() {
-                Ok(regex) => return Ok(Arc::new(regex)),
+                Ok(regex) => {
+                    let regex = Arc::new(regex);
+                    self.scope.budget.keep_pattern(pattern, &regex);
+                    return Ok(regex);
+                }
                 Err(regex::Error::CompiledTooBig(_)) => {}
                 Err(error) => {
                     // The last line is the message; those before draw the pattern.

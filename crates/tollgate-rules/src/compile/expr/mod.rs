@@ -67,6 +67,8 @@ pub(crate) struct Scope {
     pub(crate) attributes: Vec<(Box<str>, Expr)>,
     pub(crate) lists: Lists,
     pub(crate) budget: Budget,
+    /// Whether descriptors are decided together, so that `descriptors[0]["user"]` has a meaning.
+    pub(crate) joins_descriptors: bool,
 }
 
 /// An expression that has a value.

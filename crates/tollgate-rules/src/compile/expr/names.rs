@@ -18,6 +18,13 @@ const MAPS: [&str; 4] = ["header", "query", "cookie", "param"];
 /// The prefix of the name of a list.
 const LISTS: &str = "lists";
 
+/// The prefix of the entries of a descriptor: `descriptors[0]["user"]`.
+const DESCRIPTORS: &str = "descriptors";
+
+/// The numbers of descriptors that rules can name.
+const NUMBERS: [&str; 16] =
+    ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15"];
+
 /// The reserved words, which are no names.
 const WORDS: [&str; 18] = [
     "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function",
@@ -61,12 +68,38 @@ pub(super) fn parts(tree: &IdedExpr) -> Option<Vec<&str>> {
             }
             Ast::Call(call) if call.func_name == INDEX && call.target.is_none() => {
                 let [map, key] = call.args.as_slice() else { return None };
-                let Ast::Literal(LiteralValue::String(key)) = &key.expr else { return None };
-                parts.push(key.inner());
+                parts.push(match &key.expr {
+                    Ast::Literal(LiteralValue::String(key)) => key.inner(),
+                    Ast::Literal(LiteralValue::Int(number)) if is_descriptors(map) => {
+                        NUMBERS.get(usize::try_from(*number.inner()).ok()?)?
+                    }
+                    _ => return None,
+                });
                 map
             }
             _ => return None,
         };
+    }
+}
+
+/// Whether a tree is the name `descriptors`, whose elements have numbers.
+fn is_descriptors(tree: &IdedExpr) -> bool {
+    matches!(&tree.expr, Ast::Ident(name) if name == DESCRIPTORS)
+}
+
+/// Resolves `descriptors[0]["user"]`, given what follows `descriptors`.
+fn descriptor_entry(rest: &[&str], text: &str, scope: &Scope) -> Result<Attribute, Fault> {
+    let range = locate::word(text, DESCRIPTORS);
+    match rest {
+        [number, entry @ ..] if NUMBERS.contains(number) && !entry.is_empty() => {
+            match scope.joins_descriptors {
+                true => Ok(Attribute::descriptor_entry(number, &entry.join("."))),
+                false => Err(Fault::new(range, "here each descriptor is a request of its own")
+                    .help("decide all of them together: `defaults: { descriptors: together }`")),
+            }
+        }
+        _ => Err(Fault::new(range, "which entry of which descriptor is meant?")
+            .help("write `descriptors[0][\"user\"]`; numbers go from 0 to 15")),
     }
 }
 
@@ -79,6 +112,11 @@ pub(super) fn resolve(parts: &[&str], text: &str, scope: &Scope) -> Result<Resol
     let (first, rest) = parts.split_first().unwrap_or((&"", &[]));
     if *first == LISTS {
         return list(rest, text, scope).map(ResolvedName::List);
+    }
+    if *first == DESCRIPTORS {
+        let attribute = descriptor_entry(rest, text, scope)?;
+        let is_secret = attribute.is_secret();
+        return Ok(ResolvedName::Value(ExprNode::Attribute(attribute), 1, is_secret));
     }
     let value = |attribute: Attribute| {
         let is_secret = attribute.is_secret();

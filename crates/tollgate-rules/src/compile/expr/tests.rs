@@ -233,6 +233,15 @@ fn a_file_of_costly_patterns_is_refused() {
 }
 
 #[test]
+fn a_pattern_that_occurs_again_costs_nothing() {
+    let scope = Scope::default();
+    let compile = |text: &str| Condition::compile(text, &scope);
+    assert!((0..1_000).all(|_| compile("path.matches(\"a+\")").is_ok()));
+    let others = (0..1_000).find_map(|n| compile(&format!("path.matches(\"a{n}\")")).err());
+    assert_eq!(others.unwrap().message, "all patterns of a file together are too large");
+}
+
+#[test]
 fn a_file_of_long_expressions_is_refused() {
     let scope = Scope::default();
     let long = vec!["a == 1"; 90].join(" && ");

@@ -95,14 +95,15 @@ fn segments(text: &str, path: Range<usize>) -> Result<Vec<RouteSegment>, Fault> 
         if part.is_empty() {
             continue;
         }
-        if segments.last() == Some(&RouteSegment::Rest) {
+        if segments.last().is_some_and(RouteSegment::is_open) {
             let rest = text[..range.start].rfind("**").map_or(range.clone(), |rest| rest..rest + 2);
             return Err(Fault::new(rest, "`**` is the rest of a path: nothing can follow it")
                 .help("`*` is one segment"));
         }
-        match segment(part, range.clone(), &segments)? {
-            Some(special) => segments.push(special),
-            None => segments.extend(literals(part)),
+        match (segment(part, range.clone(), &segments)?, prefix_of(part)) {
+            (Some(special), _) => segments.push(special),
+            (None, Some(text)) => segments.extend(prefix(text)),
+            (None, None) => segments.extend(literals(part)),
         }
         if segments.len() > MAX_SEGMENTS {
             return Err(Fault::new(range, format!("a route has at most {MAX_SEGMENTS} segments")));
@@ -129,8 +130,12 @@ fn segment(
         _ if part.starts_with(':') && part.len() > 1 => {
             Err(Fault::new(range, "a name is written in braces").fix(format!("{{{}}}", &part[1..])))
         }
-        _ if part.contains("**") => {
-            Err(Fault::new(range, "`**` stands for whole segments").fix(part.replace("**", "*")))
+        _ if part.contains("**") && prefix_of(part).is_none() => {
+            Err(Fault::new(range, "`**` stands at the end of a path, behind a slash or plain text")
+                .help(
+                    "`/a/**` is `/a` and what is below it, `/a**` every path that begins with `/a`",
+                )
+                .fix(part.replace("**", "*")))
         }
         (".", _) | ("..", _) => Err(Fault::new(range, "a route has no `.` and no `..`")),
         _ => Ok(None),
@@ -160,6 +165,23 @@ fn name_of(
         true => Err(Fault::new(range, format!("`{{{name}}}` is already in this route"))),
         false => Ok(RouteSegment::Any(Some(name.into()))),
     }
+}
+
+/// Returns the text before `**` in `text**`.
+fn prefix_of(part: &str) -> Option<&str> {
+    part.strip_suffix("**").filter(|text| !text.is_empty() && !glob::is_pattern(text))
+}
+
+/// Returns the segments of `text**`: the last one is a prefix.
+fn prefix(text: &str) -> Vec<RouteSegment> {
+    // With a letter behind it, a `.` at the end is no segment of its own.
+    let spelled = format!("/{text}x");
+    let normal = path::cased(&spelled);
+    let parts: Vec<&str> = normal.split('/').filter(|part| !part.is_empty()).collect();
+    let Some((last, before)) = parts.split_last() else { return vec![RouteSegment::Rest] };
+    let literals = before.iter().map(|part| RouteSegment::Literal((*part).into()));
+    let last = last.strip_suffix('x').unwrap_or(last);
+    literals.chain([RouteSegment::Prefix(last.into())]).collect()
 }
 
 /// Splits a literal part into segments in their normal spelling, which request paths have.
@@ -197,7 +219,10 @@ mod tests {
             ("/{a b}", "{a b}", None),
             ("/x{id}", "x{id}", None),
             ("/:id", ":id", Some("{id}")),
-            ("/a**", "a**", Some("a*")),
+            ("/a**b", "a**b", Some("a*b")),
+            ("/a*b**", "a*b**", Some("a*b*")),
+            ("/a***", "a***", Some("a**")),
+            ("/a**/b", "**", None),
             ("/a/../b", "..", None),
         ] {
             let fault = route(text).expect_err(text);

@@ -18,10 +18,34 @@ struct TrieNode {
     literals: HashMap<Box<str>, u32>,
     any: Option<u32>,
     patterns: Vec<(Box<str>, u32)>,
+    /// Routes that end in a prefix of the next segment: `login**`.
+    prefixes: PrefixLeaves,
     /// Routes that end here.
     leaves: SmallVec<[RouteLeaf; 1]>,
     /// Routes that end here in `**`.
     rest: SmallVec<[RouteLeaf; 1]>,
+}
+
+/// Routes by the text that a segment begins with. A segment is looked up once for each length.
+#[derive(Clone, Debug, Default)]
+struct PrefixLeaves {
+    /// The lengths of all prefixes, each once.
+    lengths: Vec<usize>,
+    leaves: HashMap<Box<str>, SmallVec<[RouteLeaf; 1]>>,
+}
+
+impl PrefixLeaves {
+    fn insert(&mut self, prefix: &str, leaf: RouteLeaf) {
+        if !self.lengths.contains(&prefix.len()) {
+            self.lengths.push(prefix.len());
+        }
+        self.leaves.entry(prefix.into()).or_default().push(leaf);
+    }
+
+    fn find(&self, segment: &str) -> impl Iterator<Item = &RouteLeaf> {
+        let prefixes = self.lengths.iter().filter_map(|length| segment.get(..*length));
+        prefixes.filter_map(|prefix| self.leaves.get(prefix)).flatten()
+    }
 }
 
 /// A route of a rule, and its methods.
@@ -43,10 +67,11 @@ impl RouteTrie {
         }
         let mut at = 0;
         for segment in segments {
-            if *segment == RouteSegment::Rest {
-                return self.nodes[at].rest.push(leaf);
+            match segment {
+                RouteSegment::Rest => return self.nodes[at].rest.push(leaf),
+                RouteSegment::Prefix(text) => return self.nodes[at].prefixes.insert(text, leaf),
+                _ => at = self.child(at, segment),
             }
-            at = self.child(at, segment);
         }
         self.nodes[at].leaves.push(leaf);
     }
@@ -64,7 +89,9 @@ impl RouteTrie {
                     new
                 })
             }
-            RouteSegment::Any(_) | RouteSegment::Rest => *node.any.get_or_insert(new),
+            RouteSegment::Any(_) | RouteSegment::Prefix(_) | RouteSegment::Rest => {
+                *node.any.get_or_insert(new)
+            }
         };
         if child == new {
             self.nodes.push(TrieNode::default());
@@ -88,6 +115,7 @@ impl RouteTrie {
             return node.leaves.iter().filter(fits).for_each(&mut *visit);
         }
         let (segment, rest) = path.split_once('/').unwrap_or((path, ""));
+        node.prefixes.find(segment).filter(fits).for_each(&mut *visit);
         let matching = node.patterns.iter().filter(|(pattern, _)| glob::matches(pattern, segment));
         let children = matching.map(|(_, child)| child);
         for child in node.literals.get(segment).into_iter().chain(&node.any).chain(children) {

@@ -81,6 +81,9 @@ fn rule() -> impl Strategy<Value = MatchCriteria> {
         "/x",
         "/x/a*",
         "/x/*b/c",
+        "/x**",
+        "GET /x/a**",
+        "/{id}/ab**",
         "/*/a",
         "PUT /",
         "/x/{id}/c",
@@ -110,7 +113,9 @@ fn sample() -> impl Strategy<Value = Sample> {
     ];
     (
         maybe(&["GET", "POST", "PUT", "get"]),
-        maybe(&["/", "/x", "/x/a", "/x/ab", "/x/ab/c", "/x//a/", "/y/a", "/x/7"]),
+        maybe(&[
+            "/", "/x", "/x/a", "/x/ab", "/x/ab/c", "/x//a/", "/y/a", "/x/7", "/xy", "/xy/ab/d",
+        ]),
         maybe(&["a", "ab", "b", "7", "007", "a*", "true"]),
         prop::option::of(number),
         maybe(&["a", "b", "7"]),

@@ -71,7 +71,7 @@ fn the_rules_of_the_example_are_read() {
     let office = &rule("office").when.as_ref().unwrap().value;
     assert!(matches!(office, WhenDefinition::Expression(text) if text == "ip in lists.office"));
     assert_eq!(then("office"), Then::Allow);
-    assert_eq!(then("edge"), Then::Delay { up_to: Duration::from_secs(1) });
+    assert_eq!(then("edge"), Then::Delay { up_to: Duration::from_secs(1), status: 429 });
     assert_eq!(limits("edge"), ["10/s burst 20"]);
     assert_eq!(
         rule("api").per.iter().map(|part| &*part.value).collect::<Vec<_>>(),
@@ -85,7 +85,10 @@ fn the_rules_of_the_example_are_read() {
     let ladder = [60, 600, 3_600].map(Duration::from_secs).to_vec();
     assert_eq!(then("login"), Then::Ban(Ban { ladder, after: 1, within: Duration::ZERO }));
     let up_to = Duration::from_secs(2);
-    assert_eq!(then("endpoint"), Then::Queue(Queue { capacity: 100, up_to, lifo: false }));
+    assert_eq!(
+        then("endpoint"),
+        Then::Queue(Queue { capacity: 100, up_to, lifo: false, status: 429 })
+    );
     assert_eq!(then("report"), Then::Defer);
     let cost = rule("tokens").cost.as_ref().unwrap();
     assert_eq!(cost.reserve.value, "body.max_tokens");
@@ -187,12 +190,22 @@ fn actions_are_read_in_both_forms() {
         (
             "delay up to 500ms",
             "{ delay: 500ms }",
-            Then::Delay { up_to: Duration::from_millis(500) },
+            Then::Delay { up_to: Duration::from_millis(500), status: 429 },
+        ),
+        (
+            "delay up to 1min or deny 503",
+            "{ delay: 1min, deny: 503 }",
+            Then::Delay { up_to: minutes(1), status: 503 },
+        ),
+        (
+            "queue 5 up to 1min or deny 503",
+            "{ queue: 5, up_to: 1min, deny: 503 }",
+            Then::Queue(Queue { capacity: 5, up_to: minutes(1), lifo: false, status: 503 }),
         ),
         (
             "queue 1k up to 1min lifo",
             "{ queue: 1k, up_to: 1min, order: lifo }",
-            Then::Queue(Queue { capacity: 1_000, up_to: minutes(1), lifo: true }),
+            Then::Queue(Queue { capacity: 1_000, up_to: minutes(1), lifo: true, status: 429 }),
         ),
         ("defer", "{ defer: }", Then::Defer),
         ("shed", "{ shed: }", Then::Shed(Shed { critical: 20, normal: 30 })),

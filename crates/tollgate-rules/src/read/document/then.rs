@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::DocumentReader;
 use super::mapping::MappingFields;
 use super::scalar::excerpt;
-use crate::compile::policy::{Ban, Queue, Shed, Then};
+use crate::compile::policy::{Ban, Queue, Shed, TOO_MANY_REQUESTS, Then};
 use crate::read::diagnostic::Diagnostic;
 use crate::read::fault::Fault;
 use crate::read::source::Spanned;
@@ -43,7 +43,10 @@ impl DocumentReader<'_> {
 
     /// Reads the long form: `{ ban: [1min, 1h], after: 20, within: 1min }`.
     fn then_fields(&mut self, fields: &MappingFields<'_, '_>) -> Option<Then> {
-        let mut actions = fields.present().filter(|(name, _)| ACTIONS.contains(name));
+        // `deny` is also the status of a request that waits in vain.
+        let waits = fields.get("delay").or(fields.get("queue")).is_some();
+        let is_action = |name: &str| ACTIONS.contains(&name) && !(waits && name == "deny");
+        let mut actions = fields.present().filter(|(name, _)| is_action(name));
         let Some((action, span)) = actions.next() else {
             let diagnostic =
                 Diagnostic::error("missing-field", fields.span, "`then` does not say what");
@@ -58,7 +61,8 @@ impl DocumentReader<'_> {
             return None;
         }
         let fits: &[&str] = match action {
-            "queue" => &["up_to", "order"],
+            "delay" => &["deny"],
+            "queue" => &["up_to", "order", "deny"],
             "ban" => &["after", "within"],
             _ => &[],
         };
@@ -70,13 +74,17 @@ impl DocumentReader<'_> {
             return None;
         }
         let node = fields.get(action)?;
-        match action {
-            "deny" if !node.is_null() => {
-                let status = self.number(node, "a status", STATUSES.start..=STATUSES.end - 1)?;
-                Some(Then::Deny { status: status.value as u16 })
+        let status = match fields.get("deny").filter(|node| !node.is_null()) {
+            Some(node) => {
+                self.number(node, "a status", STATUSES.start..=STATUSES.end - 1)?.value as u16
             }
+            None => TOO_MANY_REQUESTS,
+        };
+        match action {
+            "deny" => Some(Then::Deny { status }),
             "delay" => {
-                Some(Then::Delay { up_to: self.duration(node, "a length of time such as 1s")? })
+                let up_to = self.duration(node, "a length of time such as 1s")?;
+                Some(Then::Delay { up_to, status })
             }
             "queue" => {
                 let capacity =
@@ -90,7 +98,7 @@ impl DocumentReader<'_> {
                     }
                     None => false,
                 };
-                Some(Then::Queue(Queue { capacity, up_to, lifo }))
+                Some(Then::Queue(Queue { capacity, up_to, lifo, status }))
             }
             "ban" => self.ban_fields(fields, node),
             "shed" => self.shed(node),
@@ -148,7 +156,8 @@ pub(super) fn parse(text: &str) -> Result<Then, Fault> {
         },
         "delay" => {
             words.expect(&["up", "to"], "delay up to 1s")?;
-            Then::Delay { up_to: words.duration("delay up to 1s")? }
+            let up_to = words.duration("delay up to 1s")?;
+            Then::Delay { up_to, status: or_deny(&mut words)? }
         }
         "queue" => {
             let capacity = words.number("queue 100 up to 2s", 1..MAX_QUEUE_CAPACITY + 1)?;
@@ -158,7 +167,7 @@ pub(super) fn parse(text: &str) -> Result<Then, Fault> {
             if matches!(words.peek(), "lifo" | "fifo") {
                 words.next();
             }
-            Then::Queue(Queue { capacity, up_to, lifo })
+            Then::Queue(Queue { capacity, up_to, lifo, status: or_deny(&mut words)? })
         }
         "ban" => {
             let ladder = ladder(&mut words)?;
@@ -192,13 +201,22 @@ pub(super) fn parse(text: &str) -> Result<Then, Fault> {
 fn example(action: &str) -> &'static str {
     match action {
         "deny" => "deny 402",
-        "delay" => "delay up to 1s",
-        "queue" => "queue 100 up to 2s lifo",
+        "delay" => "delay up to 1s or deny 503",
+        "queue" => "queue 100 up to 2s lifo or deny 503",
         "ban" => "ban [1min, 10min, 1h] after 20 denials in 1min",
         "defer" => "defer",
         "shed" => "shed",
         _ => "allow",
     }
+}
+
+/// Reads `or deny 503`, which may follow a wait.
+fn or_deny(words: &mut WordCursor<'_>) -> Result<u16, Fault> {
+    if words.peek() != "or" {
+        return Ok(TOO_MANY_REQUESTS);
+    }
+    words.expect(&["or", "deny"], "delay up to 1s or deny 503")?;
+    status(words)
 }
 
 fn status(words: &mut WordCursor<'_>) -> Result<u16, Fault> {

@@ -25,7 +25,7 @@ const FIELDS: [&str; 10] = [
     "tests",
 ];
 
-const DEFAULTS: [&str; 9] = [
+const DEFAULTS: [&str; 11] = [
     "unmatched",
     "on_error",
     "missing_key",
@@ -35,6 +35,8 @@ const DEFAULTS: [&str; 9] = [
     "consistency",
     "path_case",
     "path_params",
+    "path_slash",
+    "descriptors",
 ];
 
 pub(super) const ON_ERROR: [(&str, OnError); 3] =
@@ -50,6 +52,10 @@ pub(super) const CONSISTENCY: [(&str, Consistency); 3] = [
 const PATH_CASE: [(&str, bool); 2] = [("ignore", true), ("exact", false)];
 /// Whether parameters are stripped.
 const PATH_PARAMS: [(&str, bool); 2] = [("strip", true), ("keep", false)];
+/// Whether a slash at the end is kept.
+const PATH_SLASH: [(&str, bool); 2] = [("strip", false), ("keep", true)];
+/// Whether all descriptors of a request are decided together.
+const DESCRIPTORS: [(&str, bool); 2] = [("each", false), ("together", true)];
 const UNMATCHED: [(&str, Unmatched); 2] = [("allow", Unmatched::Allow), ("deny", Unmatched::Deny)];
 
 impl DocumentReader<'_> {
@@ -138,6 +144,14 @@ impl DocumentReader<'_> {
         if let Some(node) = fields.get("path_params") {
             let word = self.choice(node, "path_params", &PATH_PARAMS);
             defaults.path.strips_params = word.is_none_or(|word| word.value);
+        }
+        if let Some(node) = fields.get("path_slash") {
+            let word = self.choice(node, "path_slash", &PATH_SLASH);
+            defaults.path.keeps_slash = word.is_some_and(|word| word.value);
+        }
+        if let Some(node) = fields.get("descriptors") {
+            let word = self.choice(node, "descriptors", &DESCRIPTORS);
+            defaults.joins_descriptors = word.is_some_and(|word| word.value);
         }
         defaults.timezone = fields.get("timezone").and_then(|node| self.timezone(node));
         defaults.plan = fields.get("plan").and_then(|node| self.name(node, "a plan"));

@@ -197,7 +197,8 @@ impl GatewayConnection {
         });
         *response.version_mut() = Version::HTTP_11;
         hop_headers::strip(response.headers_mut());
-        response_headers.write(response.headers_mut());
+        // The upstream may have limits of its own.
+        response_headers.add(response.headers_mut());
         Ok(response)
     }
 
@@ -218,7 +219,7 @@ impl GatewayConnection {
         let mut response = response.map(|_| local_response::whole(Bytes::new()));
         hop_headers::strip(response.headers_mut());
         tunnel::announce(response.headers_mut(), protocol);
-        response_headers.write(response.headers_mut());
+        response_headers.add(response.headers_mut());
         self.activity.upgrade();
         *self.tunnel.lock() = Some(Tunnel { client, upstream, connection, lifecycle, load });
         response
