@@ -13,7 +13,7 @@ use crate::rules_service::Tokens;
 use crate::sources::Origin;
 
 pub use crate::deferred::DeferOptions;
-pub use crate::doors::gateway::{GatewayOptions, UpstreamUrl, UpstreamUrlError};
+pub use crate::doors::gateway::{GatewayOptions, UpstreamUrl, UpstreamUrlError, ViaName};
 pub use crate::key_secret::{KeySecretError, read_key_secret};
 pub use tollgate_redis::{ConnectError, Options as RedisOptions};
 pub use tollgate_rules::KeySecret;

@@ -15,6 +15,7 @@ mod passing;
 #[path = "../doors/support/programs.rs"]
 mod programs;
 mod protocols;
+mod proxying;
 mod settle;
 mod shed;
 mod slow;

@@ -106,6 +106,13 @@ pub(super) fn wrong_switch() -> Response<GatewayBody> {
     problem(StatusCode::BAD_GATEWAY, "bad-gateway", detail)
 }
 
+/// Returns the response to a request that has come through this gateway before.
+pub(super) fn looping() -> Response<GatewayBody> {
+    let detail = "the request has come through this gateway before: an upstream sends requests back \
+                  to it; correct the address of the upstream";
+    problem(StatusCode::LOOP_DETECTED, "loop-detected", detail)
+}
+
 /// Marks a response as the last one on its connection. HTTP/2 has no such mark.
 fn closing(version: Version, mut response: Response<GatewayBody>) -> Response<GatewayBody> {
     if version <= Version::HTTP_11 {

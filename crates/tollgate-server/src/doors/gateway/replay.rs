@@ -102,6 +102,9 @@ impl RequestSender for Gateway {
         hop_headers::prepare_request(&mut parts.headers);
         self.passed_headers.remove_others(&mut parts.headers, resolved.is_untrusted());
         peer.write_forwarded(&mut parts.headers, resolved);
+        if let Some(via) = &self.via {
+            via.add(&mut parts.headers, parts.version);
+        }
         if !parts.headers.contains_key(IDEMPOTENCY_KEY) {
             let name = HeaderValue::try_from(name).ok();
             parts.headers.extend(name.map(|name| (IDEMPOTENCY_KEY, name)));
