@@ -14,6 +14,7 @@ use crate::sources::Origin;
 
 pub use crate::deferred::DeferOptions;
 pub use crate::doors::gateway::{GatewayOptions, UpstreamUrl, UpstreamUrlError, ViaName};
+pub use crate::identity::{ApiKeyOptions, IdentityOptions, JwtAlgorithm, JwtKeySource, JwtOptions};
 pub use crate::key_secret::{KeySecretError, read_key_secret};
 pub use tollgate_redis::{ConnectError, Options as RedisOptions};
 pub use tollgate_rules::KeySecret;
@@ -60,6 +61,8 @@ pub struct Config {
     /// Servers that share a store need the same one. Without it, the secret is in the shared store,
     /// or in the data folder.
     pub key_secret: Option<KeySecret>,
+    /// The keys that verify who sent a request, in the gateway and forward-auth.
+    pub identity: IdentityOptions,
     /// The proxies whose forwarding headers are trusted.
     ///
     /// Forward-auth trusts their `X-Forwarded-*` and `X-Original-*`. The gateway trusts their
@@ -110,6 +113,7 @@ impl Default for Config {
             data_tokens: None,
             hosts: Vec::new(),
             key_secret: None,
+            identity: IdentityOptions::default(),
             trusted_proxies: Vec::new(),
             headers: HeaderStyle::default(),
             envoy_headers: false,

@@ -41,6 +41,7 @@ mod deferred;
 mod digest;
 mod disk;
 mod doors;
+mod identity;
 mod key_secret;
 mod live_tokens;
 pub mod net;

@@ -8,6 +8,7 @@ mod deferred;
 mod ending;
 mod failing;
 mod frames;
+mod identity;
 mod life;
 mod neighbour;
 mod nginx;

@@ -13,7 +13,6 @@ use hyper::{Request, Response, StatusCode, Version};
 use tollgate_rules::Reason;
 use tollgate_tower::lifecycle::{ObservedBody, RequestEnd, RequestLifecycle, observe};
 use tollgate_tower::problem::refusal_to;
-use tollgate_tower::request_head::RequestHead;
 
 use super::choose_upstream::UPSTREAM;
 use super::continue_gate::{ContinueGate, ContinueSignal};
@@ -28,6 +27,7 @@ use super::upstreams::{UpstreamBody, UpstreamError, UpstreamResponse};
 use super::{GatewayConnection, ambiguity, hop_headers, local_response};
 use crate::clock;
 use crate::headers::{DecisionSummary, ResponseHeaders};
+use crate::server::Context;
 use crate::telemetry::DoorName;
 
 /// A response body: made here, or of an upstream.
@@ -90,7 +90,16 @@ impl GatewayConnection {
             // Boxed, because a rare future must not enlarge that of every request.
             return Err(Box::pin(self.deferred_status(&head.method, id)).await);
         }
-        let resolved = self.peer.resolve_client(&head.headers, || self.gateway.trusted_proxies());
+        let mut resolved =
+            self.peer.resolve_client(&head.headers, || self.gateway.trusted_proxies());
+        let Context { identities, decisions, .. } = &self.gateway.context;
+        resolved.identity = match identities.identify(&head.headers, decisions.clock()) {
+            Ok(identity) => identity,
+            Err(refusal) => {
+                local_response::read_small(body, head.headers.contains_key(EXPECT)).await;
+                return Err(local_response::unauthorized(refusal));
+            }
+        };
         passed.remove_others(&mut head.headers, resolved.is_untrusted());
         let inspected = match inspect_body(self, &head, &resolved, body).await {
             Ok(inspected) => inspected,
@@ -119,7 +128,7 @@ impl GatewayConnection {
         }
         let expects = hop_headers::expects_continue(&head.headers) && upload.is_unread();
         hop_headers::prepare_request(&mut head.headers);
-        self.peer.write_forwarded(&mut head.headers, resolved);
+        self.peer.write_forwarded(&mut head.headers, &resolved);
         if let Some(via) = &self.gateway.via {
             via.add(&mut head.headers, version);
         }
@@ -145,9 +154,7 @@ impl GatewayConnection {
         let decisions = &gateway.context.decisions;
         let style = gateway.context.config.headers;
         let domain = gateway.options.domain.as_deref();
-        let request_head = inspected
-            .body_fields
-            .add_to(RequestHead::new(head).peer(resolved.client).domain(domain));
+        let request_head = inspected.body_fields.add_to(resolved.request_head(head, domain));
         let (request_head, mut decision, chosen) =
             if decisions.limiter().rules().count_by(domain, UPSTREAM) {
                 let (request_head, decision, chosen) = self.choose_upstream(request_head).await;

@@ -32,6 +32,8 @@ struct InterimBytes {
     is_open: bool,
     encoded: Vec<u8>,
     written: usize,
+    /// The number of bytes that the request has had so far.
+    total: usize,
     handler: Option<Waker>,
 }
 
@@ -39,8 +41,7 @@ impl InterimQueue {
     /// Accepts interim responses of the current request.
     pub(crate) fn open(&self) {
         let mut bytes = self.bytes.lock();
-        bytes.encoded.clear();
-        (bytes.is_open, bytes.written) = (true, 0);
+        (bytes.is_open, bytes.total) = (true, 0);
     }
 
     /// Adds an interim response. It is dropped if the request has had too many, or has its response.
@@ -60,10 +61,12 @@ impl InterimQueue {
             }
         }
         encoded.extend_from_slice(b"\r\n");
-        if encoded.len() > MAX_INTERIM_BYTES {
-            encoded.truncate(before);
+        let added = encoded.len() - before;
+        if bytes.total + added > MAX_INTERIM_BYTES {
+            bytes.encoded.truncate(before);
             return;
         }
+        bytes.total += added;
         self.is_waiting.store(true, Ordering::Release);
     }
 
@@ -84,6 +87,19 @@ impl InterimQueue {
         .await;
     }
 
+    /// Writes the rest of what is written in part. hyper must not write anything in between, such as
+    /// `100 Continue`, which it sends when it likes.
+    pub(super) fn poll_rest<S: AsyncWrite + Unpin>(
+        &self,
+        context: &mut Context<'_>,
+        stream: &mut S,
+    ) -> Poll<io::Result<()>> {
+        if !self.is_waiting.load(Ordering::Acquire) || self.bytes.lock().written == 0 {
+            return Poll::Ready(Ok(()));
+        }
+        self.poll_write(context, stream)
+    }
+
     /// Writes what waits, between two messages of hyper.
     pub(super) fn poll_write<S: AsyncWrite + Unpin>(
         &self,
@@ -101,6 +117,8 @@ impl InterimQueue {
                 written => bytes.written += written,
             }
         }
+        bytes.encoded = Vec::new();
+        bytes.written = 0;
         self.is_waiting.store(false, Ordering::Release);
         bytes.handler.take().into_iter().for_each(Waker::wake);
         Poll::Ready(Ok(()))
@@ -143,6 +161,28 @@ mod tests {
         assert!(finished.as_mut().poll(&mut context).is_ready());
         queue.push(StatusCode::EARLY_HINTS, &hints());
         assert_eq!(written(&queue), "", "the request has its response");
+    }
+
+    #[test]
+    fn nothing_comes_between_the_parts_of_an_interim_response() {
+        let queue = InterimQueue::default();
+        let mut context = Context::from_waker(Waker::noop());
+        let (mut stream, mut client) = tokio::io::duplex(10);
+        queue.open();
+        queue.push(StatusCode::EARLY_HINTS, &hints());
+        assert!(queue.poll_rest(&mut context, &mut stream).is_ready(), "nothing is written yet");
+        assert!(queue.poll_write(&mut context, &mut stream).is_pending(), "ten bytes fit");
+        let mut sent = Vec::new();
+        while queue.poll_rest(&mut context, &mut stream).is_pending() {
+            let mut part = [0; 10];
+            let mut into = tokio::io::ReadBuf::new(&mut part);
+            let read =
+                tokio::io::AsyncRead::poll_read(Pin::new(&mut client), &mut context, &mut into);
+            assert!(read.is_ready());
+            sent.extend_from_slice(into.filled());
+        }
+        assert!(sent.len() > 40, "most of it was read: {sent:?}");
+        assert!(queue.poll_rest(&mut context, &mut stream).is_ready());
     }
 
     #[test]

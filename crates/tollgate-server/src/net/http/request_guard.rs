@@ -9,7 +9,7 @@
 use memchr::{memchr, memchr_iter, memmem};
 
 use super::chunked_body::ChunkedBody;
-use super::target_escape::{RawQueryBytes, find_raw_query_bytes};
+use super::target_escape::{RawQueryBytes, RequestLinePosition};
 
 /// The reason why servers could read a request head differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +68,8 @@ pub(super) struct RequestGuard {
     heads: u32,
     /// The maximum size of a head, in bytes.
     head_bytes: usize,
+    /// The position in the first line of the head.
+    request_line: RequestLinePosition,
     /// The characters that must be escaped in the bytes that were inspected last.
     raw_query_bytes: RawQueryBytes,
 }
@@ -89,6 +91,7 @@ impl RequestGuard {
             partial_head: Vec::new(),
             heads: 0,
             head_bytes,
+            request_line: RequestLinePosition::default(),
             raw_query_bytes: RawQueryBytes::new(),
         }
     }
@@ -155,7 +158,7 @@ impl RequestGuard {
                 let (head, rest) = bytes.split_at(end + 4);
                 self.position = position_after(head)?;
                 let start = received - bytes.len();
-                find_raw_query_bytes(&[], head, start, &mut self.raw_query_bytes);
+                RequestLinePosition::Start.scan(head, start, &mut self.raw_query_bytes);
                 self.heads += 1;
                 return Ok(rest);
             }
@@ -163,7 +166,7 @@ impl RequestGuard {
         // The head comes in pieces, which is rare; hyper bounds its size.
         let before = self.partial_head.len();
         let start = received - bytes.len();
-        find_raw_query_bytes(&self.partial_head, bytes, start, &mut self.raw_query_bytes);
+        self.request_line.scan(bytes, start, &mut self.raw_query_bytes);
         self.partial_head.extend_from_slice(bytes);
         while self.partial_head.starts_with(b"\r\n") && self.partial_head.len() > 2 {
             self.partial_head.drain(..2);
@@ -180,6 +183,7 @@ impl RequestGuard {
             return Ok(&[]);
         };
         let head = std::mem::take(&mut self.partial_head);
+        self.request_line = RequestLinePosition::Start;
         let end = searched + end + 4;
         self.position = position_after(&head[..end])?;
         self.heads += 1;

@@ -98,6 +98,12 @@ impl HttpStream {
         self.inspected = Bytes::from(escaped).slice(fits..);
     }
 
+    /// Writes the rest of an interim response that is written in part.
+    fn poll_interim_rest(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let stream = self.stream.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+        self.activity.interim.poll_rest(context, stream)
+    }
+
     fn record_write(&self, result: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         self.activity.write_blocked.store(result.is_pending(), Ordering::Relaxed);
         if let Poll::Ready(Ok(written)) = result {
@@ -167,7 +173,10 @@ impl AsyncWrite for HttpStream {
         context: &mut Context<'_>,
         from: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let result = self.stream()?.poll_write(context, from);
+        let result = match self.poll_interim_rest(context)? {
+            Poll::Ready(()) => self.stream()?.poll_write(context, from),
+            Poll::Pending => Poll::Pending,
+        };
         self.record_write(result)
     }
 
@@ -176,7 +185,10 @@ impl AsyncWrite for HttpStream {
         context: &mut Context<'_>,
         from: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let result = self.stream()?.poll_write_vectored(context, from);
+        let result = match self.poll_interim_rest(context)? {
+            Poll::Ready(()) => self.stream()?.poll_write_vectored(context, from),
+            Poll::Pending => Poll::Pending,
+        };
         self.record_write(result)
     }
 

