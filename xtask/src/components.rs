@@ -51,13 +51,14 @@ const PYTHON_CLIENTS: &[&str] = &[
     "xds-protos",
     "schemathesis",
     "websockets",
+    "pyjwt[crypto]",
 ];
 
 /// The framework of an upstream in Python, and of one in Node.
 const WSGI_UPSTREAM: &[&str] = &["flask>=3,<4"];
 const EXPRESS_UPSTREAM: &[&str] = &["express@5", "cookie-parser@1"];
 
-const NODE_CLIENTS: &[&str] = &["ioredis", "redis", "@elastic/mockotlpserver"];
+const NODE_CLIENTS: &[&str] = &["ioredis", "redis", "@elastic/mockotlpserver", "jose"];
 
 /// Libraries whose scripts the Redis-protocol door runs, in several versions.
 const NODE_LIMITERS: &[&str] = &[

@@ -2,6 +2,7 @@
 
 use crate::config::{Config, StoreChoice};
 use crate::doors::gateway;
+use crate::identity::IdentitySources;
 use crate::net::{BindError, Tls};
 use crate::server::{Server, StartError};
 
@@ -21,6 +22,7 @@ impl Server {
         for tls in doors.into_iter().flatten().chain(gateway).filter_map(|bind| bind.tls.as_ref()) {
             Tls::load(tls, &[]).map_err(BindError::from)?;
         }
+        IdentitySources::check(&config.identity)?;
         if let StoreChoice::Redis(options) = &config.store {
             options.check().map_err(|error| StartError::Store(error.to_string()))?;
         }

@@ -13,7 +13,8 @@ use crate::rules_service::Tokens;
 use crate::sources::Origin;
 
 pub use crate::deferred::DeferOptions;
-pub use crate::doors::gateway::{GatewayOptions, UpstreamUrl, UpstreamUrlError};
+pub use crate::doors::gateway::{GatewayOptions, UpstreamUrl, UpstreamUrlError, ViaName};
+pub use crate::identity::{ApiKeyOptions, IdentityOptions, JwtAlgorithm, JwtKeySource, JwtOptions};
 pub use crate::key_secret::{KeySecretError, read_key_secret};
 pub use crate::telemetry::StatsdAddress;
 pub use tollgate_redis::{ConnectError, Options as RedisOptions};
@@ -61,6 +62,8 @@ pub struct Config {
     /// Servers that share a store need the same one. Without it, the secret is in the shared store,
     /// or in the data folder.
     pub key_secret: Option<KeySecret>,
+    /// The keys that verify who sent a request, in the gateway and forward-auth.
+    pub identity: IdentityOptions,
     /// The proxies whose forwarding headers are trusted.
     ///
     /// Forward-auth trusts their `X-Forwarded-*` and `X-Original-*`. The gateway trusts their
@@ -113,6 +116,7 @@ impl Default for Config {
             data_tokens: None,
             hosts: Vec::new(),
             key_secret: None,
+            identity: IdentityOptions::default(),
             trusted_proxies: Vec::new(),
             headers: HeaderStyle::default(),
             envoy_headers: false,

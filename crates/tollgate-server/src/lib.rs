@@ -42,9 +42,10 @@ mod deferred;
 mod digest;
 mod disk;
 mod doors;
+mod error_debug;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz_targets;
-mod error_debug;
+mod identity;
 mod key_secret;
 mod live_tokens;
 pub mod net;

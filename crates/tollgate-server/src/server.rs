@@ -13,6 +13,7 @@ use crate::config::Config;
 use crate::decisions::DecisionService;
 use crate::deferred::Deferred;
 use crate::doors::{gateway::GatewayDoor, grpc::GrpcDoor, http::HttpDoor, resp::RespDoor};
+use crate::identity::IdentitySources;
 use crate::key_secret;
 use crate::live_tokens::AccessControl;
 use crate::net::http::{BrowserGuard, RouterDoor};
@@ -60,6 +61,9 @@ pub enum StartError {
     /// The gateway cannot be set up.
     #[error("cannot set up the gateway: {0}")]
     Gateway(String),
+    /// The keys of tokens, or the API keys, cannot be used.
+    #[error("cannot verify the identities of clients: {0}")]
+    Identity(String),
     /// The secret of the hashes in keys cannot be read or created.
     #[error("cannot use the key secret: {0}")]
     KeySecret(String),
@@ -79,6 +83,8 @@ pub(crate) struct Context {
     pub(crate) decisions: DecisionService,
     pub(crate) rules: Arc<ActiveRules>,
     pub(crate) drain: Drain,
+    /// The keys that verify who sent a request.
+    pub(crate) identities: Arc<IdentitySources>,
     pub(crate) connections: Arc<Connections>,
     /// The memory for request bodies.
     pub(crate) bodies: Arc<BodyBudget>,
@@ -150,6 +156,7 @@ impl Server {
         let rules = tokio::task::spawn_blocking(open).await;
         let rules = Arc::new(rules.expect("reading rules does not panic")?);
         let (drainer, drain) = Drainer::new();
+        let identities = Arc::new(IdentitySources::open(&config.identity, &drain).await?);
         let connections =
             Connections::new(config.bounds.connections.unwrap_or_else(max_connections));
         let limiter = rules.limiter().clone();
@@ -175,6 +182,7 @@ impl Server {
             decisions,
             rules,
             drain,
+            identities,
             connections,
             bodies,
             deferred,
@@ -260,12 +268,13 @@ impl Server {
         self.context.rules.created_tokens()
     }
 
-    /// Reads the rules, the tokens and the certificates again.
+    /// Reads the rules, the tokens, the keys of identities and the certificates again.
     ///
-    /// Errors are logged; the previous rules, tokens and certificates stay in use.
+    /// Errors are logged; what was read before stays in use.
     pub fn reload(&self) {
         self.context.rules.refresh();
         self.context.access.reload();
+        self.context.identities.reload();
         for tls in &self.certificates {
             match tls.reload() {
                 Ok(()) => tracing::info!("reloaded the certificate"),

@@ -10,6 +10,7 @@ use super::access::AccessArgs;
 use super::bounds::BoundsArgs;
 use super::doors::DoorArgs;
 use super::gateway::GatewayArgs;
+use super::jwt::IdentityArgs;
 use super::store::StoreArgs;
 use super::telemetry::TelemetryArgs;
 use super::tls::TlsArgs;
@@ -82,6 +83,8 @@ pub(crate) struct ServeArgs {
     pub(super) gateway: GatewayArgs,
     #[command(flatten)]
     pub(super) tls: TlsArgs,
+    #[command(flatten)]
+    pub(super) identity: IdentityArgs,
     #[command(flatten)]
     pub(super) access: AccessArgs,
     #[command(flatten)]

@@ -17,6 +17,7 @@ pub(super) fn config(args: &ServeArgs) -> anyhow::Result<Config> {
     args.doors.apply(&args.tls, &mut config)?;
     config.gateway = args.gateway.options(args.tls.options("gateway")?)?;
     args.access.apply(&mut config)?;
+    args.identity.apply(&mut config)?;
     args.bounds.apply(&mut config);
     args.telemetry.apply(&mut config)?;
     Ok(config)

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::bail;
 use clap::Args;
 use clap::builder::BoolishValueParser;
-use tollgate_server::config::{GatewayOptions, UpstreamUrl};
+use tollgate_server::config::{GatewayOptions, UpstreamUrl, ViaName};
 use tollgate_server::net::{Address, Bind, TlsOptions};
 
 use super::defer::DeferArgs;
@@ -176,6 +176,55 @@ pub(crate) struct GatewayArgs {
         hide_short_help = true
     )]
     pub(super) underscores_in_headers: bool,
+    /// Maximum size of the head of a request and of a response, 8KiB to 512KiB
+    #[arg(
+        long,
+        env = "TOLLGATE_HEAD_SIZE",
+        value_name = "SIZE",
+        value_parser = number_usize,
+        default_value = "64KiB",
+        hide_short_help = true
+    )]
+    pub(super) head_size: usize,
+    /// Maximum number of header fields of a request and of a response on HTTP/1.1, at most 10000
+    #[arg(
+        long,
+        env = "TOLLGATE_HEADER_FIELDS",
+        value_name = "N",
+        value_parser = number_usize,
+        default_value = "256",
+        hide_short_help = true
+    )]
+    pub(super) header_fields: usize,
+    /// Name of the gateway in the Via header, random (tollgate- and a number) or off
+    #[arg(
+        long,
+        env = "TOLLGATE_VIA",
+        value_name = "NAME",
+        default_value = "random",
+        hide_short_help = true
+    )]
+    pub(super) via: ViaName,
+    /// Timeout for an upstream to ask for the body of a request with Expect: 100-continue
+    #[arg(
+        long,
+        env = "TOLLGATE_CONTINUE_TIMEOUT",
+        value_name = "TIME",
+        value_parser = positive_duration,
+        default_value = "1s",
+        hide_short_help = true
+    )]
+    pub(super) continue_timeout: Duration,
+    /// Trailers of HTTP/2 upstreams that clients of HTTP/1.1 get, where the upstream announces none
+    #[arg(
+        long,
+        env = "TOLLGATE_TRAILERS",
+        value_name = "NAME,…",
+        value_delimiter = ',',
+        default_value = "grpc-status,grpc-message,grpc-status-details-bin",
+        hide_short_help = true
+    )]
+    pub(super) trailers: Vec<String>,
     #[command(flatten)]
     pub(super) defer: DeferArgs,
 }
@@ -200,6 +249,11 @@ impl GatewayArgs {
         options.upstream_ca = self.upstream_ca.clone();
         options.pass_headers = self.pass_headers.clone();
         options.underscores_in_headers = self.underscores_in_headers;
+        options.head_bytes = self.head_size;
+        options.header_fields = self.header_fields;
+        options.via = self.via.clone();
+        options.continue_timeout = self.continue_timeout;
+        options.trailers = self.trailers.iter().filter(|name| !name.is_empty()).cloned().collect();
         options.health = self.upstream_health.clone();
         options.idle_connections = self.upstream_idle;
         options.upload_min_rate = self.upload_min_rate;

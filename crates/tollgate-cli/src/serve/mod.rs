@@ -8,6 +8,7 @@ mod config;
 mod defer;
 mod doors;
 mod gateway;
+mod jwt;
 mod logging;
 mod notify;
 mod public_doors;

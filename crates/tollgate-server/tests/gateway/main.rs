@@ -8,6 +8,7 @@ mod deferred;
 mod ending;
 mod failing;
 mod frames;
+mod identity;
 mod life;
 mod neighbour;
 mod nginx;
@@ -15,6 +16,7 @@ mod passing;
 #[path = "../doors/support/programs.rs"]
 mod programs;
 mod protocols;
+mod proxying;
 mod settle;
 mod shed;
 mod slow;

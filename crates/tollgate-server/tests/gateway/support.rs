@@ -113,10 +113,15 @@ impl Gateway {
         self.metric("tollgate_connections{door=\"gateway\"}")
     }
 
+    /// Has the server read its files again.
+    pub(crate) fn reload(&self) {
+        self.server.as_ref().unwrap().reload();
+    }
+
     /// Replaces the rules file, and has the server look at it.
     pub(crate) fn write_rules(&self, rules: &str) {
         std::fs::write(self.folder.path().join("rules.yaml"), rules).unwrap();
-        self.server.as_ref().unwrap().reload();
+        self.reload();
     }
 
     /// Runs something on the gateway's runtime.

@@ -19,6 +19,7 @@ use tollgate_rules::{Reason, Request};
 use crate::clock;
 use crate::doors::http::{HttpResponse, status_response};
 use crate::headers::{self, DecisionSummary};
+use crate::identity::Unauthorized;
 use crate::problem::Problem;
 use crate::server::Context;
 use crate::telemetry::{AuthProblem, DoorName};
@@ -45,6 +46,11 @@ pub(crate) async fn respond(
         .filter(|(name, _)| **name != TOKEN)
         .map(|(name, value)| (name.as_str(), String::from_utf8_lossy(value.as_bytes())))
         .collect();
+    let identity = context.identities.identify(&head.headers, context.decisions.clock());
+    let identity = match identity {
+        Ok(identity) => identity,
+        Err(refusal) => return Ok(unauthorized(&options, refusal)),
+    };
     let mut request = Request::new(&forwarded.method, &forwarded.target).unreported();
     if let Some(domain) = &options.domain {
         request = request.domain(domain);
@@ -61,6 +67,7 @@ pub(crate) async fn respond(
     for (name, value) in &texts {
         request = request.header(name, value);
     }
+    let request = identity.add_to_request(request);
     let decision = context.decisions.check(DoorName::Auth, &request, 1).await;
     if decision.reason == Reason::Unmatched && decision.domain().is_none() {
         let detail = "there are no rules of that domain; choose one with ?domain=";
@@ -77,6 +84,15 @@ pub(crate) async fn respond(
     let mut response = Response::new(Either::Left(Full::new(Bytes::new())));
     headers::write(context.config.headers, &answer, clock::unix_s(), response.headers_mut());
     Ok(response)
+}
+
+/// Returns the response to a request without a valid token, where one is required.
+fn unauthorized(options: &AuthOptions<'_>, refusal: Unauthorized) -> HttpResponse {
+    let problem = Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", refusal.detail);
+    let mut response = options.apply_to(problem).to_response();
+    let (name, value) = refusal.header();
+    response.headers_mut().insert(name, value);
+    response.map(|body| Either::Left(Full::new(body)))
 }
 
 /// Counts and logs a description that is refused, and returns the problem.

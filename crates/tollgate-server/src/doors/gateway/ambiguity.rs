@@ -5,8 +5,9 @@ use std::borrow::Cow;
 
 use super::client_headers::check_method_case;
 use super::forward_target::forward_target;
+use super::hop_headers::has_leading_zero;
 use hyper::body::{Body, Incoming};
-use hyper::header::{HOST, HeaderValue, TRANSFER_ENCODING};
+use hyper::header::{CONTENT_LENGTH, HOST, HeaderValue, TRANSFER_ENCODING};
 use hyper::http::request::Parts;
 use hyper::{Method, StatusCode, Uri, Version};
 
@@ -27,6 +28,9 @@ pub(super) fn normalize_head(head: &mut Parts, body: &Incoming) -> Result<(), He
     }
     if head.headers.get_all(TRANSFER_ENCODING).iter().count() > 1 {
         return Err(bad("there are several transfer codings"));
+    }
+    if head.headers.get(CONTENT_LENGTH).is_some_and(has_leading_zero) {
+        return Err(bad("the content length begins with a zero"));
     }
     normalize_host(head).map_err(bad)?;
     let target = head.uri.path_and_query().map_or("", |target| target.as_str());

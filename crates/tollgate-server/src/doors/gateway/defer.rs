@@ -14,7 +14,6 @@ use hyper::{Method, Response, StatusCode};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 use tollgate_rules::Decision;
-use tollgate_tower::request_head::RequestHead;
 
 use super::forwarded::ResolvedClient;
 use super::inspect_body::InspectedBody;
@@ -83,9 +82,7 @@ impl GatewayConnection {
         inspected: &InspectedBody,
     ) -> Option<Box<QueueTicket>> {
         let domain = self.gateway.options.domain.as_deref();
-        let request_head = inspected
-            .body_fields
-            .add_to(RequestHead::new(head).peer(resolved.client).domain(domain));
+        let request_head = inspected.body_fields.add_to(resolved.request_head(head, domain));
         let limiter = self.gateway.context.decisions.limiter();
         let (rules, clock) = (limiter.rules(), limiter.clock());
         let matched = rules.matched(&request_head.request(), clock.date(clock.now()));
@@ -152,7 +149,10 @@ impl GatewayConnection {
         deferred: &Arc<Deferred>,
         queue_key: DeferredQueueKey,
     ) -> Result<ItemId, Box<Response<GatewayBody>>> {
-        let InspectedBody { upload: body, body_fields } = inspected;
+        let InspectedBody { upload: body, mut body_fields } = inspected;
+        // A token that is valid now may have expired when the request is sent.
+        let verified = resolved.identity.attributes();
+        body_fields.values.extend(verified.map(|(name, value)| (name.to_owned(), value.clone())));
         let most = deferred.options.body;
         let memory = BodyMemory::new(&self.gateway.context.bodies, resolved.client);
         let options = &self.gateway.options;

@@ -5,10 +5,13 @@ use std::net::IpAddr;
 
 use hyper::HeaderMap;
 use hyper::header::{FORWARDED, HOST, HeaderName, HeaderValue};
+use hyper::http::request::Parts;
 use ipnet::IpNet;
 use tollgate_rules::rightmost_untrusted;
+use tollgate_tower::request_head::RequestHead;
 
 use super::client_headers::is_forwarding;
+use crate::identity::RequestIdentity;
 
 const FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
@@ -23,10 +26,12 @@ pub(super) struct ConnectionPeer {
 }
 
 /// The client of a request, and whether its forwarding headers are trusted.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct ResolvedClient {
     trust: ForwardedTrust,
     pub(super) client: Option<IpAddr>,
+    /// The verified identities of the request.
+    pub(super) identity: RequestIdentity,
 }
 
 /// Whether a request has forwarding headers, and whether they are trusted.
@@ -41,6 +46,19 @@ impl ResolvedClient {
     /// Whether the request has forwarding headers of an untrusted peer.
     pub(super) fn is_untrusted(&self) -> bool {
         self.trust == ForwardedTrust::Untrusted
+    }
+
+    fn new(trust: ForwardedTrust, client: Option<IpAddr>) -> ResolvedClient {
+        ResolvedClient { trust, client, identity: RequestIdentity::default() }
+    }
+
+    /// Returns the head of the client's request as rules of a domain see it, without its body.
+    pub(super) fn request_head<'a>(
+        &'a self,
+        head: &'a Parts,
+        domain: Option<&'a str>,
+    ) -> RequestHead<'a> {
+        self.identity.add_to(RequestHead::new(head).peer(self.client).domain(domain))
     }
 }
 
@@ -67,25 +85,22 @@ impl ConnectionPeer {
     ) -> ResolvedClient {
         // Comparing names is cheaper than looking each of them up.
         if !headers.keys().any(is_forwarding) {
-            return ResolvedClient { trust: ForwardedTrust::Absent, client: self.address };
+            return ResolvedClient::new(ForwardedTrust::Absent, self.address);
         }
         let proxies = proxies();
         if self.address.is_some_and(|address| !covers(&proxies, address)) {
-            return ResolvedClient { trust: ForwardedTrust::Untrusted, client: self.address };
+            return ResolvedClient::new(ForwardedTrust::Untrusted, self.address);
         }
         let lines: Vec<&HeaderValue> = headers.get_all(FOR).iter().collect();
         let hops = lines.iter().rev().flat_map(|line| line.to_str().unwrap_or("?").rsplit(','));
         let client = rightmost_untrusted(hops, |address| covers(&proxies, address));
-        ResolvedClient { trust: ForwardedTrust::Trusted, client: client.or(self.address) }
+        ResolvedClient::new(ForwardedTrust::Trusted, client.or(self.address))
     }
 
     /// Writes the forwarding headers of a request. Those of untrusted peers are
     /// [removed](super::client_headers) before.
-    pub(super) fn write_forwarded(
-        &self,
-        headers: &mut HeaderMap,
-        ResolvedClient { trust, client }: ResolvedClient,
-    ) {
+    pub(super) fn write_forwarded(&self, headers: &mut HeaderMap, resolved: &ResolvedClient) {
+        let (trust, client) = (resolved.trust, resolved.client);
         // Upstreams would choose between two notations, so only one is sent.
         headers.remove(FORWARDED);
         // Four fields are added below; one allocation is enough.
@@ -144,7 +159,7 @@ mod tests {
         let peer = ConnectionPeer::new(Some(peer.parse().unwrap()), false);
         let resolved = peer.resolve_client(&headers, || proxies.clone());
         PassedHeaders::default().remove_others(&mut headers, resolved.is_untrusted());
-        peer.write_forwarded(&mut headers, resolved);
+        peer.write_forwarded(&mut headers, &resolved);
         let value = |name: &HeaderName| {
             let all: Vec<_> =
                 headers.get_all(name).iter().map(|value| value.to_str().unwrap()).collect();

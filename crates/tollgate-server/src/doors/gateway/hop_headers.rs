@@ -57,11 +57,34 @@ pub(super) fn remove_named(headers: &mut HeaderMap) {
 pub(super) fn prepare_request(headers: &mut HeaderMap) {
     let takes_trailers = tokens(headers, &TE).any(|token| token.eq_ignore_ascii_case("trailers"));
     strip(headers);
-    // hyper sends `100 Continue` as soon as the body is read.
+    // An expectation that is forwarded is written again.
     headers.remove(EXPECT);
     if takes_trailers {
         headers.insert(TE, TRAILERS);
     }
+}
+
+/// Prepares the header fields of a response for its client: hop-by-hop fields are removed, and a
+/// length has one spelling.
+pub(super) fn prepare_response(headers: &mut HeaderMap) {
+    strip(headers);
+    if let Some(length) = headers.get(CONTENT_LENGTH)
+        && has_leading_zero(length)
+        && let Some(number) = length.to_str().ok().and_then(|text| text.parse::<u64>().ok())
+    {
+        headers.insert(CONTENT_LENGTH, HeaderValue::from(number));
+    }
+}
+
+/// Whether a length begins with a zero that does not count: some servers read such a number as octal.
+pub(super) fn has_leading_zero(length: &HeaderValue) -> bool {
+    length.as_bytes().starts_with(b"0") && length.len() > 1
+}
+
+/// Returns whether a client waits for `100 Continue` before it sends the body of its request.
+pub(super) fn expects_continue(headers: &HeaderMap) -> bool {
+    let expects = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"100-continue");
+    headers.get(EXPECT).is_some_and(expects)
 }
 
 /// Merges fields of the same name, for the rules and for the upstream alike: an upstream that took

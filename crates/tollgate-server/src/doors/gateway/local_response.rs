@@ -12,6 +12,7 @@ use super::ambiguity::HeadRejection;
 use super::inspect_body::InspectError;
 use super::proxy_request::GatewayBody;
 use super::upstreams::UpstreamError;
+use crate::identity::Unauthorized;
 
 /// The maximum size of a refused request's body that is read so that its connection can be kept, in
 /// bytes.
@@ -104,6 +105,21 @@ pub(super) fn failed(version: Version, error: &UpstreamError) -> Response<Gatewa
 pub(super) fn wrong_switch() -> Response<GatewayBody> {
     let detail = "the service behind this gateway switched to another protocol unasked";
     problem(StatusCode::BAD_GATEWAY, "bad-gateway", detail)
+}
+
+/// Returns the response to a request that has come through this gateway before.
+pub(super) fn looping() -> Response<GatewayBody> {
+    let detail = "the request has come through this gateway before: an upstream sends requests back \
+                  to it; correct the address of the upstream";
+    problem(StatusCode::LOOP_DETECTED, "loop-detected", detail)
+}
+
+/// Returns the response to a request without a valid token, where one is required.
+pub(super) fn unauthorized(refusal: Unauthorized) -> Response<GatewayBody> {
+    let mut response = problem(StatusCode::UNAUTHORIZED, "unauthorized", refusal.detail);
+    let (name, value) = refusal.header();
+    response.headers_mut().insert(name, value);
+    response
 }
 
 /// Marks a response as the last one on its connection. HTTP/2 has no such mark.

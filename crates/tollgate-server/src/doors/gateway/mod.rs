@@ -14,20 +14,24 @@ mod body_fields;
 mod body_reader;
 mod choose_upstream;
 mod client_headers;
+mod continue_gate;
 mod defer;
 pub(crate) mod forward_target;
 mod forwarded;
 mod hop_headers;
 mod inspect_body;
+mod interim_relay;
 mod local_response;
 mod options;
 mod proxy_request;
 mod refuse_by_head;
 mod replay;
+mod trailers;
 mod tunnel;
 mod upload;
 mod upstreams;
 mod url;
+mod via;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -42,13 +46,16 @@ use crate::net::{Connection, Door};
 use crate::server::{Context, StartError};
 use client_headers::PassedHeaders;
 use forwarded::ConnectionPeer;
+use trailers::AnnouncedTrailers;
 use tunnel::{Tunnel, TunnelTimeouts};
 use upstreams::Upstreams;
+use via::ViaEntries;
 
 pub(crate) use body_fields::RequestBodyFields;
 
 pub use options::GatewayOptions;
 pub use url::{UpstreamUrl, UpstreamUrlError};
+pub use via::ViaName;
 
 /// The gateway door.
 #[derive(Clone, Debug)]
@@ -64,6 +71,9 @@ struct Gateway {
     options: Arc<GatewayOptions>,
     upstreams: Upstreams,
     passed_headers: PassedHeaders,
+    /// The entries in `Via`; `None` if none are written.
+    via: Option<ViaEntries>,
+    trailers: AnnouncedTrailers,
     /// The last rule set, counted from 1, that the warning about its domains was logged for.
     warned_rules: AtomicU64,
     /// Whether the warning about a missing deferred queue was logged.
@@ -85,10 +95,12 @@ impl GatewayDoor {
         context: Context,
         options: &GatewayOptions,
     ) -> Result<GatewayDoor, StartError> {
-        let http = HttpServer::new(context.config.bounds).for_proxy();
+        let http = HttpServer::new(context.config.bounds).for_proxy(options.head_bounds());
         check(options, &context.decisions.limiter().rules())?;
         let options = Arc::new(options.clone());
         let passed_headers = passed_headers(&options).map_err(StartError::Gateway)?;
+        let via = ViaEntries::new(&options.via).map_err(StartError::Gateway)?;
+        let trailers = AnnouncedTrailers::new(&options.trailers).map_err(StartError::Gateway)?;
         let upstreams = Upstreams::new(&options, context.decisions.telemetry());
         let upstreams = upstreams.map_err(StartError::Gateway)?;
         upstreams.start_maintenance(&context.drain);
@@ -97,6 +109,8 @@ impl GatewayDoor {
             options,
             upstreams,
             passed_headers,
+            via,
+            trailers,
             warned_rules: AtomicU64::new(0),
             warned_no_queue: AtomicBool::new(false),
         };
@@ -187,6 +201,8 @@ pub(crate) fn check(options: &GatewayOptions, rules: &Rules) -> Result<(), Start
         .and_then(|()| upstreams::check(options))
         .and_then(|()| defer::check_prefix(&options.defer.prefix))
         .and_then(|()| passed_headers(options).map(drop))
+        .and_then(|()| ViaEntries::new(&options.via).map(drop))
+        .and_then(|()| AnnouncedTrailers::new(&options.trailers).map(drop))
         .map_err(StartError::Gateway)
 }
 

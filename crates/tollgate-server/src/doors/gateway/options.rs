@@ -5,8 +5,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::url::UpstreamUrl;
+use super::via::ViaName;
 use crate::deferred::DeferOptions;
+use crate::net::http::{HeadBounds, MAX_HEAD_BYTES};
 use crate::net::{Address, Bind};
+
+/// The fields that gRPC servers send after a response.
+const GRPC_TRAILERS: [&str; 3] = ["grpc-status", "grpc-message", "grpc-status-details-bin"];
 
 /// The options of a gateway.
 #[derive(Clone, Debug)]
@@ -58,6 +63,20 @@ pub struct GatewayOptions {
     /// Whether header fields are forwarded whose names have other characters than letters, digits
     /// and hyphens. Many upstreams take `X_Org` for `X-Org`.
     pub underscores_in_headers: bool,
+    /// The maximum size of the head of a request and of a response, in bytes: 64 KiB unless set, at
+    /// least 8 KiB and at most 512 KiB.
+    pub head_bytes: usize,
+    /// The maximum number of header fields of a request and of a response on HTTP/1.1: 256 unless
+    /// set, at most 10,000. On HTTP/2 [`head_bytes`](GatewayOptions::head_bytes) bounds them.
+    pub header_fields: usize,
+    /// The name of the gateway in `Via`.
+    pub via: ViaName,
+    /// The maximum time for an upstream to ask for the body of a request with
+    /// `Expect: 100-continue`. Then the body is sent unasked.
+    pub continue_timeout: Duration,
+    /// The trailers of HTTP/2 upstreams that clients of HTTP/1.1 get, if the upstream does not
+    /// announce any in `Trailer`. Those of gRPC unless set.
+    pub trailers: Vec<String>,
     /// The options of the deferred queue.
     pub defer: DeferOptions,
 }
@@ -86,7 +105,17 @@ impl GatewayOptions {
             health_interval: Duration::from_secs(5),
             pass_headers: Vec::new(),
             underscores_in_headers: false,
+            head_bytes: MAX_HEAD_BYTES,
+            header_fields: 256,
+            via: ViaName::Random,
+            continue_timeout: Duration::from_secs(1),
+            trailers: GRPC_TRAILERS.map(str::to_owned).into(),
             defer: DeferOptions::default(),
         }
+    }
+
+    /// Returns the bounds of heads, of requests and of responses.
+    pub(super) fn head_bounds(&self) -> HeadBounds {
+        HeadBounds::new(self.head_bytes, self.header_fields)
     }
 }

@@ -1,6 +1,7 @@
 //! One request: checked, decided, forwarded, answered.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http_body_util::{Either, Full};
@@ -12,18 +13,21 @@ use hyper::{Request, Response, StatusCode, Version};
 use tollgate_rules::Reason;
 use tollgate_tower::lifecycle::{ObservedBody, RequestEnd, RequestLifecycle, observe};
 use tollgate_tower::problem::refusal_to;
-use tollgate_tower::request_head::RequestHead;
 
 use super::choose_upstream::UPSTREAM;
+use super::continue_gate::{ContinueGate, ContinueSignal};
 use super::defer::StopReason;
 use super::forwarded::ResolvedClient;
 use super::inspect_body::{InspectedBody, inspect_body};
+use super::interim_relay::InterimRelay;
+use super::trailers::takes_trailers;
 use super::tunnel::{self, Tunnel};
 use super::upload::Upload;
 use super::upstreams::{UpstreamBody, UpstreamError, UpstreamResponse};
 use super::{GatewayConnection, ambiguity, hop_headers, local_response};
 use crate::clock;
 use crate::headers::{DecisionSummary, ResponseHeaders};
+use crate::server::Context;
 use crate::telemetry::DoorName;
 
 /// A response body: made here, or of an upstream.
@@ -38,6 +42,10 @@ struct ProtocolSwitch {
 impl GatewayConnection {
     /// Handles a request and returns the response.
     pub(super) async fn handle(&self, request: Request<Incoming>) -> Response<GatewayBody> {
+        let takes_interim = request.version() == Version::HTTP_11;
+        if takes_interim {
+            self.activity.interim.open();
+        }
         let (response, is_upstream) = match self.answer(request).await {
             Ok(response) => (response, true),
             Err(response) => (response, false),
@@ -47,6 +55,9 @@ impl GatewayConnection {
             .decisions
             .telemetry()
             .record_gateway_response(response.status(), is_upstream);
+        if takes_interim {
+            self.activity.interim.finish().await;
+        }
         response
     }
 
@@ -70,11 +81,25 @@ impl GatewayConnection {
         hop_headers::merge_duplicates(&mut head.headers);
         hop_headers::remove_named(&mut head.headers);
         passed.check_method(&head).map_err(bad)?;
+        if let Some(via) = &self.gateway.via
+            && via.has_passed(&head.headers)
+        {
+            return Err(local_response::looping());
+        }
         if let Some(id) = head.uri.path().strip_prefix(&*self.gateway.options.defer.prefix) {
             // Boxed, because a rare future must not enlarge that of every request.
             return Err(Box::pin(self.deferred_status(&head.method, id)).await);
         }
-        let resolved = self.peer.resolve_client(&head.headers, || self.gateway.trusted_proxies());
+        let mut resolved =
+            self.peer.resolve_client(&head.headers, || self.gateway.trusted_proxies());
+        let Context { identities, decisions, .. } = &self.gateway.context;
+        resolved.identity = match identities.identify(&head.headers, decisions.clock()) {
+            Ok(identity) => identity,
+            Err(refusal) => {
+                local_response::read_small(body, head.headers.contains_key(EXPECT)).await;
+                return Err(local_response::unauthorized(refusal));
+            }
+        };
         passed.remove_others(&mut head.headers, resolved.is_untrusted());
         let inspected = match inspect_body(self, &head, &resolved, body).await {
             Ok(inspected) => inspected,
@@ -96,13 +121,18 @@ impl GatewayConnection {
                 return Err(Box::pin(self.defer(&head, &resolved, inspected, *ticket)).await);
             }
         };
-        let upload = inspected.upload;
+        let mut upload = inspected.upload;
         let protocol = tunnel::requested_protocol(&head, !upload.is_end_stream());
         if lifecycle.reads_body() {
             head.headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         }
+        let expects = hop_headers::expects_continue(&head.headers) && upload.is_unread();
         hop_headers::prepare_request(&mut head.headers);
-        self.peer.write_forwarded(&mut head.headers, resolved);
+        self.peer.write_forwarded(&mut head.headers, &resolved);
+        if let Some(via) = &self.gateway.via {
+            via.add(&mut head.headers, version);
+        }
+        self.relay_interim(&mut head, &mut upload, expects);
         let switch = protocol.map(|protocol| ProtocolSwitch { protocol, client });
         if let Some(switch) = &switch {
             tunnel::announce(&mut head.headers, switch.protocol.clone());
@@ -124,9 +154,7 @@ impl GatewayConnection {
         let decisions = &gateway.context.decisions;
         let style = gateway.context.config.headers;
         let domain = gateway.options.domain.as_deref();
-        let request_head = inspected
-            .body_fields
-            .add_to(RequestHead::new(head).peer(resolved.client).domain(domain));
+        let request_head = inspected.body_fields.add_to(resolved.request_head(head, domain));
         let (request_head, mut decision, chosen) =
             if decisions.limiter().rules().count_by(domain, UPSTREAM) {
                 let (request_head, decision, chosen) = self.choose_upstream(request_head).await;
@@ -151,6 +179,21 @@ impl GatewayConnection {
         Ok((response_headers, observe(decision.take_admission(), &request_head), chosen))
     }
 
+    /// Has interim responses of the upstream reach the client, and its body wait for `100 Continue`
+    /// if the client `expects` that.
+    fn relay_interim(&self, head: &mut Parts, upload: &mut Upload, expects: bool) {
+        let client = (head.version == Version::HTTP_11).then(|| self.activity.clone());
+        let mut interim = InterimRelay { client, continue_signal: None };
+        if expects && head.version >= Version::HTTP_11 {
+            let signal = Arc::<ContinueSignal>::default();
+            let timeout = self.gateway.options.continue_timeout;
+            upload.wait_behind(ContinueGate::new(signal.clone(), timeout));
+            interim.continue_signal = Some(signal);
+            head.headers.insert(EXPECT, HeaderValue::from_static("100-continue"));
+        }
+        upload.report_to(interim);
+    }
+
     async fn send(
         &self,
         (head, chosen): (Parts, Option<usize>),
@@ -161,6 +204,7 @@ impl GatewayConnection {
     ) -> Result<Response<GatewayBody>, UpstreamError> {
         let decisions = &self.gateway.context.decisions;
         let progress = upload.progress();
+        let takes_trailers = takes_trailers(&head);
         let before = decisions.clock().now();
         let sent = self.gateway.upstreams.send(chosen, Request::from_parts(head, upload)).await;
         decisions.telemetry().record_upstream_duration(decisions.clock().now().since(before));
@@ -191,12 +235,22 @@ impl GatewayConnection {
             ));
         }
         let pause = self.gateway.options.pause_timeout;
-        let mut response = response.map(|body| {
-            let body = UpstreamBody::new(body, connection, progress, load, pause);
-            Either::Right(ObservedBody::new(body, lifecycle))
-        });
-        *response.version_mut() = Version::HTTP_11;
-        hop_headers::strip(response.headers_mut());
+        let (mut head, body) = response.into_parts();
+        let received = std::mem::replace(&mut head.version, Version::HTTP_11);
+        let mut body = UpstreamBody::new(body, connection, progress, load, pause);
+        hop_headers::prepare_response(&mut head.headers);
+        if takes_trailers
+            && received == Version::HTTP_2
+            && !body.is_end_stream()
+            && self.gateway.trailers.announce(&mut head.headers)
+        {
+            body.send_in_chunks();
+        }
+        if let Some(via) = &self.gateway.via {
+            via.add(&mut head.headers, received);
+        }
+        let body = Either::Right(ObservedBody::new(body, lifecycle));
+        let mut response = Response::from_parts(head, body);
         // The upstream may have limits of its own.
         response_headers.add(response.headers_mut());
         Ok(response)

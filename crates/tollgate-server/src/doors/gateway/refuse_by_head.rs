@@ -4,7 +4,6 @@ use hyper::Response;
 use hyper::http::request::Parts;
 use tollgate_rules::{Decision, Reason, Then};
 use tollgate_tower::problem::refusal_to;
-use tollgate_tower::request_head::RequestHead;
 
 use super::choose_upstream::UPSTREAM;
 use super::forwarded::ResolvedClient;
@@ -33,7 +32,7 @@ impl GatewayConnection {
             return None;
         }
         let domain = self.gateway.options.domain.as_deref();
-        let request_head = RequestHead::new(head).peer(resolved.client).domain(domain);
+        let request_head = resolved.request_head(head, domain);
         let request = request_head.request().pending(PENDING);
         let refused = context.decisions.refuse(DoorName::Gateway, &request, is_final).await?;
         let summary = DecisionSummary::new(&refused);

@@ -46,8 +46,7 @@ impl Gateway {
 
     fn request_head<'a>(&'a self, restored: &'a RestoredRequest) -> RequestHead<'a> {
         let domain = self.options.domain.as_deref();
-        let request_head =
-            RequestHead::new(&restored.parts).peer(restored.resolved.client).domain(domain);
+        let request_head = restored.resolved.request_head(&restored.parts, domain);
         restored.body_fields.add_to(request_head)
     }
 
@@ -101,7 +100,10 @@ impl RequestSender for Gateway {
         };
         hop_headers::prepare_request(&mut parts.headers);
         self.passed_headers.remove_others(&mut parts.headers, resolved.is_untrusted());
-        peer.write_forwarded(&mut parts.headers, resolved);
+        peer.write_forwarded(&mut parts.headers, &resolved);
+        if let Some(via) = &self.via {
+            via.add(&mut parts.headers, parts.version);
+        }
         if !parts.headers.contains_key(IDEMPOTENCY_KEY) {
             let name = HeaderValue::try_from(name).ok();
             parts.headers.extend(name.map(|name| (IDEMPOTENCY_KEY, name)));

@@ -4,13 +4,15 @@ use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::HeaderMap;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 
+use super::continue_gate::ContinueGate;
+use super::interim_relay::InterimRelay;
 use crate::clock;
 use crate::net::BodyReservation;
 
@@ -100,6 +102,9 @@ pub(super) struct Upload {
     body: Option<Incoming>,
     /// The progress; `None` if the body is empty.
     progress: Option<Arc<UploadProgress>>,
+    /// The gate that the body waits behind.
+    gate: Option<ContinueGate>,
+    interim: InterimRelay,
     _reservation: Option<BodyReservation>,
 }
 
@@ -109,7 +114,7 @@ impl Upload {
             return Upload::empty();
         }
         let progress = Some(UploadProgress::new());
-        Upload { ahead: VecDeque::new(), body: Some(body), progress, _reservation: None }
+        Upload { body: Some(body), progress, ..Upload::empty() }
     }
 
     /// Creates an upload whose body was read in part or completely.
@@ -126,12 +131,45 @@ impl Upload {
             body: rest,
             progress: Some(UploadProgress::new()),
             _reservation: reservation,
+            ..Upload::empty()
         }
     }
 
     /// Creates an upload without a body.
     pub(super) fn empty() -> Upload {
-        Upload { ahead: VecDeque::new(), body: None, progress: None, _reservation: None }
+        Upload {
+            ahead: VecDeque::new(),
+            body: None,
+            progress: None,
+            gate: None,
+            interim: InterimRelay::default(),
+            _reservation: None,
+        }
+    }
+
+    /// Returns whether the body has not been read at all.
+    pub(super) fn is_unread(&self) -> bool {
+        self.ahead.is_empty() && self.body.as_ref().is_some_and(|body| !body.is_end_stream())
+    }
+
+    /// Holds the body back until a gate opens.
+    pub(super) fn wait_behind(&mut self, gate: ContinueGate) {
+        self.gate = Some(gate);
+    }
+
+    /// Lets the body pass without a signal.
+    pub(super) fn open_gate(&mut self) {
+        self.gate = None;
+    }
+
+    /// Sets the receivers of interim responses.
+    pub(super) fn report_to(&mut self, interim: InterimRelay) {
+        self.interim = interim;
+    }
+
+    /// Returns the receivers of interim responses.
+    pub(super) fn interim(&self) -> &InterimRelay {
+        &self.interim
     }
 
     /// Returns the unread rest of the body.
@@ -168,6 +206,10 @@ impl Body for Upload {
         context: &mut Context<'_>,
     ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
         let this = &mut *self;
+        if let Some(gate) = &mut this.gate {
+            ready!(gate.poll(context));
+            this.gate = None;
+        }
         if let (Some(frame), Some(progress)) = (this.ahead.pop_front(), &this.progress) {
             let is_last = this.ahead.is_empty() && this.body.is_none();
             progress.moved(if is_last { UploadStage::Done } else { UploadStage::WaitsForUpstream });

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use pin_project_lite::pin_project;
 
 use super::frame_scanner::{HeadProgress, HeadTimer};
+use super::interim::InterimQueue;
 use super::request_guard::Ambiguity;
 use super::stream_task::StreamProgress;
 use crate::net::{ConnectionSlot, Drain, Stream};
@@ -39,6 +40,8 @@ pub(crate) struct ConnectionActivity {
     pub(super) heads: HeadProgress,
     /// Whether the connection has switched to another protocol than HTTP.
     upgraded: AtomicBool,
+    /// The interim responses of the current request on HTTP/1.1.
+    pub(crate) interim: InterimQueue,
     /// The stream, once hyper has dropped it.
     pub(super) returned_stream: Mutex<Option<Stream>>,
 }
@@ -66,6 +69,7 @@ impl ConnectionActivity {
             written_bytes: AtomicU64::new(0),
             heads: HeadProgress::default(),
             upgraded: AtomicBool::new(false),
+            interim: InterimQueue::default(),
             returned_stream: Mutex::default(),
         })
     }

@@ -6,12 +6,14 @@ mod activity;
 mod browser_guard;
 mod chunked_body;
 pub(crate) mod frame_scanner;
+mod interim;
 mod read_body;
 pub(crate) mod request_guard;
 mod router;
 mod slow_reader;
 mod stream;
 mod stream_task;
+mod target_escape;
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -45,7 +47,7 @@ pub(crate) use read_body::{ReadBodyError, read_body};
 pub(crate) use router::RouterDoor;
 pub(crate) use stream::HttpStream;
 
-/// The maximum size of a request head, in bytes.
+/// The maximum size of a request head, in bytes, where none is configured.
 pub(crate) const MAX_HEAD_BYTES: usize = 64 << 10;
 /// The maximum number of streams that a client may reset before they are accepted.
 const MAX_PENDING_RESETS: usize = 32;
@@ -54,12 +56,36 @@ const FIRST_READ: usize = 1024;
 /// The bytes that a client of HTTP/2 sends first.
 const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
+/// The maximum size of the heads that a proxy receives, from clients and from upstreams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HeadBounds {
+    /// The size in bytes.
+    bytes: usize,
+    /// The number of header fields on HTTP/1.1. On HTTP/2 the size bounds them.
+    fields: usize,
+}
+
+impl HeadBounds {
+    /// Creates bounds that hyper accepts: it needs a buffer of 8 KiB, and a map has few fields.
+    pub(crate) fn new(bytes: usize, fields: usize) -> HeadBounds {
+        HeadBounds { bytes: bytes.clamp(8 << 10, 512 << 10), fields: fields.clamp(16, 10_000) }
+    }
+
+    pub(crate) fn bytes(self) -> usize {
+        self.bytes
+    }
+
+    pub(crate) fn fields(self) -> usize {
+        self.fields
+    }
+}
+
 /// A server of HTTP/1.1 and HTTP/2 connections, within the configured bounds.
 #[derive(Clone, Debug)]
 pub(crate) struct HttpServer {
     bounds: Bounds,
-    /// Whether ambiguous requests are detected.
-    guards_requests: bool,
+    /// The maximum size of a head whose requests are guarded; `None` if they are not.
+    guarded_head: Option<usize>,
     http1: http1::Builder,
     http2: http2::Builder<StreamExecutor>,
 }
@@ -79,16 +105,17 @@ impl HttpServer {
             .max_local_error_reset_streams(MAX_PENDING_RESETS)
             .max_header_list_size(MAX_HEAD_BYTES as u32)
             .max_send_buf_size(MAX_HEAD_BYTES);
-        HttpServer { bounds, guards_requests: false, http1, http2 }
+        HttpServer { bounds, guarded_head: None, http1, http2 }
     }
 
     /// Prepares the server for a proxy, whose upstreams parse every request again.
     ///
     /// Such a server [detects](ConnectionActivity::ambiguity) requests that could be read in two ways,
     /// and treats a client that has closed its write side as gone.
-    pub(crate) fn for_proxy(mut self) -> HttpServer {
-        self.guards_requests = true;
-        self.http1.half_close(false);
+    pub(crate) fn for_proxy(mut self, heads: HeadBounds) -> HttpServer {
+        self.guarded_head = Some(heads.bytes);
+        self.http1.half_close(false).max_buf_size(heads.bytes).max_headers(heads.fields);
+        self.http2.max_header_list_size(heads.bytes as u32);
         self
     }
 
@@ -113,8 +140,10 @@ impl HttpServer {
         let activity = ConnectionActivity::new(slot, drain.clone());
         let is_http1 = protocol == HttpProtocol::Http1;
         let stream = HttpStream::new(stream, read.freeze(), protocol, activity.clone());
-        let guards = self.guards_requests && is_http1;
-        let stream = TokioIo::new(if guards { stream.guarded() } else { stream });
+        let stream = TokioIo::new(match self.guarded_head.filter(|_| is_http1) {
+            Some(head_bytes) => stream.guarded(head_bytes),
+            None => stream,
+        });
         let handler = make_handler(&activity);
         // Boxed: hyper reserves its size for the life of the connection, and most are idle.
         let service = service_fn(|request| {

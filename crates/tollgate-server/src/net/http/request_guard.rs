@@ -11,8 +11,8 @@ pub(crate) mod fuzz_target;
 
 use memchr::{memchr, memchr_iter, memmem};
 
-use super::MAX_HEAD_BYTES;
 use super::chunked_body::ChunkedBody;
+use super::target_escape::{RawQueryBytes, RequestLinePosition};
 
 /// The reason why servers could read a request head differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +69,12 @@ pub(super) struct RequestGuard {
     partial_head: Vec<u8>,
     /// The number of complete heads so far.
     heads: u32,
+    /// The maximum size of a head, in bytes.
+    head_bytes: usize,
+    /// The position in the first line of the head.
+    request_line: RequestLinePosition,
+    /// The characters that must be escaped in the bytes that were inspected last.
+    raw_query_bytes: RawQueryBytes,
 }
 
 /// The result of inspecting received bytes.
@@ -82,12 +88,30 @@ pub(super) enum GuardFinding {
 }
 
 impl RequestGuard {
-    pub(super) fn new() -> RequestGuard {
-        RequestGuard { position: StreamPosition::Head, partial_head: Vec::new(), heads: 0 }
+    pub(super) fn new(head_bytes: usize) -> RequestGuard {
+        RequestGuard {
+            position: StreamPosition::Head,
+            partial_head: Vec::new(),
+            heads: 0,
+            head_bytes,
+            request_line: RequestLinePosition::default(),
+            raw_query_bytes: RawQueryBytes::new(),
+        }
+    }
+
+    /// Returns whether the bytes that were inspected last have characters to escape.
+    pub(super) fn has_raw_query_bytes(&self) -> bool {
+        !self.raw_query_bytes.is_empty()
+    }
+
+    /// Takes the positions, in the bytes that were inspected last, of characters that must be escaped.
+    pub(super) fn take_raw_query_bytes(&mut self) -> RawQueryBytes {
+        std::mem::take(&mut self.raw_query_bytes)
     }
 
     /// Inspects received bytes.
-    pub(super) fn inspect(&mut self, mut bytes: &[u8]) -> GuardFinding {
+    pub(super) fn inspect(&mut self, received: &[u8]) -> GuardFinding {
+        let mut bytes = received;
         while !bytes.is_empty() {
             match &mut self.position {
                 StreamPosition::Beyond => return GuardFinding::Sound,
@@ -110,7 +134,7 @@ impl RequestGuard {
                         self.position = StreamPosition::Head;
                     }
                 },
-                StreamPosition::Head => match self.inspect_head(bytes) {
+                StreamPosition::Head => match self.inspect_head(bytes, received.len()) {
                     Ok(rest) => bytes = rest,
                     Err(ambiguity) => {
                         self.position = StreamPosition::Beyond;
@@ -122,8 +146,12 @@ impl RequestGuard {
         GuardFinding::Sound
     }
 
-    /// Inspects bytes of a head; returns the bytes after it.
-    fn inspect_head<'b>(&mut self, mut bytes: &'b [u8]) -> Result<&'b [u8], Ambiguity> {
+    /// Inspects bytes of a head at the end of `received` bytes; returns the bytes after it.
+    fn inspect_head<'b>(
+        &mut self,
+        mut bytes: &'b [u8],
+        received: usize,
+    ) -> Result<&'b [u8], Ambiguity> {
         if self.partial_head.is_empty() {
             // Servers agree on ignoring empty lines before a request.
             while let Some(rest) = bytes.strip_prefix(b"\r\n") {
@@ -132,12 +160,16 @@ impl RequestGuard {
             if let Some(end) = memmem::find(bytes, b"\r\n\r\n") {
                 let (head, rest) = bytes.split_at(end + 4);
                 self.position = position_after(head)?;
+                let start = received - bytes.len();
+                RequestLinePosition::Start.scan(head, start, &mut self.raw_query_bytes);
                 self.heads += 1;
                 return Ok(rest);
             }
         }
         // The head comes in pieces, which is rare; hyper bounds its size.
         let before = self.partial_head.len();
+        let start = received - bytes.len();
+        self.request_line.scan(bytes, start, &mut self.raw_query_bytes);
         self.partial_head.extend_from_slice(bytes);
         while self.partial_head.starts_with(b"\r\n") && self.partial_head.len() > 2 {
             self.partial_head.drain(..2);
@@ -146,7 +178,7 @@ impl RequestGuard {
         // start of the end.
         let searched = before.saturating_sub(3).min(self.partial_head.len());
         let Some(end) = memmem::find(&self.partial_head[searched..], b"\r\n\r\n") else {
-            if self.partial_head.len() > MAX_HEAD_BYTES
+            if self.partial_head.len() > self.head_bytes
                 || has_bare_line_feed(&self.partial_head, searched)
             {
                 return Err(Ambiguity::LineEnd);
@@ -154,6 +186,7 @@ impl RequestGuard {
             return Ok(&[]);
         };
         let head = std::mem::take(&mut self.partial_head);
+        self.request_line = RequestLinePosition::Start;
         let end = searched + end + 4;
         self.position = position_after(&head[..end])?;
         self.heads += 1;
@@ -232,6 +265,7 @@ impl<'h> Iterator for HeadLines<'h> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::MAX_HEAD_BYTES;
     use super::*;
 
     const NEXT: &str = "GET /next HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n";
@@ -239,7 +273,7 @@ mod tests {
     /// Returns the finding, which must not depend on how the bytes are cut into pieces.
     fn inspect(text: &str) -> GuardFinding {
         let all = |size: usize| {
-            let mut guard = RequestGuard::new();
+            let mut guard = RequestGuard::new(MAX_HEAD_BYTES);
             let mut pieces = text.as_bytes().chunks(size).map(|piece| guard.inspect(piece));
             pieces.find(|found| *found != GuardFinding::Sound).unwrap_or(GuardFinding::Sound)
         };
@@ -301,7 +335,7 @@ mod tests {
             GuardFinding::Head(1, Ambiguity::LineEnd)
         );
         assert_eq!(
-            RequestGuard::new().inspect(b"GET / HTTP/1.1\nHost: a\n\n"),
+            RequestGuard::new(MAX_HEAD_BYTES).inspect(b"GET / HTTP/1.1\nHost: a\n\n"),
             GuardFinding::Head(1, Ambiguity::LineEnd)
         );
     }
@@ -318,9 +352,9 @@ mod tests {
             "11112222333344445\r\n",
         ] {
             let request = format!("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n{body}");
-            let whole = RequestGuard::new().inspect(request.as_bytes());
+            let whole = RequestGuard::new(MAX_HEAD_BYTES).inspect(request.as_bytes());
             assert!(matches!(whole, GuardFinding::Body(1..)), "{body:?}");
-            let mut guard = RequestGuard::new();
+            let mut guard = RequestGuard::new(MAX_HEAD_BYTES);
             let mut bytes = request.as_bytes().chunks(1);
             assert!(bytes.any(|byte| guard.inspect(byte) == GuardFinding::Body(1)), "{body:?}");
         }

@@ -13,6 +13,7 @@ use super::HttpProtocol;
 use super::activity::ConnectionActivity;
 use super::frame_scanner::FrameScanner;
 use super::request_guard::{GuardFinding, RequestGuard};
+use super::target_escape::escape;
 use crate::net::Stream;
 
 /// A stream that HTTP is spoken on.
@@ -24,6 +25,8 @@ pub(crate) struct HttpStream {
     stream: Option<Stream>,
     /// The bytes that were read to detect the protocol.
     read_ahead: Bytes,
+    /// Bytes that are inspected, and did not fit into the buffer of the reader.
+    inspected: Bytes,
     /// The scanner of frames on HTTP/2.
     frames: Option<FrameScanner>,
     guard: Option<RequestGuard>,
@@ -43,6 +46,7 @@ impl HttpStream {
         HttpStream {
             stream: Some(stream),
             read_ahead,
+            inspected: Bytes::new(),
             frames,
             guard: None,
             is_broken: false,
@@ -50,9 +54,9 @@ impl HttpStream {
         }
     }
 
-    /// Adds a guard that detects ambiguous requests.
-    pub(super) fn guarded(mut self) -> HttpStream {
-        self.guard = Some(RequestGuard::new());
+    /// Adds a guard that detects ambiguous requests, with heads of at most this many bytes.
+    pub(super) fn guarded(mut self, head_bytes: usize) -> HttpStream {
+        self.guard = Some(RequestGuard::new(head_bytes));
         self
     }
 
@@ -79,6 +83,25 @@ impl HttpStream {
             }
         }
         0
+    }
+
+    /// Escapes the characters that the guard found in a query, in bytes that were just read. What
+    /// no longer fits is kept for the next read.
+    #[cold]
+    fn escape_query(&mut self, into: &mut ReadBuf<'_>, before: usize) {
+        let Some(guard) = &mut self.guard else { return };
+        let raw = guard.take_raw_query_bytes();
+        let escaped = escape(&into.filled()[before..], &raw);
+        into.set_filled(before);
+        let fits = escaped.len().min(into.remaining());
+        into.put_slice(&escaped[..fits]);
+        self.inspected = Bytes::from(escaped).slice(fits..);
+    }
+
+    /// Writes the rest of an interim response that is written in part.
+    fn poll_interim_rest(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let stream = self.stream.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+        self.activity.interim.poll_rest(context, stream)
     }
 
     fn record_write(&self, result: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
@@ -110,6 +133,15 @@ impl AsyncRead for HttpStream {
             return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
         }
         let before = into.filled().len();
+        if !self.inspected.is_empty() {
+            let length = self.inspected.len().min(into.remaining());
+            into.put_slice(&self.inspected.split_to(length));
+            if self.inspected.is_empty() {
+                // Frees the buffer.
+                self.inspected = Bytes::new();
+            }
+            return Poll::Ready(Ok(()));
+        }
         if self.read_ahead.is_empty() {
             ready!(self.stream()?.poll_read(context, into))?;
         } else {
@@ -124,6 +156,9 @@ impl AsyncRead for HttpStream {
         if into.filled().len() > before {
             let ambiguous = self.record_read(&into.filled()[before..]);
             into.set_filled(into.filled().len() - ambiguous);
+            if self.guard.as_ref().is_some_and(RequestGuard::has_raw_query_bytes) {
+                self.escape_query(into, before);
+            }
             if into.filled().len() == before {
                 return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
             }
@@ -138,7 +173,10 @@ impl AsyncWrite for HttpStream {
         context: &mut Context<'_>,
         from: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let result = self.stream()?.poll_write(context, from);
+        let result = match self.poll_interim_rest(context)? {
+            Poll::Ready(()) => self.stream()?.poll_write(context, from),
+            Poll::Pending => Poll::Pending,
+        };
         self.record_write(result)
     }
 
@@ -147,7 +185,10 @@ impl AsyncWrite for HttpStream {
         context: &mut Context<'_>,
         from: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let result = self.stream()?.poll_write_vectored(context, from);
+        let result = match self.poll_interim_rest(context)? {
+            Poll::Ready(()) => self.stream()?.poll_write_vectored(context, from),
+            Poll::Pending => Poll::Pending,
+        };
         self.record_write(result)
     }
 
@@ -156,7 +197,13 @@ impl AsyncWrite for HttpStream {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let result = self.stream()?.poll_flush(context);
+        let this = &mut *self;
+        let stream = this.stream.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+        let interim = this.activity.interim.poll_write(context, stream)?;
+        let result = match interim {
+            Poll::Ready(()) => Pin::new(stream).poll_flush(context),
+            Poll::Pending => Poll::Pending,
+        };
         self.activity.write_blocked.store(result.is_pending(), Ordering::Relaxed);
         result
     }

@@ -37,6 +37,8 @@ pub(in crate::doors::gateway) struct UpstreamBody {
     /// The maximum pause, and the end of the current one.
     pause: Duration,
     due: Option<Instant>,
+    /// Whether the length is not told, so that the body is sent in chunks.
+    is_chunked: bool,
 }
 
 impl UpstreamBody {
@@ -48,9 +50,23 @@ impl UpstreamBody {
         pause: Duration,
     ) -> UpstreamBody {
         let timer = LazyTimer::default();
-        let mut body = UpstreamBody { body, connection, timer, progress, load, pause, due: None };
+        let mut body = UpstreamBody {
+            body,
+            connection,
+            timer,
+            progress,
+            load,
+            pause,
+            due: None,
+            is_chunked: false,
+        };
         body.leave_at_end();
         body
+    }
+
+    /// Has the body sent in chunks to a client of HTTP/1.1, even if its length is known.
+    pub(in crate::doors::gateway) fn send_in_chunks(&mut self) {
+        self.is_chunked = true;
     }
 
     fn leave_at_end(&mut self) {
@@ -124,6 +140,9 @@ impl Body for UpstreamBody {
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        match self.is_chunked {
+            true => SizeHint::default(),
+            false => self.body.size_hint(),
+        }
     }
 }

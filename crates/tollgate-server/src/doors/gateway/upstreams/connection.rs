@@ -20,7 +20,7 @@ use super::lazy_timer::LazyTimer;
 use super::response_deadline::ResponseDeadline;
 use super::{SendError, UpstreamError};
 use crate::net::Stream;
-use crate::net::http::MAX_HEAD_BYTES;
+use crate::net::http::HeadBounds;
 
 /// A connection to an upstream.
 pub(in crate::doors::gateway) struct UpstreamConnection {
@@ -28,15 +28,18 @@ pub(in crate::doors::gateway) struct UpstreamConnection {
     /// The driver of the connection; `None` once it has ended.
     connection: Option<Pin<Box<dyn Future<Output = hyper::Result<()>> + Send>>>,
     pub(super) timer: LazyTimer,
-    /// The time of the last use, in monotonic milliseconds.
+    /// The time of the last use, in monotonic milliseconds; 0 if there was none.
     pub(super) used_ms: u64,
 }
 
 impl UpstreamConnection {
-    pub(super) async fn open(stream: Stream) -> hyper::Result<UpstreamConnection> {
-        let handshake =
-            http1::Builder::new().max_buf_size(MAX_HEAD_BYTES).handshake(TokioIo::new(stream));
-        let (sender, connection) = handshake.await?;
+    pub(super) async fn open(
+        stream: Stream,
+        heads: HeadBounds,
+    ) -> hyper::Result<UpstreamConnection> {
+        let mut builder = http1::Builder::new();
+        builder.max_buf_size(heads.bytes()).max_headers(heads.fields());
+        let (sender, connection) = builder.handshake(TokioIo::new(stream)).await?;
         let connection = Some(Box::pin(connection.with_upgrades()) as _);
         Ok(UpstreamConnection { sender, connection, timer: LazyTimer::default(), used_ms: 0 })
     }

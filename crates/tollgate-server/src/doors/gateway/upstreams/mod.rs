@@ -8,6 +8,7 @@ mod lazy_timer;
 mod local_resource;
 mod maintenance;
 mod response_deadline;
+mod retry;
 mod shared_connection;
 mod upstream;
 
@@ -29,6 +30,7 @@ use connect::Connector;
 pub(super) use connection::UpstreamConnection;
 pub(super) use local_resource::LocalResource;
 use response_deadline::ResponseDeadline;
+use retry::{RetryRequest, is_reset};
 use upstream::Upstream;
 pub(super) use upstream::UpstreamLoad;
 
@@ -131,7 +133,8 @@ impl Upstreams {
     }
 
     /// Forwards a request to the chosen upstream if it is reachable, and returns the response head.
-    /// Another upstream is tried only as long as nothing of the request was sent.
+    /// Another upstream is tried as long as nothing of the request was sent, and once more if the
+    /// connection of a [repeatable](retry) request is reset.
     pub(super) async fn send(
         &self,
         chosen: Option<usize>,
@@ -140,6 +143,7 @@ impl Upstreams {
         let progress = request.body().progress();
         let mut tried: SmallVec<[usize; 4]> = SmallVec::new();
         let mut closed = 0;
+        let mut retry = RetryRequest::of(&request);
         loop {
             let aimed = chosen.filter(|number| !tried.contains(number));
             let number = aimed.unwrap_or_else(|| self.choose(&tried));
@@ -163,6 +167,7 @@ impl Upstreams {
                 }
             };
             let deadline = ResponseDeadline::new(&self.options, progress.clone());
+            let is_reused = channel.is_reused();
             match upstream.send(channel, request, deadline).await {
                 Ok((response, connection)) => {
                     upstream.health.answered();
@@ -182,7 +187,17 @@ impl Upstreams {
                     if matches!(error, UpstreamError::Late) {
                         upstream.health.late(start);
                     }
-                    return Err(error);
+                    // A connection that was idle may have been closed for that, which says
+                    // nothing about the upstream.
+                    let has_other = tried.len() + 1 < self.all.len();
+                    match retry.take_if(|_| (has_other || is_reused) && is_reset(&error)) {
+                        Some(again) => request = again.into_request(),
+                        None => return Err(error),
+                    }
+                    tracing::debug!(%error, upstream = %upstream.name, "a request is sent again");
+                    if has_other {
+                        tried.push(number);
+                    }
                 }
             }
         }

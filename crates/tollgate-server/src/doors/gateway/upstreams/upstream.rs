@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::client::conn::http2;
-use hyper::header::{CONNECTION, HOST, HeaderValue, TE};
+use hyper::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderValue, TE, TRANSFER_ENCODING};
 use hyper::{Request, Response, Uri, Version};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use parking_lot::Mutex;
@@ -27,13 +27,22 @@ use super::shared_connection::{Http2Sender, SharedConnection};
 use crate::background::{BackgroundWorker, guarded};
 use crate::clock;
 use crate::net::Stream;
-use crate::net::http::MAX_HEAD_BYTES;
 use crate::telemetry::Telemetry;
 
 /// A connection that a request can be sent on.
 pub(super) enum SendChannel {
     Exclusive(UpstreamConnection),
     Shared(Http2Sender),
+}
+
+impl SendChannel {
+    /// Whether the connection has been used before.
+    pub(super) fn is_reused(&self) -> bool {
+        match self {
+            SendChannel::Exclusive(connection) => connection.used_ms > 0,
+            SendChannel::Shared(_) => true,
+        }
+    }
 }
 
 /// One upstream.
@@ -89,10 +98,12 @@ impl Upstream {
         }
         let (stream, protocol) = self.connector.connect(&self.url).await?;
         match protocol {
-            ConnectionProtocol::Http1 => UpstreamConnection::open(stream)
-                .await
-                .map(SendChannel::Exclusive)
-                .map_err(io::Error::other),
+            ConnectionProtocol::Http1 => {
+                UpstreamConnection::open(stream, self.options.head_bounds())
+                    .await
+                    .map(SendChannel::Exclusive)
+                    .map_err(io::Error::other)
+            }
             ConnectionProtocol::Http2 => {
                 let sender = self.handshake(stream).await?;
                 self.shared.set(sender.clone());
@@ -112,7 +123,7 @@ impl Upstream {
         let mut builder = http2::Builder::new(TokioExecutor::new());
         builder
             .timer(TokioTimer::new())
-            .max_header_list_size(MAX_HEAD_BYTES as u32)
+            .max_header_list_size(self.options.head_bounds().bytes() as u32)
             .keep_alive_interval(self.options.idle_timeout)
             .keep_alive_timeout(self.options.connect_timeout);
         let handshake = builder.handshake(TokioIo::new(stream));
@@ -134,7 +145,7 @@ impl Upstream {
     }
 
     pub(super) fn give_back(&self, mut connection: UpstreamConnection) {
-        connection.used_ms = clock::monotonic_ms();
+        connection.used_ms = clock::monotonic_ms().max(1);
         let mut idle = self.idle.lock();
         if idle.len() < self.options.idle_connections {
             idle.push(connection);
@@ -187,6 +198,12 @@ impl Upstream {
         if self.options.upstream_host || !request.headers().contains_key(HOST) {
             self.host.clone().map(|host| request.headers_mut().insert(HOST, host));
         }
+        if is_chunked(&request) {
+            // Without the field, hyper sends no body in a GET.
+            request.headers_mut().insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+        }
+        let interim = request.body().interim().clone();
+        interim.attach(&mut request);
         request
     }
 
@@ -215,6 +232,10 @@ impl Upstream {
 
     /// Converts a request for HTTP/2: the host is part of the target.
     fn for_http2(&self, mut request: Request<Upload>) -> Request<Upload> {
+        // hyper does not report `100 Continue` of HTTP/2, so the gateway cannot wait for it.
+        if request.headers_mut().remove(EXPECT).is_some() {
+            request.body_mut().open_gate();
+        }
         let request_host = request.headers_mut().remove(HOST);
         let host =
             request_host.filter(|_| !self.options.upstream_host).or_else(|| self.host.clone());
@@ -228,6 +249,14 @@ impl Upstream {
         *request.version_mut() = Version::HTTP_2;
         request
     }
+}
+
+/// Whether a body is sent in chunks, because its length is unknown.
+fn is_chunked(request: &Request<Upload>) -> bool {
+    let body = request.body();
+    !body.is_end_stream()
+        && body.size_hint().exact().is_none()
+        && !request.headers().contains_key(CONTENT_LENGTH)
 }
 
 /// One request that an upstream works on, until this is dropped.
