@@ -56,7 +56,11 @@ impl ThrottleArguments {
             (ThrottleDialect::Throttlecrab, Some(count), Some(period)) if max_burst > 0 => {
                 Ok(ThrottleArguments { burst: max_burst as u64, count, period, quantity })
             }
-            (ThrottleDialect::Throttlecrab, ..) => Err("ERR invalid rate limit parameters".into()),
+            (ThrottleDialect::Throttlecrab, ..) => {
+                Err("ERR invalid rate limit parameters: max_burst, count_per_period and period \
+                     must be at least 1"
+                    .into())
+            }
         }
     }
 
