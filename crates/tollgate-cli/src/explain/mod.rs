@@ -52,7 +52,7 @@ pub(crate) struct ExplainArgs {
     words: Vec<String>,
 
     /// Several files of envoyproxy/ratelimit for one domain are merged
-    #[arg(long, env = "TOLLGATE_ENVOY_MERGE_DOMAINS", value_parser = BoolishValueParser::new())]
+    #[arg(long)]
     envoy_merge_domains: bool,
 
     /// JSON output, one object

@@ -36,7 +36,7 @@ pub(crate) struct ValidateArgs {
     door: Vec<DoorName>,
 
     /// Several files of envoyproxy/ratelimit for one domain are merged
-    #[arg(long, env = "TOLLGATE_ENVOY_MERGE_DOMAINS", value_parser = BoolishValueParser::new())]
+    #[arg(long)]
     envoy_merge_domains: bool,
 
     /// Warnings as errors
