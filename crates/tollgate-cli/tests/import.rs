@@ -1,4 +1,4 @@
-//! `tollgate import`: each configuration under `tests/import` gives the rules and the notes beside
+//! `tollgate import`: each configuration under `tests/import` gives the rules and the findings beside
 //! it. `UPDATE=1` writes them again; review the changes.
 
 use std::path::{Path, PathBuf};
@@ -37,11 +37,11 @@ fn compare(file: &str, found: &str) {
 /// Imports one file, compares both outputs, and reads the rules back.
 fn golden(from: &str, file: &str, code: i32) {
     let output = import(&[from, file]);
-    let (rules, notes) = (text(&output.stdout), text(&output.stderr));
+    let (rules, findings) = (text(&output.stdout), text(&output.stderr));
     let stem = file.rsplit_once('.').map_or(file, |(stem, _)| stem);
-    assert_eq!(output.status.code(), Some(code), "{file}: {notes}");
+    assert_eq!(output.status.code(), Some(code), "{file}: {findings}");
     compare(&format!("{stem}.rules.yaml"), rules);
-    compare(&format!("{stem}.notes.txt"), notes);
+    compare(&format!("{stem}.findings.txt"), findings);
     if let Err(found) = Rules::read([Source::new(file, rules)]) {
         panic!("{file} gave rules that are not valid:\n{found}");
     }
@@ -49,7 +49,8 @@ fn golden(from: &str, file: &str, code: i32) {
 
 #[test]
 fn nginx() {
-    golden("nginx", "nginx/basic.conf", 0);
+    golden("nginx", "nginx/basic.conf", 1);
+    golden("nginx", "nginx/exact.conf", 0);
     golden("nginx", "nginx/servers.conf", 1);
     golden("nginx", "nginx/many.conf", 1);
 }
@@ -62,7 +63,8 @@ fn envoy() {
 
 #[test]
 fn limitador() {
-    golden("limitador", "limitador/limits.yaml", 1);
+    golden("limitador", "limitador/limits.yaml", 0);
+    golden("limitador", "limitador/left_out.yaml", 1);
 }
 
 #[test]
@@ -72,13 +74,16 @@ fn kong() {
 }
 
 #[test]
-fn json_output_has_rules_and_notes() {
+fn json_output_has_rules_and_findings() {
     let output = import(&["envoy", "envoy/tree.yaml", "--json"]);
     let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let rules = std::fs::read_to_string(folder().join("envoy/tree.rules.yaml")).unwrap();
     assert_eq!(answer["rules"], rules.as_str());
-    let notes = answer["notes"].as_array().unwrap();
-    assert!(notes.iter().any(|note| note["severity"] == "left_out" && note["line"] == 42));
+    let findings = answer["findings"].as_array().unwrap();
+    let is_wanted = |finding: &serde_json::Value| {
+        finding["effect"] == "more_permissive" && finding["line"] == 42
+    };
+    assert!(findings.iter().any(is_wanted));
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(1), ""));
 }
 
@@ -113,7 +118,8 @@ fn an_unreadable_file_is_an_error_with_its_line() {
         ("nginx", file("a.conf", "http {\n  limit_req \"x"), "a.conf:2:"),
         ("envoy", file("b.yaml", "domain: [\n"), "b.yaml:"),
         ("envoy", file("c.yaml", "descriptors: []\n"), "`domain`"),
-        ("limitador", file("d.yaml", "a: b\n"), "no list of limits"),
+        ("limitador", file("e.yaml", "limits: { max_value: 1 }\n"), "limits with `max_value`"),
+        ("limitador", file("d.yaml", "a: b\n"), "is not a list of limits for Limitador"),
         ("kong", folder.path().join("absent").to_str().unwrap().to_owned(), "absent"),
     ] {
         let output = import(&[from, &path]);
@@ -121,6 +127,54 @@ fn an_unreadable_file_is_an_error_with_its_line() {
         assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{stderr}");
         assert!(stderr.contains(expected), "{stderr}");
     }
+}
+
+#[test]
+fn a_file_of_another_program_is_an_error_that_names_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let files = [
+        ("nginx", "nginx", file("a.conf", "http { server { location / { } } }\n")),
+        ("envoy", "Envoy's rate limit service", file("b.yaml", "domain: a\ndescriptors: []\n")),
+        (
+            "limitador",
+            "Limitador",
+            file("c.yaml", "- { namespace: a, max_value: 1, seconds: 1 }\n"),
+        ),
+        ("kong", "Kong", file("d.yaml", "_format_version: '3.0'\nplugins: []\n")),
+        ("", "tollgate", file("e.yaml", "rules: []\n")),
+        ("", "the Envoy proxy", file("f.yaml", "static_resources: {}\n")),
+        ("", "Kubernetes", file("g.yaml", "apiVersion: v1\nkind: ConfigMap\n")),
+        ("", "empty", file("h.yaml", "\n")),
+    ];
+    for from in ["nginx", "envoy", "limitador", "kong"] {
+        for (own, name, path) in &files {
+            let output = import(&[from, path]);
+            let stderr = text(&output.stderr);
+            match from == *own {
+                true => assert_eq!(output.status.code(), Some(0), "{from} {path}: {stderr}"),
+                false => {
+                    let ended = (output.status.code(), output.stdout.len());
+                    assert_eq!(ended, (Some(2), 0), "{from} {path}: {stderr}");
+                    assert!(stderr.contains(name), "{from} {path}: {stderr}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn findings_are_comments_at_their_place() {
+    let output = import(&["nginx", "nginx/basic.conf"]);
+    let rules = text(&output.stdout);
+    let zone = "nginx/basic.conf:2: limit_req_zone $binary_remote_addr zone=perip:10m rate=10r/s";
+    let finding = "MORE PERMISSIVE: the zone \"perip\" is used with different bursts";
+    let at = rules.find(finding).expect("the finding is in the rules");
+    assert!(rules[..at].rfind(zone).is_some_and(|zone| at - zone < 200), "{rules}");
 }
 
 #[test]

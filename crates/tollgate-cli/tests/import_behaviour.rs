@@ -175,7 +175,7 @@ fn a_location_applies_to_its_own_server_only() {
     let (limiter, _clock) = limiter(import("nginx", config));
     for (host, path, expected) in [
         ("one", "/x", "b"),
-        ("two", "/x", "a"),
+        ("two", "/x", "a-2"),
         ("one", "/y", "a"),
         ("two", "/y", "b-2"),
         ("three", "/x", "b"),
@@ -307,10 +307,45 @@ fn limitador_counts_from_the_first_hit() {
     clock.advance(Duration::from_millis(1));
     assert!(free());
     let read = [("req.method", "GET"), ("req.path", "/x"), ("user_id", "7")];
-    assert_eq!(checked_rules(&limiter.decide_now(&with(&read))), ["reads-per-user"]);
-    assert_eq!(checked_rules(&limiter.decide_now(&with(&read[..2]))), Vec::<String>::new());
-    assert!(limiter.decide_now(&with(&[("banned", "yes")])).allowed, "its variable is missing");
-    assert!(!limiter.decide_now(&with(&[("banned", "yes"), ("user_id", "7")])).allowed);
+    let checked = |entries: &[(&str, &str)]| {
+        let descriptors = [Descriptor::new(entries)];
+        let request = RateLimitRequest::new("shop", &descriptors);
+        let response = envoy::decide(&limiter, &request).now_or_never().unwrap().unwrap();
+        let name = |limit: &envoy::CurrentLimit| limit.name.as_deref().map(str::to_owned);
+        (response.overall, response.statuses[0].current_limit.as_ref().and_then(name))
+    };
+    assert_eq!(checked(&read), (Code::Ok, Some("reads-per-user".to_owned())));
+    assert_eq!(checked(&read[..2]), (Code::Ok, None));
+    assert_eq!(checked(&[("banned", "yes")]), (Code::Ok, None), "its variable is missing");
+    assert_eq!(checked(&[("banned", "yes"), ("user_id", "7")]).0, Code::OverLimit);
+}
+
+#[test]
+fn imported_rules_decide_as_limitador_does() {
+    let sets: Vec<Value> = serde_json::from_str(&file("limitador/traces.json")).expect("JSON");
+    for set in &sets {
+        let (limiter, _clock) = limiter(import("limitador", &set["limits"].to_string()));
+        let requests = set["requests"].as_array().expect("requests");
+        let mut refused = 0;
+        for (number, request) in requests.iter().enumerate() {
+            let owned: Vec<Vec<(String, String)>> =
+                serde_json::from_value(request["descriptors"].clone()).expect("entries");
+            let entries: Vec<Vec<(&str, &str)>> = owned
+                .iter()
+                .map(|all| all.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect())
+                .collect();
+            let descriptors: Vec<Descriptor<'_>> =
+                entries.iter().map(|entries| Descriptor::new(entries)).collect();
+            let hits_addend = u32::try_from(request["hits"].as_u64().unwrap()).unwrap();
+            let asked =
+                RateLimitRequest { hits_addend, ..RateLimitRequest::new("shop", &descriptors) };
+            let answer = envoy::decide(&limiter, &asked).now_or_never().unwrap().unwrap();
+            let limited = answer.overall == Code::OverLimit;
+            assert_eq!(request["limited"], limited, "{} request {number}: {request}", set["name"]);
+            refused += usize::from(limited);
+        }
+        assert!(refused > 0 && refused < requests.len(), "{}: {refused} refused", set["name"]);
+    }
 }
 
 #[test]

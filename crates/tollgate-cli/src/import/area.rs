@@ -4,16 +4,16 @@
 //! of other blocks do not apply. Of rules, all that match apply. So the rule of a block excludes
 //! the requests of more specific blocks.
 
+use tollgate_rules::escape_path;
+
 use super::condition::{Condition, Pattern};
 
 /// A condition on the path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum PathCondition {
     Any,
-    /// The path is this one.
-    Exact(String),
-    /// The path is this one or below it.
-    Below(String),
+    /// The path begins with this text.
+    Prefix(String),
     /// The path matches a regular expression.
     Matches(String),
 }
@@ -33,7 +33,6 @@ pub(super) struct Area {
 /// The requests of one rule: an area without the areas it excludes.
 #[derive(Clone, Debug)]
 pub(super) struct Region {
-    pub(super) area: usize,
     pub(super) routes: Vec<String>,
     pub(super) when: Condition,
 }
@@ -65,8 +64,7 @@ impl Area {
     pub(super) fn path(&self) -> Condition {
         match &self.path {
             PathCondition::Any => Condition::always(),
-            PathCondition::Exact(path) => Condition::is("path", path),
-            PathCondition::Below(path) => Condition::below(path),
+            PathCondition::Prefix(prefix) => Condition::begins("path", &escape_path(prefix)),
             PathCondition::Matches(regex) => Condition::Matches("path".to_owned(), regex.clone()),
         }
     }
@@ -74,20 +72,37 @@ impl Area {
     /// Returns the area as a route, if it can be written as one.
     fn route(&self) -> Option<String> {
         let path = match &self.path {
-            PathCondition::Exact(path) => path.clone(),
-            PathCondition::Below(path) => format!("{path}/**"),
+            PathCondition::Prefix(prefix) => prefix_route(prefix)?,
             PathCondition::Any if !self.methods.is_empty() => "/**".to_owned(),
             PathCondition::Any | PathCondition::Matches(_) => return None,
         };
-        let literal = |segment: &str| segment == "**" || !segment.contains(['*', '{', '}', ' ']);
-        if !path.split('/').all(literal) {
-            return None;
-        }
         Some(match self.methods.as_slice() {
             [] => path,
             methods => format!("{} {path}", methods.join("|")),
         })
     }
+}
+
+/// Returns the route of all paths that begin with a text, if that can be written as one. A prefix that
+/// ends in a slash cannot: `/api/**` also matches `/api`.
+pub(super) fn prefix_route(prefix: &str) -> Option<String> {
+    let is_plain = |segment: &str| {
+        !segment.contains(['*', '{', '}', '?', '#', ';']) && !segment.starts_with(':')
+    };
+    let mut segments = prefix.strip_prefix('/')?.split('/');
+    let is_route = segments.all(|segment| !matches!(segment, "" | "." | "..") && is_plain(segment));
+    is_route.then(|| format!("{}**", escape_path(prefix)))
+}
+
+/// The settings by which `path` is what other servers compare: with its case, its parameters and the
+/// slash at its end.
+pub(super) fn exact_paths(system: &'static str) -> [(&'static str, String, String); 3] {
+    let reason = |what: &str| format!("{system} distinguishes {what}");
+    [
+        ("path_case", "exact".to_owned(), reason("/a and /A")),
+        ("path_params", "keep".to_owned(), reason("/a and /a;b")),
+        ("path_slash", "keep".to_owned(), reason("/a and /a/")),
+    ]
 }
 
 /// The areas of a configuration; the first contains all requests.
@@ -113,7 +128,7 @@ impl Areas {
             for exclusion in self.exclusions(index, &applies) {
                 when = when.and(exclusion.not());
             }
-            Region { area: index, routes, when }
+            Region { routes, when }
         };
         (0..self.areas.len()).filter(|index| begins(*index)).map(region).collect()
     }
@@ -158,7 +173,7 @@ mod tests {
     use super::*;
 
     fn below(parent: usize, path: &str) -> Area {
-        Area { parent: Some(parent), path: PathCondition::Below(path.into()), ..Area::whole() }
+        Area { parent: Some(parent), path: PathCondition::Prefix(path.into()), ..Area::whole() }
     }
 
     #[test]
@@ -168,9 +183,27 @@ mod tests {
         let regions = Areas { areas }.regions(|index| index == 1 || index == 3);
         let shown: Vec<(String, String)> =
             regions.iter().map(|r| (r.routes.join(" "), r.when.expression())).collect();
-        let exclusion = r#"!(path in ["/api/login", "/api/login/*"])"#;
-        assert_eq!(shown[0], ("/api/**".to_owned(), exclusion.to_owned()));
-        assert_eq!(shown[1], ("/api/login/x/**".to_owned(), "true".to_owned()));
+        let exclusion = r#"!(path in ["/api/login*"])"#;
+        assert_eq!(shown[0], ("/api**".to_owned(), exclusion.to_owned()));
+        assert_eq!(shown[1], ("/api/login/x**".to_owned(), "true".to_owned()));
+    }
+
+    #[test]
+    fn a_prefix_is_a_route_unless_a_route_would_match_more() {
+        for (prefix, route) in [
+            ("/api", Some("/api**")),
+            ("/api/v1", Some("/api/v1**")),
+            ("/a b", Some("/a%20b**")),
+            ("/.git", Some("/.git**")),
+            ("/api/", None),
+            ("/", None),
+            ("/a/../b", None),
+            ("/a*", None),
+            ("/{x}", None),
+            ("/:x", None),
+        ] {
+            assert_eq!(prefix_route(prefix).as_deref(), route, "{prefix}");
+        }
     }
 
     #[test]

@@ -6,15 +6,16 @@ use clap::builder::BoolishValueParser;
 use clap::{Args, ValueEnum};
 
 const HELP: &str = "\
-Rules go to standard output, notes about what could not be converted to standard error:
+Rules go to standard output, findings to standard error and as comments into the rules. Whatever
+is left out or approximated is a finding, with its effect:
 
-  left out   no equivalent, or the files lack something it needs: add it by hand
-  differs    converted, but it does not behave exactly alike
-  note       worth knowing
+  more permissive   a request that the original refuses can pass: add what is missing by hand
+  stricter          a request that the original lets pass can be refused
+  note              the same requests pass; worth knowing
 
 With --json both are one object:
-  {\"rules\": \"version: 1\\n…\", \"notes\": [{\"severity\": \"left_out\", \"file\": \"nginx.conf\",
-   \"line\": 12, \"message\": \"…\"}]}
+  {\"rules\": \"version: 1\\n…\", \"findings\": [{\"effect\": \"more_permissive\",
+   \"file\": \"nginx.conf\", \"line\": 12, \"message\": \"…\"}]}
 
 Examples:
   tollgate import nginx /etc/nginx/nginx.conf > rules.yaml
@@ -22,7 +23,8 @@ Examples:
   tollgate import limitador limits.yaml --domain shop
   tollgate import kong kong.yaml --json
 
-Exit codes: 0 everything was converted, 1 something was left out, 2 error.";
+Exit codes: 0 the rules are at least as strict as the original, 1 they are more permissive
+(printed all the same), 2 error: nothing was printed.";
 
 /// Convert the configuration of another system to a rules file
 #[derive(Args, Debug)]
@@ -44,7 +46,7 @@ pub(crate) struct ImportArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) domain: Option<String>,
 
-    /// Rules and notes as one JSON object instead of text
+    /// Rules and findings as one JSON object instead of text
     #[arg(long, env = "TOLLGATE_JSON", value_parser = BoolishValueParser::new())]
     pub(crate) json: bool,
 }
@@ -60,4 +62,36 @@ pub(crate) enum SourceSystem {
     Nginx,
     /// Kong, declarative: rate-limiting, rate-limiting-advanced
     Kong,
+}
+
+impl SourceSystem {
+    /// Returns the name on the command line.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            SourceSystem::Envoy => "envoy",
+            SourceSystem::Limitador => "limitador",
+            SourceSystem::Nginx => "nginx",
+            SourceSystem::Kong => "kong",
+        }
+    }
+
+    /// Returns what a file of the system is.
+    pub(super) fn description(self) -> &'static str {
+        match self {
+            SourceSystem::Envoy => "a file of Envoy's rate limit service",
+            SourceSystem::Limitador => "a list of limits for Limitador",
+            SourceSystem::Nginx => "a configuration of nginx",
+            SourceSystem::Kong => "a declarative configuration of Kong",
+        }
+    }
+
+    /// Returns what a file of the system has at least one of.
+    pub(super) fn marks(self) -> &'static str {
+        match self {
+            SourceSystem::Envoy => "`domain` and `descriptors`",
+            SourceSystem::Limitador => "limits with `max_value` and `seconds`",
+            SourceSystem::Nginx => "`http`, `server`, `limit_req`, `limit_conn`",
+            SourceSystem::Kong => "`services`, `routes`, `consumers`, `plugins`",
+        }
+    }
 }

@@ -31,6 +31,12 @@ pub(super) enum Condition {
 /// The maximum number of patterns in an expression; more are declared as a list.
 const MAX_PATTERNS: usize = 8;
 
+/// Makes one condition of several.
+type JoinParts = fn(Vec<Condition>) -> Condition;
+
+/// The maximum length of an expression in bytes, with some room below that of rules.
+const MAX_EXPRESSION: usize = 1000;
+
 impl Condition {
     /// Returns the condition that every request meets.
     pub(super) fn always() -> Condition {
@@ -41,19 +47,11 @@ impl Condition {
         Condition::Is(attribute.to_owned(), vec![Pattern::Exact(value.to_owned())])
     }
 
-    /// Returns the condition that the path is this one or below it.
-    pub(super) fn below(path: &str) -> Condition {
-        let below = format!("{path}/");
-        match path.contains('*') {
-            true => Condition::Expression(format!(
-                "path == {} || path.startsWith({})",
-                quoted(path),
-                quoted(&below)
-            )),
-            false => Condition::Is(
-                "path".to_owned(),
-                vec![Pattern::Exact(path.to_owned()), Pattern::Glob(format!("{below}*"))],
-            ),
+    /// Returns the condition that an attribute begins with a text.
+    pub(super) fn begins(attribute: &str, prefix: &str) -> Condition {
+        match prefix.contains('*') {
+            true => Condition::Expression(format!("{attribute}.startsWith({})", quoted(prefix))),
+            false => Condition::Is(attribute.to_owned(), vec![Pattern::Glob(format!("{prefix}*"))]),
         }
     }
 
@@ -125,6 +123,39 @@ impl Condition {
             }
             _ => {}
         }
+    }
+
+    /// Splits a long expression: parts of it become attributes, which `declare` names.
+    pub(super) fn shortened(self, declare: &mut impl FnMut(String) -> String) -> Condition {
+        match self.fields() {
+            Some(_) => self,
+            None => self.within(MAX_EXPRESSION, declare),
+        }
+    }
+
+    fn within(self, most: usize, declare: &mut impl FnMut(String) -> String) -> Condition {
+        if self.expression().len() <= most {
+            return self;
+        }
+        let (parts, join): (Vec<Condition>, JoinParts) = match self {
+            Condition::Not(inner) => return inner.within(most - 3, declare).not(),
+            Condition::All(parts) => (parts, Condition::All),
+            Condition::Any(parts) => (parts, Condition::Any),
+            other => return other,
+        };
+        let (mut names, mut chunk) = (Vec::new(), Vec::new());
+        for part in parts {
+            let part = part.within(most / 2, declare);
+            chunk.push(part);
+            if join(chunk.clone()).expression().len() > most
+                && let Some(last) = chunk.pop()
+            {
+                let full = std::mem::replace(&mut chunk, vec![last]);
+                names.push(Condition::Expression(declare(join(full).expression())));
+            }
+        }
+        names.append(&mut chunk);
+        join(names)
     }
 
     /// Returns the value of `when`; none for a condition that always holds.
@@ -273,20 +304,42 @@ mod tests {
         let glob = |text: &str| Condition::Is("user".into(), vec![Pattern::Glob(text.into())]);
         assert_eq!(glob("svc-*").not().expression(), r#"!(user in ["svc-*"])"#);
         assert_eq!(Condition::is("a", "*").written().unwrap(), r#"'a == "*"'"#);
-        let both = Condition::is("a", "x").not().and(Condition::below("/api").not());
-        assert_eq!(both.expression(), r#"a != "x" && !(path in ["/api", "/api/*"])"#);
+        let both = Condition::is("a", "x").not().and(Condition::begins("path", "/api").not());
+        assert_eq!(both.expression(), r#"a != "x" && !(path in ["/api*"])"#);
         assert_eq!(both.clone().and(both.clone()), both);
     }
 
     #[test]
     fn exclusions_are_combined() {
-        let holes = Condition::below("/a").not().and(Condition::below("/b").not());
-        assert_eq!(holes.expression(), r#"!(path in ["/a", "/a/*", "/b", "/b/*"])"#);
+        let holes =
+            Condition::begins("path", "/a").not().and(Condition::begins("path", "/b").not());
+        assert_eq!(holes.expression(), r#"!(path in ["/a*", "/b*"])"#);
+    }
+
+    #[test]
+    fn long_expressions_are_split_into_attributes() {
+        let part = |n: usize| Condition::Matches("path".into(), format!("^/some/long/path/{n}/x"));
+        let long = Condition::All((0..60).map(|n| part(n).not()).collect());
+        let whole = long.expression();
+        let mut declared: Vec<String> = Vec::new();
+        let short = long.shortened(&mut |expression| {
+            declared.push(expression);
+            format!("part_{}", declared.len())
+        });
+        let text = short.expression();
+        assert!(text.len() <= MAX_EXPRESSION && text.contains("(part_2)"), "{text}");
+        assert!(declared.iter().all(|part| part.len() <= MAX_EXPRESSION));
+        let restored = declared
+            .iter()
+            .enumerate()
+            .fold(text, |text, (n, part)| text.replacen(&format!("part_{}", n + 1), part, 1));
+        assert_eq!(restored.replace(['(', ')'], ""), whole.replace(['(', ')'], ""));
+        assert_eq!(part(1).shortened(&mut |_| unreachable!("it is short")), part(1));
     }
 
     #[test]
     fn long_lists_get_a_name() {
-        let paths = (0..5).map(|n| Condition::below(&format!("/{n}")).not());
+        let paths = (0..10).map(|n| Condition::begins("path", &format!("/{n}")).not());
         let mut when = paths.fold(Condition::always(), Condition::and);
         let mut lists = Vec::new();
         when.hoist("api-x", &mut lists);

@@ -1,12 +1,12 @@
 //! The draft of a rules file, and how it is written as YAML.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::{self, Write};
 
 use tollgate_rules::yaml::{YamlFile, YamlNode};
 
 use super::condition::Condition;
-use super::note::{ImportNote, NoteSeverity, Origin};
+use super::finding::{Effect, ImportFinding, Origin};
 
 /// The contents of one rules file.
 #[derive(Clone, Debug, Default)]
@@ -15,14 +15,16 @@ pub(super) struct RulesDraft {
     pub(super) header: Vec<String>,
     pub(super) domain: Option<String>,
     /// The settings under `defaults`: name, value and reason.
-    pub(super) defaults: Vec<(&'static str, String, &'static str)>,
+    pub(super) defaults: Vec<(&'static str, String, String)>,
     pub(super) trusted_proxies: Vec<String>,
     /// The attributes: name and expression.
     pub(super) attributes: Vec<(String, String)>,
+    /// The names of attributes that requests bring.
+    pub(super) brought: BTreeSet<String>,
     /// The lists: name and entries.
     pub(super) lists: Vec<(String, Vec<String>)>,
     pub(super) rules: Vec<DraftRule>,
-    pub(super) notes: Vec<ImportNote>,
+    pub(super) findings: Vec<ImportFinding>,
     /// The number of requests for each rule name.
     pub(super) names: HashMap<String, usize>,
 }
@@ -72,13 +74,24 @@ impl DraftRule {
 }
 
 impl RulesDraft {
-    /// Adds a rule under a free name, or a note if the rule is not valid.
+    /// Adds a rule under a free name, or a finding if the rule is not valid.
     pub(super) fn add(&mut self, mut rule: DraftRule, origin: &Origin) {
         rule.when.hoist(&rule.name, &mut self.lists);
+        let when = std::mem::replace(&mut rule.when, Condition::always());
+        let attributes = &mut self.attributes;
+        rule.when = when.shortened(&mut |expression| {
+            if let Some((known, _)) = attributes.iter().find(|(_, other)| *other == expression) {
+                return known.clone();
+            }
+            let name = format!("{}_part_{}", rule.name.replace('-', "_"), attributes.len() + 1);
+            attributes.push((name.clone(), expression));
+            name
+        });
         if let Some(reason) = super::invalid(&self.alone(&rule)) {
             let what = rule.comments.first().and_then(|comment| comment.split_once(": "));
             let what = what.map_or(rule.name.as_str(), |(_, what)| what);
-            return self.note(NoteSeverity::LeftOut, origin, format!("`{what}`: {reason}"));
+            let message = format!("`{what}` is left out: {reason}");
+            return self.find(Effect::MorePermissive, origin, message);
         }
         rule.name = self.free_name(rule.name);
         self.rules.push(rule);
@@ -86,10 +99,13 @@ impl RulesDraft {
 
     /// Returns a draft of one rule with the lists and attributes it refers to.
     fn alone(&self, rule: &DraftRule) -> RulesDraft {
-        let when = rule.when.expression();
+        let parts = self.attributes.iter().map(|(_, expression)| expression.as_str());
+        let when = parts.fold(rule.when.expression(), |all, part| all + part);
         let named = |(name, _): &&(String, Vec<String>)| when.contains(name.as_str());
         RulesDraft {
             attributes: self.attributes.clone(),
+            brought: self.brought.clone(),
+            defaults: self.defaults.clone(),
             lists: self.lists.iter().filter(named).cloned().collect(),
             rules: vec![rule.clone()],
             ..RulesDraft::default()
@@ -107,22 +123,17 @@ impl RulesDraft {
         self.free_name(numbered)
     }
 
-    /// Adds a note unless it is there already.
-    pub(super) fn note(
-        &mut self,
-        severity: NoteSeverity,
-        origin: &Origin,
-        message: impl Into<String>,
-    ) {
+    /// Adds a finding unless it is there already.
+    pub(super) fn find(&mut self, effect: Effect, origin: &Origin, message: impl Into<String>) {
         let (file, line) = (origin.file.clone(), Some(origin.line).filter(|line| *line > 0));
-        let note = ImportNote { severity, file, line, message: message.into() };
-        if !self.notes.contains(&note) {
-            self.notes.push(note);
+        let finding = ImportFinding { effect, file, line, message: message.into() };
+        if !self.findings.contains(&finding) {
+            self.findings.push(finding);
         }
     }
 
-    /// Adds a note for each key of a mapping that is not in `known`.
-    pub(super) fn note_unknown(
+    /// Adds a finding for each key of a mapping that is not in `known`.
+    pub(super) fn find_unknown(
         &mut self,
         node: &YamlNode<'_>,
         known: &[&str],
@@ -132,14 +143,48 @@ impl RulesDraft {
         for node in node.keys() {
             let Some(key) = node.text().filter(|key| !known.contains(key)) else { continue };
             let message = format!("`{key}` of {what} is not known and was not converted");
-            self.note(NoteSeverity::LeftOut, &Origin::at(file, node), message);
+            self.find(Effect::MorePermissive, &Origin::at(file, node), message);
         }
+    }
+
+    /// Returns the comments about the findings at the place of a rule.
+    fn findings_at(&self, rule: &DraftRule) -> impl Iterator<Item = String> {
+        let is_here = |finding: &&ImportFinding| {
+            finding.line.is_some() && {
+                let place = finding.place();
+                rule.comments.iter().any(|comment| comment.starts_with(&place))
+            }
+        };
+        self.findings.iter().filter(is_here).map(finding_comment)
+    }
+
+    /// Returns the comments about the findings that are at the place of no rule.
+    fn other_findings(&self) -> impl Iterator<Item = String> {
+        let has_rule = |finding: &ImportFinding| {
+            let place = finding.place();
+            let comments = self.rules.iter().flat_map(|rule| &rule.comments);
+            finding.line.is_some()
+                && comments.into_iter().any(|comment| comment.starts_with(&place))
+        };
+        let others = self.findings.iter().filter(move |finding| !has_rule(finding));
+        others
+            .filter(|finding| finding.effect != Effect::Equal)
+            .map(|finding| format!("{}{}", finding.place(), finding_comment(finding)))
+    }
+}
+
+fn finding_comment(finding: &ImportFinding) -> String {
+    match finding.effect {
+        Effect::MorePermissive => format!("MORE PERMISSIVE: {}", finding.message),
+        Effect::Stricter => format!("Stricter: {}", finding.message),
+        Effect::Equal => format!("Note: {}", finding.message),
     }
 }
 
 impl fmt::Display for RulesDraft {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.header.iter().try_for_each(|line| comment(f, "", line))?;
+        self.other_findings().try_for_each(|line| comment(f, "", &line))?;
         writeln!(f, "version: 1")?;
         if let Some(domain) = &self.domain {
             writeln!(f, "domain: {}", scalar(domain))?;
@@ -153,8 +198,11 @@ impl fmt::Display for RulesDraft {
         if !self.trusted_proxies.is_empty() {
             writeln!(f, "trusted_proxies: {}", list(&self.trusted_proxies))?;
         }
-        if !self.attributes.is_empty() {
+        if !self.attributes.is_empty() || !self.brought.is_empty() {
             writeln!(f, "\nattributes:")?;
+            for name in &self.brought {
+                writeln!(f, "  {name}: {{}} # requests bring it")?;
+            }
             for (name, expression) in &self.attributes {
                 writeln!(f, "  {name}: {}", scalar(expression))?;
             }
@@ -170,7 +218,12 @@ impl fmt::Display for RulesDraft {
             true => writeln!(f, "\nrules: []"),
             false => {
                 write!(f, "\nrules:")?;
-                self.rules.iter().try_for_each(|rule| rule.fmt(f))
+                self.rules.iter().try_for_each(|rule| {
+                    f.write_char('\n')?;
+                    rule.comments.iter().try_for_each(|line| comment(f, "  ", line))?;
+                    self.findings_at(rule).try_for_each(|line| comment(f, "  ", &line))?;
+                    rule.fmt(f)
+                })
             }
         }
     }
@@ -178,8 +231,6 @@ impl fmt::Display for RulesDraft {
 
 impl fmt::Display for DraftRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_char('\n')?;
-        self.comments.iter().try_for_each(|line| comment(f, "  ", line))?;
         writeln!(f, "  - name: {}", scalar(&self.name))?;
         let mut field = |name: &str, value: Option<String>| match value {
             Some(value) => writeln!(f, "    {name}: {value}"),

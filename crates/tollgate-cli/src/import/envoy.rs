@@ -10,8 +10,8 @@ use tollgate_rules::{Diagnostics, Source};
 
 use super::condition::{Condition, Pattern, is_name};
 use super::draft::{DraftRule, RulesDraft};
+use super::finding::{Effect, Origin};
 use super::glob;
-use super::note::{NoteSeverity, Origin};
 
 /// Reads files; each document is a domain, and documents of one domain become one draft.
 pub(super) fn import(sources: &[Source]) -> anyhow::Result<Vec<RulesDraft>> {
@@ -29,11 +29,11 @@ pub(super) fn import(sources: &[Source]) -> anyhow::Result<Vec<RulesDraft>> {
             let draft = draft_of(&mut drafts, &domain.domain);
             draft.header.push(format!("Imported from {} (Envoy ratelimit).", source.name));
             if index == 0 {
-                note_findings(&found, draft);
+                find_faults(&found, draft);
             }
             let mut import = EnvoyImport { file: &source.name, draft };
             import.level(&domain.descriptors, &DescriptorPath::default());
-            note_depth(domain, &source.name, draft);
+            find_depth(domain, &source.name, draft);
         }
     }
     Ok(drafts)
@@ -43,7 +43,7 @@ pub(super) fn import(sources: &[Source]) -> anyhow::Result<Vec<RulesDraft>> {
 fn draft_of<'d>(drafts: &'d mut Vec<RulesDraft>, domain: &str) -> &'d mut RulesDraft {
     let known = drafts.iter().position(|draft| draft.domain.as_deref() == Some(domain));
     let index = known.unwrap_or_else(|| {
-        let reason = "a descriptor without the key does not match";
+        let reason = "a descriptor without the key does not match".to_owned();
         drafts.push(RulesDraft {
             domain: Some(domain.to_owned()),
             defaults: vec![("missing_key", "skip".to_owned(), reason)],
@@ -54,27 +54,27 @@ fn draft_of<'d>(drafts: &'d mut Vec<RulesDraft>, domain: &str) -> &'d mut RulesD
     &mut drafts[index]
 }
 
-/// Notes everything that is wrong with a file. Envoy refuses a file with an error, and what has the
+/// Reports everything that is wrong with a file. Envoy refuses a file with an error, and what has the
 /// error is not in the rules; a warning is about something that Envoy ignores as well.
-fn note_findings(found: &Diagnostics, draft: &mut RulesDraft) {
+fn find_faults(found: &Diagnostics, draft: &mut RulesDraft) {
     for finding in found.findings() {
-        let severity = match finding.severity {
-            tollgate_rules::Severity::Error => NoteSeverity::LeftOut,
-            _ => NoteSeverity::Note,
+        let effect = match finding.severity {
+            tollgate_rules::Severity::Error => Effect::MorePermissive,
+            _ => Effect::Equal,
         };
         let origin = Origin::new(finding.file, finding.line);
-        draft.note(severity, &origin, finding.message);
+        draft.find(effect, &origin, finding.message);
     }
 }
 
-/// Notes that rules also match requests with more keys than a descriptor has.
-fn note_depth(domain: &DomainOutline, file: &str, draft: &mut RulesDraft) {
+/// Reports that rules also match requests with more keys than a descriptor has.
+fn find_depth(domain: &DomainOutline, file: &str, draft: &mut RulesDraft) {
     let nested = |descriptor: &DescriptorOutline| !descriptor.descriptors.is_empty();
     if domain.descriptors.iter().any(nested) && draft.rules.len() > 1 {
         let message = "a descriptor's keys become attributes of the request, and a rule applies to \
                        every request that has those it names, also if it has more: Envoy looks for a \
                        descriptor with these keys and no others";
-        draft.note(NoteSeverity::Differs, &Origin::new(file, domain.line), message);
+        draft.find(Effect::Stricter, &Origin::new(file, domain.line), message);
     }
 }
 
@@ -108,9 +108,10 @@ impl EnvoyImport<'_> {
                 continue; // The reader reports it.
             }
             if !is_name(key) {
-                let message = format!("`{key}` cannot be the name of an attribute in a rule");
+                let message =
+                    format!("left out: `{key}` cannot be the name of an attribute in a rule");
                 let origin = Origin::new(self.file, descriptor.line);
-                self.draft.note(NoteSeverity::LeftOut, &origin, message);
+                self.draft.find(Effect::MorePermissive, &origin, message);
                 continue;
             }
             let pattern = pattern(descriptor);
@@ -157,7 +158,7 @@ impl EnvoyImport<'_> {
                 "it `replaces` {names}: in a rules file all rules that match apply. Exclude its \
                  condition from those rules, or give theirs an override"
             );
-            self.draft.note(NoteSeverity::LeftOut, &origin, message);
+            self.draft.find(Effect::Stricter, &origin, message);
         }
         match &limit.rate {
             None => rule.limits.push("unlimited".to_owned()),
@@ -171,7 +172,7 @@ impl EnvoyImport<'_> {
         if descriptor.quota {
             let message = "`quota_mode` (over only if all quotas are) has no equivalent: this rule \
                            refuses by itself";
-            self.draft.note(NoteSeverity::Differs, &origin, message);
+            self.draft.find(Effect::Stricter, &origin, message);
         }
         self.draft.add(rule, &origin);
     }

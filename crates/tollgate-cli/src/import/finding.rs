@@ -1,26 +1,29 @@
-//! Notes of an import: what is missing from the rules or differs from the original.
+//! Findings of an import: what is missing from the rules or differs from the original, and whether
+//! that lets more requests pass.
 
 use serde::Serialize;
 use tollgate_rules::yaml::{YamlFile, YamlNode};
 
-/// The severity of a note.
+/// The effect of a difference between the rules and the original.
+///
+/// Where the effect depends on the requests, it is the most permissive one possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum NoteSeverity {
-    /// The rules lack it.
-    LeftOut,
-    /// The rules have it, but it does not behave exactly alike.
-    Differs,
-    /// Worth knowing.
-    Note,
+pub(super) enum Effect {
+    /// A request that the original refuses can pass.
+    MorePermissive,
+    /// A request that the original lets pass can be refused, and never the other way round.
+    Stricter,
+    /// Exactly the requests pass that the original lets pass.
+    Equal,
 }
 
-impl NoteSeverity {
+impl Effect {
     pub(super) fn as_str(self) -> &'static str {
         match self {
-            NoteSeverity::LeftOut => "left out",
-            NoteSeverity::Differs => "differs",
-            NoteSeverity::Note => "note",
+            Effect::MorePermissive => "more permissive",
+            Effect::Stricter => "stricter",
+            Effect::Equal => "note",
         }
     }
 }
@@ -49,12 +52,22 @@ impl std::fmt::Display for Origin {
     }
 }
 
-/// One note of an import.
+/// One finding of an import.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct ImportNote {
-    pub(super) severity: NoteSeverity,
+pub(super) struct ImportFinding {
+    pub(super) effect: Effect,
     pub(super) file: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) line: Option<usize>,
     pub(super) message: String,
+}
+
+impl ImportFinding {
+    /// Returns the place as it begins the comment of a rule: `nginx.conf:12: `.
+    pub(super) fn place(&self) -> String {
+        match self.line {
+            Some(line) => format!("{}:{line}: ", self.file),
+            None => format!("{}: ", self.file),
+        }
+    }
 }

@@ -1,18 +1,20 @@
 //! `tollgate import`: converts the configuration of another system to a rules file.
 //!
-//! Each reader fills a [`RulesDraft`]. This module writes the draft, checks that it is valid, and
-//! prints the notes about what is missing.
+//! Each reader fills a [`RulesDraft`]. Whatever a reader leaves out or approximates is an
+//! [`ImportFinding`] with its [`Effect`]. This module writes the draft, checks that it is valid, and
+//! prints the findings; the exit code tells whether the rules are more permissive than the original.
 
 mod area;
 mod args;
 mod condition;
 mod draft;
 mod envoy;
+mod finding;
+mod format;
 mod glob;
 mod kong;
 mod limitador;
 mod nginx;
-mod note;
 mod rate;
 
 use std::io::{self, IsTerminal, Read, Write};
@@ -27,7 +29,7 @@ pub(crate) use args::ImportArgs;
 use args::SourceSystem;
 use condition::Condition;
 use draft::{DraftRule, RulesDraft};
-use note::{ImportNote, NoteSeverity, Origin};
+use finding::{Effect, ImportFinding, Origin};
 
 use crate::Outcome;
 use crate::style::Style;
@@ -39,7 +41,7 @@ const MAX_BYTES: u64 = 16 << 20;
 #[derive(Serialize)]
 struct ImportOutput<'a> {
     rules: &'a str,
-    notes: &'a [ImportNote],
+    findings: &'a [ImportFinding],
 }
 
 pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<Outcome> {
@@ -60,15 +62,16 @@ pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<Outcome> {
         None if !args.json => io::stdout().write_all(texts.concat().as_bytes())?,
         None => {}
     }
-    let notes: Vec<ImportNote> = drafts.into_iter().flat_map(|draft| draft.notes).collect();
+    let findings: Vec<ImportFinding> =
+        drafts.into_iter().flat_map(|draft| draft.findings).collect();
     match args.json {
         true => {
-            let output = ImportOutput { rules: &texts.concat(), notes: &notes };
+            let output = ImportOutput { rules: &texts.concat(), findings: &findings };
             writeln!(io::stdout(), "{}", serde_json::to_string(&output)?)?;
         }
-        false => print_notes(&notes)?,
+        false => print_findings(&findings)?,
     }
-    Ok(Outcome::found(notes.iter().any(|note| note.severity == NoteSeverity::LeftOut)))
+    Ok(Outcome::found(findings.iter().any(|finding| finding.effect == Effect::MorePermissive)))
 }
 
 /// Reads the files into one draft for each domain.
@@ -77,6 +80,7 @@ fn read(args: &ImportArgs) -> anyhow::Result<Vec<RulesDraft>> {
     for path in &args.files {
         texts.push(Source::new(path.display().to_string(), text_of(path)?));
     }
+    format::check(&texts, args.from)?;
     match args.from {
         SourceSystem::Envoy => envoy::import(&texts),
         SourceSystem::Limitador => limitador::import(&texts),
@@ -159,21 +163,18 @@ fn checked(draft: &RulesDraft) -> anyhow::Result<String> {
     }
 }
 
-/// Prints notes to standard error.
-fn print_notes(notes: &[ImportNote]) -> io::Result<()> {
+/// Prints findings to standard error.
+fn print_findings(findings: &[ImportFinding]) -> io::Result<()> {
     let mut err = io::stderr().lock();
     let style = Style::when(err.is_terminal());
-    for note in notes {
-        let severity = note.severity.as_str();
-        match note.severity {
-            NoteSeverity::LeftOut => write!(err, "{}", style.bad(severity))?,
-            NoteSeverity::Differs => write!(err, "{}", style.denied(severity))?,
-            NoteSeverity::Note => write!(err, "{}", style.dim(severity))?,
+    for finding in findings {
+        let effect = finding.effect.as_str();
+        match finding.effect {
+            Effect::MorePermissive => write!(err, "{}", style.bad(effect))?,
+            Effect::Stricter => write!(err, "{}", style.denied(effect))?,
+            Effect::Equal => write!(err, "{}", style.dim(effect))?,
         }
-        match note.line {
-            Some(line) => writeln!(err, ": {}:{line}: {}", note.file, note.message)?,
-            None => writeln!(err, ": {}: {}", note.file, note.message)?,
-        }
+        writeln!(err, ": {}{}", finding.place(), finding.message)?;
     }
     Ok(())
 }

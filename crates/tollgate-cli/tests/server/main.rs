@@ -6,6 +6,7 @@ mod deferred;
 mod deploy;
 mod drain;
 mod gateway;
+mod import_nginx;
 mod killed;
 mod ladders;
 mod process;

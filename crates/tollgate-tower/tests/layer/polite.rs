@@ -75,7 +75,6 @@ async fn limits_below_a_second_neither_refuse_the_client_nor_slow_it_down() {
         ("limit: 10/100ms", 100),
         ("limit: 10/100ms fixed", 100),
         ("limit: 4/500ms log", 8),
-        ("limit: 3/s fixed", 3),
     ] {
         let client = PoliteLayer::new().layer(limited(rule));
         let began = Instant::now();

@@ -5,8 +5,8 @@ use tollgate_rules::yaml::{YamlFile, YamlNode};
 use crate::import::area::{Area, Areas, PathCondition};
 use crate::import::condition::Pattern;
 use crate::import::draft::RulesDraft;
+use crate::import::finding::{Effect, Origin};
 use crate::import::glob;
-use crate::import::note::{NoteSeverity, Origin};
 
 /// Plugins that identify consumers.
 const AUTHENTICATION: [&str; 11] = [
@@ -127,7 +127,7 @@ impl<'f> Entities<'f> {
         collect(root, PluginScope::default());
         for node in list(root, "consumer_groups") {
             for plugin in list(node, "plugins").iter().filter(|plugin| is_limit(plugin)) {
-                note_group(&Origin::at(file, plugin), draft);
+                find_group(&Origin::at(file, plugin), draft);
             }
         }
     }
@@ -161,16 +161,16 @@ impl<'f> Entities<'f> {
         self.authenticates |= AUTHENTICATION.contains(&name);
         if !is_limit(node) {
             if name.contains("ratelimit") || name.contains("rate-limit") {
-                let message = format!("the plugin {name:?} has no equivalent");
-                draft.note(NoteSeverity::LeftOut, &origin, message);
+                let message = format!("left out: the plugin {name:?} has no equivalent");
+                draft.find(Effect::MorePermissive, &origin, message);
             }
             return;
         }
         if node.get("enabled").is_some_and(YamlNode::is_false) {
-            return draft.note(NoteSeverity::Note, &origin, format!("{name:?} is not enabled"));
+            return draft.find(Effect::Equal, &origin, format!("{name:?} is not enabled"));
         }
         if reference(node, "consumer_group").is_some() {
-            return note_group(&origin, draft);
+            return find_group(&origin, draft);
         }
         let (mut service, mut route) = (scope.service, scope.route);
         for (key, found) in [("service", &mut service), ("route", &mut route)] {
@@ -180,9 +180,10 @@ impl<'f> Entities<'f> {
                 _ => self.route_named(&wanted),
             };
             if found.is_none() {
-                let message =
-                    format!("{name:?} is for the {key} {wanted:?}, which the files do not have");
-                return draft.note(NoteSeverity::LeftOut, &origin, message);
+                let message = format!(
+                    "left out: {name:?} is for the {key} {wanted:?}, which the files do not have"
+                );
+                return draft.find(Effect::MorePermissive, &origin, message);
             }
         }
         let consumer = scope.consumer.or_else(|| reference(node, "consumer"));
@@ -205,7 +206,7 @@ impl<'f> Entities<'f> {
                          both apply",
                         one.name, two.name
                     );
-                    draft.note(NoteSeverity::Differs, &one.origin, message);
+                    draft.find(Effect::Stricter, &one.origin, message);
                 }
             }
         }
@@ -220,10 +221,10 @@ impl<'f> Entities<'f> {
                 Some(known) if owners[known].is_none() => owners[known] = Some(owner),
                 Some(_) => {
                     let message = format!(
-                        "the route {:?} is for the same requests as another one",
+                        "left out: the route {:?} is for the same requests as another one",
                         self.routes[owner].name
                     );
-                    draft.note(NoteSeverity::Differs, &self.routes[owner].origin, message);
+                    draft.find(Effect::MorePermissive, &self.routes[owner].origin, message);
                 }
                 None => {
                     areas.push(area);
@@ -251,10 +252,11 @@ impl Route<'_> {
         for key in ["headers", "snis", "sources", "destinations", "expression"] {
             if self.node.get(key).is_some() {
                 let message = format!(
-                    "the route {:?} also depends on its `{key}`, which the rules ignore",
+                    "the route {:?} also depends on its `{key}`, which the rules ignore: they take \
+                     requests from other routes",
                     self.name
                 );
-                draft.note(NoteSeverity::Differs, &self.origin, message);
+                draft.find(Effect::MorePermissive, &self.origin, message);
             }
         }
         let paths = self.node.texts_of("paths");
@@ -269,13 +271,13 @@ impl Route<'_> {
                     return Some(PathCondition::Matches(anchored));
                 }
                 let message =
-                    format!("the path {path:?} is a regular expression that rules do not support");
-                draft.note(NoteSeverity::LeftOut, &self.origin, message);
+                    format!("left out: rules do not support the regular expression {path:?}");
+                draft.find(Effect::MorePermissive, &self.origin, message);
                 None
             }
-            None => Some(match path.trim_end_matches('/') {
-                "" => PathCondition::Any,
-                path => PathCondition::Below(path.to_owned()),
+            None => Some(match *path {
+                "" | "/" => PathCondition::Any,
+                path => PathCondition::Prefix(path.to_owned()),
             }),
         };
         paths.iter().filter_map(path).map(area).collect()
@@ -286,7 +288,7 @@ impl Route<'_> {
 fn weight(area: &Area) -> (usize, bool, bool) {
     let length = match &area.path {
         PathCondition::Any => 0,
-        PathCondition::Below(path) | PathCondition::Exact(path) => path.len(),
+        PathCondition::Prefix(path) => path.len(),
         PathCondition::Matches(_) => usize::MAX,
     };
     (length, !area.hosts.is_empty(), !area.methods.is_empty())
@@ -296,9 +298,8 @@ fn weight(area: &Area) -> (usize, bool, bool) {
 fn surrounds(outer: &Area, inner: &Area) -> bool {
     let path = match (&outer.path, &inner.path) {
         (PathCondition::Any, _) => true,
-        (PathCondition::Below(outer), PathCondition::Below(inner)) => {
-            let rest = inner.strip_prefix(outer.as_str());
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        (PathCondition::Prefix(outer), PathCondition::Prefix(inner)) => {
+            inner.starts_with(outer.as_str())
         }
         _ => false,
     };
@@ -342,8 +343,8 @@ fn is_limit(plugin: &YamlNode<'_>) -> bool {
     matches!(plugin.text_of("name"), Some("rate-limiting" | "rate-limiting-advanced"))
 }
 
-fn note_group(origin: &Origin, draft: &mut RulesDraft) {
-    let message = "limits of a consumer group: write them as a plan, and set the attribute `plan` to \
+fn find_group(origin: &Origin, draft: &mut RulesDraft) {
+    let message = "left out: limits of a consumer group. Write them as a plan, and set the attribute `plan` to \
                    the group of a request";
-    draft.note(NoteSeverity::LeftOut, origin, message);
+    draft.find(Effect::MorePermissive, origin, message);
 }

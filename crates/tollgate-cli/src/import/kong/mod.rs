@@ -10,10 +10,10 @@ use tollgate_rules::Source;
 
 use self::entities::{Entities, Plugin};
 use self::plugin_config::{CountedBy, PluginConfig};
-use super::area::{Areas, Region};
+use super::area::{Areas, Region, exact_paths};
 use super::condition::{Condition, quoted};
 use super::draft::{DraftRule, RulesDraft};
-use super::note::NoteSeverity;
+use super::finding::{Effect, Origin};
 
 pub(super) fn import(sources: &[Source]) -> anyhow::Result<RulesDraft> {
     let mut draft = RulesDraft::default();
@@ -27,10 +27,26 @@ pub(super) fn import(sources: &[Source]) -> anyhow::Result<RulesDraft> {
     for index in 0..entities.plugins.len() {
         import.plugin(index);
     }
+    for attribute in ["consumer", "credential"] {
+        let reads = |rule: &DraftRule| rule.when.expression().contains(attribute);
+        let is_part = |(_, expression): &(String, String)| expression.contains(attribute);
+        if draft.rules.iter().any(reads) || draft.attributes.iter().any(is_part) {
+            draft.brought.insert(attribute.to_owned());
+            let message = format!(
+                "requests must bring the attribute `{attribute}`, which Kong finds by its plugins for \
+                 authentication: without it they are counted by address"
+            );
+            let origin = Origin::new(sources.first().map_or("", |source| &source.name), 0);
+            draft.find(Effect::MorePermissive, &origin, message);
+        }
+    }
+    if !draft.rules.is_empty() {
+        draft.defaults.extend(exact_paths("Kong"));
+    }
     let per_address = |rule: &DraftRule| rule.per.iter().any(|part| part == "ip");
     if draft.rules.iter().any(per_address) || !draft.attributes.is_empty() {
         let reason = "Kong counts every address separately; 64 is safer";
-        draft.defaults.push(("ipv6_prefix", "128".to_owned(), reason));
+        draft.defaults.push(("ipv6_prefix", "128".to_owned(), reason.to_owned()));
     }
     Ok(draft)
 }
@@ -114,7 +130,7 @@ impl KongImport<'_> {
             let message = format!(
                 "the consumer {other:?} has its own limits on some routes only: there both apply"
             );
-            self.draft.note(NoteSeverity::Differs, &plugin.origin, message);
+            self.draft.find(Effect::Stricter, &plugin.origin, message);
         }
         let name = self.name_of(plugin, service);
         let what = format!("{kind} of {name}");

@@ -4,7 +4,7 @@ use tollgate_rules::yaml::YamlNode;
 
 use super::entities::Plugin;
 use crate::import::draft::RulesDraft;
-use crate::import::note::{NoteSeverity, Origin};
+use crate::import::finding::{Effect, Origin};
 use crate::import::rate;
 
 /// Settings of both plugins about the store of the counters.
@@ -75,25 +75,26 @@ impl PluginConfig {
     pub(super) fn read(plugin: &Plugin<'_>, draft: &mut RulesDraft) -> Option<PluginConfig> {
         let at = &plugin.origin;
         let Some(config) = plugin.node.get("config") else {
-            draft.note(NoteSeverity::LeftOut, at, "the plugin has no `config`");
+            draft.find(Effect::MorePermissive, at, "left out: the plugin has no `config`");
             return None;
         };
         let known = [KNOWN.as_slice(), &STORE].concat();
-        draft.note_unknown(config, &known, plugin.file, "the plugin");
+        draft.find_unknown(config, &known, plugin.file, "the plugin");
         let advanced = plugin.node.text_of("name") == Some("rate-limiting-advanced");
         let limits = if advanced { windows(config) } else { periods(config) };
         let by = match by(config) {
             Ok(by) => by,
             Err(reason) => {
-                draft.note(NoteSeverity::LeftOut, at, reason);
+                draft.find(Effect::MorePermissive, at, format!("left out: {reason}"));
                 return None;
             }
         };
         if limits.is_empty() {
-            draft.note(NoteSeverity::LeftOut, at, "the plugin has no limits that could be read");
+            let message = "left out: the plugin has no limits that could be read";
+            draft.find(Effect::MorePermissive, at, message);
             return None;
         }
-        note(config, advanced, at, draft);
+        find_differences(config, advanced, at, draft);
         let status = config.get("error_code").and_then(YamlNode::number);
         Some(PluginConfig {
             limits,
@@ -104,50 +105,46 @@ impl PluginConfig {
     }
 }
 
-/// Notes the settings that rules do not have.
-fn note(config: &YamlNode<'_>, advanced: bool, at: &Origin, draft: &mut RulesDraft) {
+/// Reports the settings that rules do not have.
+fn find_differences(config: &YamlNode<'_>, advanced: bool, at: &Origin, draft: &mut RulesDraft) {
     let is = |key: &str| config.get(key).is_some_and(YamlNode::is_true);
     if config.get("error_message").is_some() {
-        draft.note(
-            NoteSeverity::Note,
+        draft.find(
+            Effect::Equal,
             at,
             "`error_message`: the body of a refusal is a setting of the door",
         );
     }
     if is("hide_client_headers") {
-        draft.note(
-            NoteSeverity::Note,
+        draft.find(
+            Effect::Equal,
             at,
             "`hide_client_headers`: which headers are sent is a setting of the door",
         );
     }
     let elsewhere = |key: &str| config.text_of(key).is_some_and(|kind| kind != "local");
     if elsewhere("policy") || elsewhere("strategy") {
-        draft.note(
-            NoteSeverity::Note,
+        draft.find(
+            Effect::Equal,
             at,
             "the store of the counters is a setting of the server, not of rules",
         );
     }
     if is("enforce_consumer_groups") {
-        draft.note(
-            NoteSeverity::LeftOut,
+        draft.find(
+            Effect::MorePermissive,
             at,
-            "`enforce_consumer_groups`: write the groups as plans",
+            "left out: `enforce_consumer_groups`. Write the groups as plans",
         );
     }
     if config.get("retry_after_jitter_max").and_then(YamlNode::number).is_some_and(|most| most > 0)
     {
-        draft.note(
-            NoteSeverity::Differs,
-            at,
-            "`retry_after_jitter_max`: the time to retry is exact",
-        );
+        draft.find(Effect::Equal, at, "`retry_after_jitter_max`: the time to retry is exact");
     }
     if advanced && config.text_of("window_type") != Some("fixed") {
         let message = "sliding windows compare whole requests, those of Kong fractions: sometimes one \
                        request more passes";
-        draft.note(NoteSeverity::Differs, at, message);
+        draft.find(Effect::MorePermissive, at, message);
     }
 }
 

@@ -1,10 +1,9 @@
-//! The servers of a configuration and their hosts.
+//! The servers of a configuration and their names.
 
 use super::tree::Directive;
 use crate::import::condition::Pattern;
 use crate::import::draft::RulesDraft;
-use crate::import::glob;
-use crate::import::note::NoteSeverity;
+use crate::import::finding::Effect;
 
 /// A server and its hosts.
 #[derive(Clone, Debug)]
@@ -15,7 +14,15 @@ pub(super) struct Server<'t> {
     pub(super) is_default: bool,
 }
 
-/// Returns the servers of an http block: the default one first, then those with wildcard names.
+impl Server<'_> {
+    /// Returns the value of `$server_name`.
+    pub(super) fn first_name(&self) -> &str {
+        let names = self.directive.block.iter().find(|directive| directive.name == "server_name");
+        names.map_or("", |names| names.arg(0))
+    }
+}
+
+/// Returns the servers of an http block, the default one first.
 pub(super) fn all<'t>(http: &'t [Directive], draft: &mut RulesDraft) -> Vec<Server<'t>> {
     let mut servers: Vec<Server<'t>> = Vec::new();
     for directive in http.iter().filter(|directive| directive.name == "server") {
@@ -43,31 +50,18 @@ pub(super) fn all<'t>(http: &'t [Directive], draft: &mut RulesDraft) -> Vec<Serv
     }
     let default = servers.iter().position(|server| is_marked(server.directive)).unwrap_or(0);
     servers[default].is_default = true;
-    note_ports(&servers, draft);
-    let wide =
-        |server: &Server<'_>| server.hosts.iter().any(|host| matches!(host, Pattern::Glob(_)));
-    servers.sort_by_key(|server| (!server.is_default, !wide(server)));
+    find_ports(&servers, draft);
+    servers.sort_by_key(|server| !server.is_default);
     servers.retain(|server| {
         let reachable = server.is_default || !server.hosts.is_empty();
         if !reachable {
-            let message = "a server without a name that is not the default one cannot be identified \
-                           by its host: its limits were not converted";
-            draft.note(NoteSeverity::LeftOut, &server.directive.origin, message);
+            let message = "left out: a server without a name that is not the default one cannot be \
+                           identified by its host";
+            draft.find(Effect::MorePermissive, &server.directive.origin, message);
         }
         reachable
     });
     servers
-}
-
-/// Returns whether `wider` has a pattern for each of `hosts`, and is not the same list.
-pub(super) fn is_wider(wider: &[Pattern], hosts: &[Pattern]) -> bool {
-    let covers = |host: &Pattern| {
-        let (Pattern::Exact(host) | Pattern::Glob(host)) = host;
-        wider
-            .iter()
-            .any(|known| matches!(known, Pattern::Glob(known) if glob::matches(known, host)))
-    };
-    wider != hosts && !hosts.is_empty() && hosts.iter().all(covers)
 }
 
 fn is_marked(server: &Directive) -> bool {
@@ -75,8 +69,8 @@ fn is_marked(server: &Directive) -> bool {
     listens.flat_map(|listen| &listen.args).any(|arg| arg == "default_server" || arg == "default")
 }
 
-/// Notes servers that differ only in their port, which is no attribute of a request.
-fn note_ports(servers: &[Server<'_>], draft: &mut RulesDraft) {
+/// Reports servers that differ only in their port, which is no attribute of a request.
+fn find_ports(servers: &[Server<'_>], draft: &mut RulesDraft) {
     for (index, server) in servers.iter().enumerate() {
         let has_same_host =
             |other: &&Server<'_>| other.hosts.iter().any(|h| server.hosts.contains(h));
@@ -86,7 +80,7 @@ fn note_ports(servers: &[Server<'_>], draft: &mut RulesDraft) {
                  by port, so limits of both apply",
                 other.directive.origin.line
             );
-            draft.note(NoteSeverity::Differs, &server.directive.origin, message);
+            draft.find(Effect::Stricter, &server.directive.origin, message);
         }
     }
 }
@@ -101,8 +95,9 @@ fn hosts(server: &Directive, draft: &mut RulesDraft) -> Vec<Pattern> {
                 // Names that no host has.
                 "" | "_" | "--" | "!@#" => {}
                 regex if regex.starts_with('~') => {
-                    let message = format!("a server name by regular expression ({regex})");
-                    draft.note(NoteSeverity::LeftOut, &directive.origin, message);
+                    let message =
+                        format!("left out: a server name by regular expression ({regex})");
+                    draft.find(Effect::MorePermissive, &directive.origin, message);
                 }
                 name if name.starts_with('.') => {
                     hosts.push(Pattern::Exact(name[1..].to_owned()));

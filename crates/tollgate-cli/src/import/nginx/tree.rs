@@ -7,7 +7,7 @@ use tollgate_rules::Source;
 
 use super::lexer::{Lexer, Token};
 use crate::import::draft::RulesDraft;
-use crate::import::note::{NoteSeverity, Origin};
+use crate::import::finding::{Effect, Origin};
 use crate::import::{beside, text_of};
 
 /// The maximum nesting of blocks, and of files that include files.
@@ -133,13 +133,37 @@ impl ConfigReader<'_> {
         Ok(directives)
     }
 
-    /// Notes a file that could not be read, unless it cannot contain limits.
+    /// Reports a file that could not be read, unless it cannot contain limits.
     fn unread(&mut self, directive: &Directive, file: &Path, reason: &str) {
         if file.file_name().is_some_and(|name| name == "mime.types") {
             return;
         }
         let message = format!("{} was not read: {reason}", file.display());
-        self.draft.note(NoteSeverity::LeftOut, &directive.origin, message);
+        self.draft.find(Effect::MorePermissive, &directive.origin, message);
+    }
+}
+
+/// Returns the names of all directives of a text, without those of included files.
+pub(super) fn names(source: &Source) -> anyhow::Result<Vec<String>> {
+    let mut lexer = Lexer::new(&source.text);
+    let (mut names, mut depth, mut is_first) = (Vec::new(), 0_usize, true);
+    while let Some(token) = lexer.next()? {
+        let begins = !matches!(token, Token::Word(_));
+        match token {
+            Token::Word(word) if is_first => names.push(word),
+            Token::Word(_) | Token::End => {}
+            Token::Open if names.last().is_some_and(|name| name.ends_with("_by_lua_block")) => {
+                lexer.skip_lua()?;
+            }
+            Token::Open => depth += 1,
+            Token::Close if depth > 0 => depth -= 1,
+            Token::Close => bail!("unexpected \"}}\""),
+        }
+        is_first = begins;
+    }
+    match depth == 0 && is_first {
+        true => Ok(names),
+        false => bail!("expected \";\" or \"}}\" before the end"),
     }
 }
 

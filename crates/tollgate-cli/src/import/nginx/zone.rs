@@ -1,31 +1,39 @@
 //! Zones: what is counted, and at what rate.
 
 use super::tree::Directive;
-use crate::import::condition::quoted;
+use super::variables::Variables;
+use crate::import::condition::{Condition, quoted};
+use crate::import::finding::Effect;
 
 /// The key that a zone counts by, in the terms of rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ZoneKey {
+    /// The requests with this key.
+    pub(super) when: Condition,
     pub(super) per: Vec<String>,
+    /// Whether each server has its own counters.
+    pub(super) by_server: bool,
     /// The `missing_key` of the rule, if it is not the default.
     pub(super) missing_key: Option<&'static str>,
-    /// Notes about what differs from nginx.
-    pub(super) differs: Vec<String>,
+    /// What differs from nginx.
+    pub(super) differences: Vec<(Effect, &'static str)>,
+    /// The attributes that requests must bring.
+    pub(super) brought: Vec<&'static str>,
 }
 
 /// `limit_req_zone` or `limit_conn_zone`.
 #[derive(Clone, Debug)]
 pub(super) struct Zone {
     pub(super) name: String,
-    /// The key, or why rules cannot express it.
-    pub(super) key: Result<ZoneKey, String>,
+    /// The keys of all requests that have one, or why rules cannot express them.
+    pub(super) keys: Result<Vec<ZoneKey>, String>,
     /// Thousandths of a request per second, rounded as in nginx; 0 for connections.
     pub(super) rate_milli: u64,
     pub(super) directive: Directive,
 }
 
 impl Zone {
-    pub(super) fn read(directive: &Directive) -> Result<Zone, String> {
+    pub(super) fn read(directive: &Directive, variables: &Variables<'_>) -> Result<Zone, String> {
         let name = directive.option("zone").and_then(|zone| zone.split(':').next());
         let Some(name) = name.filter(|name| !name.is_empty()) else {
             return Err("a zone needs a name, as in zone=one:10m".to_owned());
@@ -37,8 +45,8 @@ impl Zone {
         };
         let is_key = |arg: &&String| !arg.contains('=') && *arg != "sync";
         let key: String = directive.args.iter().take_while(is_key).map(String::as_str).collect();
-        let (name, key) = (name.to_owned(), ZoneKey::read(&key));
-        Ok(Zone { name, key, rate_milli, directive: directive.clone() })
+        let (name, keys) = (name.to_owned(), keys(&key, variables));
+        Ok(Zone { name, keys, rate_milli, directive: directive.clone() })
     }
 
     /// Returns the rate as rules write it, with the rounding of nginx.
@@ -76,10 +84,53 @@ fn rate_milli(rate: &str) -> Option<u64> {
     (1..=MAX_MILLI).contains(&milli).then_some(milli)
 }
 
+/// A variable in a text: the text before it, its name and the text behind it.
+fn first_variable(text: &str, is_wanted: impl Fn(&str) -> bool) -> Option<(&str, &str, &str)> {
+    for (at, _) in text.match_indices('$') {
+        let rest = &text[at + 1..];
+        let (name, behind) = match rest.strip_prefix('{') {
+            Some(inner) => inner.split_once('}')?,
+            None => rest.split_at(name_len(rest)),
+        };
+        if is_wanted(name) {
+            return Some((&text[..at], name, behind));
+        }
+    }
+    None
+}
+
+/// Reads a key. If it has a variable of a map, there is one key for each text of the variable.
+fn keys(text: &str, variables: &Variables<'_>) -> Result<Vec<ZoneKey>, String> {
+    let Some((before, name, behind)) = first_variable(text, |name| variables.has(name)) else {
+        return Ok(vec![ZoneKey::read(text)?]);
+    };
+    if first_variable(behind, |name| variables.has(name)).is_some() {
+        return Err("it combines several maps".to_owned());
+    }
+    let mut all = Vec::new();
+    for case in variables.cases(name)? {
+        let text = format!("{before}{}{behind}", case.text);
+        // Requests with an empty key are not counted.
+        if !text.is_empty() {
+            let key = ZoneKey::read(&text)?;
+            let when = case.when.and(key.when.clone());
+            all.push(ZoneKey { when, ..key });
+        }
+    }
+    Ok(all)
+}
+
 impl ZoneKey {
     /// Reads a key made of variables and text in between.
     fn read(text: &str) -> Result<ZoneKey, String> {
-        let mut key = ZoneKey { per: Vec::new(), missing_key: None, differs: Vec::new() };
+        let mut key = ZoneKey {
+            when: Condition::always(),
+            per: Vec::new(),
+            by_server: false,
+            missing_key: None,
+            differences: Vec::new(),
+            brought: Vec::new(),
+        };
         let mut always_present = text.is_empty();
         for part in text.split('$').skip(1) {
             let (name, literal) = match part.strip_prefix('{') {
@@ -87,58 +138,71 @@ impl ZoneKey {
                 None => part.split_at(name_len(part)),
             };
             always_present |= !literal.is_empty();
-            let (attribute, present) = key.attribute(name)?;
+            if name == "server_name" {
+                key.by_server = true;
+                always_present = true;
+                continue;
+            }
+            key.find_differences(name);
+            let (attribute, present) = attribute_of(name)?;
             always_present |= present;
             if !key.per.contains(&attribute) {
                 key.per.push(attribute);
             }
         }
         always_present |= text.split('$').next().is_some_and(|literal| !literal.is_empty());
-        match (always_present, key.per.len()) {
-            (true, _) => {}
-            (false, 1) => key.missing_key = Some("skip"),
-            (false, _) => key.differs.push(
-                "nginx does not count requests without any of these values; the rule counts them \
-                 together"
-                    .to_owned(),
-            ),
+        match (always_present, key.per.as_slice()) {
+            (true, _) | (false, []) => {}
+            (false, [_]) => key.missing_key = Some("skip"),
+            // Requests without any of the values are not counted.
+            (false, several) => {
+                let present = |name: &String| Condition::Missing(name.clone()).not();
+                key.when = Condition::Any(several.iter().map(present).collect());
+            }
         }
         Ok(key)
     }
 
-    /// Returns the attribute of a variable, and whether every request has it.
-    fn attribute(&mut self, name: &str) -> Result<(String, bool), String> {
-        let plain = match name {
-            "binary_remote_addr" | "remote_addr" => Some("ip"),
-            "realip_remote_addr" => Some("peer"),
-            "host" | "http_host" | "server_name" => Some("host"),
-            "uri" | "document_uri" | "request_uri" => Some("path"),
-            "request_method" => Some("method"),
-            _ => None,
-        };
-        if name == "request_uri" {
-            self.differs.push("`$request_uri` includes the query, `path` does not".to_owned());
-        }
-        if name == "server_name" {
-            let message =
-                "`$server_name` is the first name of the server, `host` is the requested host";
-            self.differs.push(message.to_owned());
-        }
-        if let Some(plain) = plain {
-            return Ok((plain.to_owned(), true));
-        }
-        if name == "remote_user" {
-            self.differs.push("`remote_user` must be set by the caller".to_owned());
-            return Ok((name.to_owned(), false));
-        }
-        for (prefix, map) in [("http_", "header"), ("arg_", "query"), ("cookie_", "cookie")] {
-            if let Some(entry) = name.strip_prefix(prefix) {
-                let entry = if map == "header" { entry.replace('_', "-") } else { entry.into() };
-                return Ok((format!("{map}[{}]", quoted(&entry)), false));
+    /// Records how an attribute differs from a variable.
+    fn find_differences(&mut self, name: &str) {
+        let difference = match name {
+            "request_uri" => {
+                (Effect::Stricter, "`$request_uri` includes the query, `path` does not")
             }
-        }
-        Err(format!("a request has no attribute for `${name}`"))
+            "http_host" => (Effect::Stricter, "`$http_host` includes the port, `host` does not"),
+            "remote_user" => {
+                self.brought.push("remote_user");
+                (Effect::MorePermissive, "requests must bring the attribute `remote_user`")
+            }
+            _ => return,
+        };
+        self.differences.push(difference);
     }
+}
+
+/// Returns the attribute of a variable, and whether every request has it.
+pub(super) fn attribute_of(name: &str) -> Result<(String, bool), String> {
+    let plain = match name {
+        "binary_remote_addr" | "remote_addr" => Some("ip"),
+        "realip_remote_addr" => Some("peer"),
+        "host" | "http_host" => Some("host"),
+        "uri" | "document_uri" | "request_uri" => Some("path"),
+        "request_method" => Some("method"),
+        _ => None,
+    };
+    if let Some(plain) = plain {
+        return Ok((plain.to_owned(), true));
+    }
+    if name == "remote_user" {
+        return Ok((name.to_owned(), false));
+    }
+    for (prefix, map) in [("http_", "header"), ("arg_", "query"), ("cookie_", "cookie")] {
+        if let Some(entry) = name.strip_prefix(prefix) {
+            let entry = if map == "header" { entry.replace('_', "-") } else { entry.into() };
+            return Ok((format!("{map}[{}]", quoted(&entry)), false));
+        }
+    }
+    Err(format!("a request has no attribute for `${name}`"))
 }
 
 fn name_len(text: &str) -> usize {
@@ -148,13 +212,14 @@ fn name_len(text: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::import::note::Origin;
+    use crate::import::finding::Origin;
 
     fn zone(args: &[&str]) -> Zone {
         let args = args.iter().map(|arg| arg.to_string()).collect();
         let origin = Origin::new("t", 1);
         let name = "limit_req_zone".to_owned();
-        Zone::read(&Directive { name, args, block: Vec::new(), origin, number: 0 }).unwrap()
+        let directive = Directive { name, args, block: Vec::new(), origin, number: 0 };
+        Zone::read(&directive, &Variables::default()).unwrap()
     }
 
     #[test]
@@ -175,9 +240,12 @@ mod tests {
         assert_eq!(key("$binary_remote_addr"), Ok(("ip".into(), None)));
         let header = ("header[\"x-api-key\"]".to_owned(), Some("skip"));
         assert_eq!(key("$http_x_api_key"), Ok(header));
-        assert_eq!(key("${server_name}:$uri"), Ok(("host path".into(), None)));
+        assert_eq!(key("${host}:$uri"), Ok(("host path".into(), None)));
         assert_eq!(key("all"), Ok((String::new(), None)));
-        assert_eq!(key("$arg_a$cookie_B").unwrap().1, None);
         assert!(key("$limit_key").is_err());
+        let two = ZoneKey::read("$arg_a$cookie_B").unwrap();
+        let when = r#"has(query["a"]) || has(cookie["B"])"#;
+        assert_eq!((two.missing_key, two.when.expression().as_str()), (None, when));
+        assert!(ZoneKey::read("$server_name").unwrap().by_server);
     }
 }
