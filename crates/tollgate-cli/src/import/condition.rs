@@ -31,6 +31,9 @@ pub(super) enum Condition {
 /// The maximum number of patterns in an expression; more are declared as a list.
 const MAX_PATTERNS: usize = 8;
 
+/// Makes one condition of several.
+type JoinParts = fn(Vec<Condition>) -> Condition;
+
 /// The maximum length of an expression in bytes, with some room below that of rules.
 const MAX_EXPRESSION: usize = 1000;
 
@@ -134,7 +137,7 @@ impl Condition {
         if self.expression().len() <= most {
             return self;
         }
-        let (parts, join): (Vec<Condition>, fn(Vec<Condition>) -> Condition) = match self {
+        let (parts, join): (Vec<Condition>, JoinParts) = match self {
             Condition::Not(inner) => return inner.within(most - 3, declare).not(),
             Condition::All(parts) => (parts, Condition::All),
             Condition::Any(parts) => (parts, Condition::Any),

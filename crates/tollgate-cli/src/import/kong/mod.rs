@@ -36,7 +36,7 @@ pub(super) fn import(sources: &[Source]) -> anyhow::Result<RulesDraft> {
                 "requests must bring the attribute `{attribute}`, which Kong finds by its plugins for \
                  authentication: without it they are counted by address"
             );
-            let origin = Origin::new(&sources.first().map_or("", |source| &source.name), 0);
+            let origin = Origin::new(sources.first().map_or("", |source| &source.name), 0);
             draft.find(Effect::MorePermissive, &origin, message);
         }
     }

@@ -85,10 +85,7 @@ fn rate_milli(rate: &str) -> Option<u64> {
 }
 
 /// A variable in a text: the text before it, its name and the text behind it.
-fn first_variable<'t>(
-    text: &'t str,
-    is_wanted: impl Fn(&str) -> bool,
-) -> Option<(&'t str, &'t str, &'t str)> {
+fn first_variable(text: &str, is_wanted: impl Fn(&str) -> bool) -> Option<(&str, &str, &str)> {
     for (at, _) in text.match_indices('$') {
         let rest = &text[at + 1..];
         let (name, behind) = match rest.strip_prefix('{') {
