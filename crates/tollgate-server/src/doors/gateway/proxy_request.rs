@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http_body_util::{Either, Full};
 use hyper::body::{Body as _, Incoming};
-use hyper::header::{ACCEPT_ENCODING, EXPECT, HeaderValue};
+use hyper::header::{ACCEPT_ENCODING, CONNECTION, EXPECT, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::upgrade::OnUpgrade;
 use hyper::{Request, Response, StatusCode, Version};
@@ -22,7 +22,7 @@ use super::inspect_body::{InspectedBody, inspect_body};
 use super::interim_relay::InterimRelay;
 use super::trailers::takes_trailers;
 use super::tunnel::{self, Tunnel};
-use super::upload::Upload;
+use super::upload::{Upload, UploadStage};
 use super::upstreams::{UpstreamBody, UpstreamError, UpstreamResponse};
 use super::{GatewayConnection, ambiguity, hop_headers, local_response};
 use crate::clock;
@@ -205,6 +205,7 @@ impl GatewayConnection {
         let decisions = &self.gateway.context.decisions;
         let progress = upload.progress();
         let takes_trailers = takes_trailers(&head);
+        let expects = head.version == Version::HTTP_11 && head.headers.contains_key(EXPECT);
         let before = decisions.clock().now();
         let sent = self.gateway.upstreams.send(chosen, Request::from_parts(head, upload)).await;
         decisions.telemetry().record_upstream_duration(decisions.clock().now().since(before));
@@ -235,6 +236,8 @@ impl GatewayConnection {
             ));
         }
         let pause = self.gateway.options.pause_timeout;
+        let is_unasked =
+            progress.as_ref().is_some_and(|progress| progress.stage() != UploadStage::Done);
         let (mut head, body) = response.into_parts();
         let received = std::mem::replace(&mut head.version, Version::HTTP_11);
         let mut body = UpstreamBody::new(body, connection, progress, load, pause);
@@ -248,6 +251,10 @@ impl GatewayConnection {
         }
         if let Some(via) = &self.gateway.via {
             via.add(&mut head.headers, received);
+        }
+        if expects && is_unasked {
+            // The body will not come, or too late: hyper closes the connection.
+            head.headers.insert(CONNECTION, HeaderValue::from_static("close"));
         }
         let body = Either::Right(ObservedBody::new(body, lifecycle));
         let mut response = Response::from_parts(head, body);

@@ -46,7 +46,7 @@ fn curl_gets_the_interim_responses_of_node() {
     assert_eq!(statuses, ["HTTP/1.1 100 Continue", "HTTP/1.1 103 Early Hints"], "{said}");
     assert!(said.ends_with("POST 5 1.1 edge"), "{said}");
     let said = curl(gateway.address(), "/refuse", &upload);
-    assert!(said.starts_with("HTTP/1.1 417 "), "no 100 Continue before it: {said}");
+    assert!(said.starts_with("HTTP/1.1 413 "), "no 100 Continue before it: {said}");
     let body = ["-X", "GET", "-H", "Transfer-Encoding: chunked", "-d", "hello"];
     assert!(curl(gateway.address(), "/", &body).ends_with("GET 5 1.1 edge"));
     let said = curl(gateway.address(), "/", &["--http2-prior-knowledge"]);

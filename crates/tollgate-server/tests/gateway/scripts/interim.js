@@ -9,7 +9,7 @@ const answer = (request, response) => {
 const server = http.createServer(answer);
 server.on("checkContinue", (request, response) => {
   if (request.url === "/refuse") {
-    response.writeHead(417, { "content-length": 0 }).end();
+    response.writeHead(413, { "content-length": 0 }).end();
     return;
   }
   response.writeContinue();
