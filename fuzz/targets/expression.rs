@@ -8,12 +8,12 @@ use tollgate_rules::{Request, Rules, Source};
 
 /// Files with an expression at `@`.
 const FILES: [&str; 6] = [
-    "rules: [{ name: a, when: @, limit: 2/h }]",
-    "rules: [{ name: a, per: [ip, @], limit: 2/h }]",
-    "rules: [{ name: a, per: user, cost: @, limit: 10/h }]",
-    "rules: [{ name: a, cost: { reserve: 3, settle: @ }, limit: 10/h }]",
-    "rules: [{ name: a, count: @, limit: 2/h }]",
-    "attributes: { it: @ }\nrules: [{ name: a, when: has(it), per: it, limit: 2/h }]",
+    "attributes: [user, org, a, b]\nrules: [{ name: a, when: @, limit: 2/h }]",
+    "attributes: [user, org, a, b]\nrules: [{ name: a, per: [ip, @], limit: 2/h }]",
+    "attributes: [user, org, a, b]\nrules: [{ name: a, per: user, cost: @, limit: 10/h }]",
+    "attributes: [user, org, a, b]\nrules: [{ name: a, cost: { reserve: 3, settle: @ }, limit: 10/h }]",
+    "attributes: [user, org, a, b]\nrules: [{ name: a, count: @, limit: 2/h }]",
+    "attributes: { user: {}, org: {}, it: @ }\nrules: [{ name: a, when: has(it), per: it, limit: 2/h }]",
 ];
 
 fuzz_target!(|input: &str| {
