@@ -61,6 +61,7 @@ fn envoy_forwards_our_headers() {
 fn envoy_can_use_domains_of_native_rules() {
     let rules = "
 domain: demo
+attributes: [heavy, never, user]
 rules:
   - { name: users, when: has(user), per: user, limit: 3/h }
   - { name: jobs, when: has(heavy), per: heavy, limit: 10/15min }
