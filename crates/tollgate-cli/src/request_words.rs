@@ -3,7 +3,7 @@
 
 use anyhow::{anyhow, bail};
 use tollgate::Time;
-use tollgate_rules::Request;
+use tollgate_rules::{AttributeWord, Request};
 
 use crate::log::instant;
 
@@ -25,8 +25,8 @@ impl RequestWords {
                 words.push(path.to_owned());
                 continue;
             }
-            let pair = arg.split_once('=').filter(|_| !arg.starts_with('/'));
-            match pair.map(|(name, value)| (name, name.split_once('.'), value)) {
+            let word = AttributeWord::parse(arg).filter(|_| !arg.starts_with('/'));
+            match word.map(|word| (word.name, word.entry(), word.value)) {
                 Some(("at", _, value)) => {
                     let wrong = || anyhow!("at={value} is no time: write at=2026-01-31T12:00:00Z");
                     at = Some(instant(value).ok_or_else(wrong)?);
@@ -37,6 +37,9 @@ impl RequestWords {
                 Some((_, Some(("cookie", name)), value)) => cookies.push(format!("{name}={value}")),
                 Some((name, Some(("param", _)), _)) => {
                     bail!("{name} comes with the path: write the path, such as /users/42")
+                }
+                Some((_, Some(("header", name)), value)) => {
+                    words.push(format!("header.{name}={value}"));
                 }
                 _ => words.push(arg.to_owned()),
             }
@@ -60,9 +63,9 @@ impl RequestWords {
         self.request()?;
         let mut attributes = Vec::new();
         for word in &self.words {
-            attributes.push(match word.split_once('=') {
+            attributes.push(match AttributeWord::parse(word) {
                 _ if word.starts_with('/') => ("path", word.as_str()),
-                Some(pair) => pair,
+                Some(word) => (word.name, word.value),
                 None => ("method", word.as_str()),
             });
         }
@@ -132,6 +135,18 @@ mod tests {
         assert_eq!(request.words, ["POST", "/a?x=y&q=%C3%A9%26", "ip=::1", cookie]);
         assert_eq!(request.at, Some(Time::from_nanos(5_000_000_000)));
         assert!(request.request().is_ok());
+    }
+
+    #[test]
+    fn brackets_and_dots_spell_one_attribute() {
+        for words in [
+            r#"/a header["x-org"]=acme query["q"]=1 cookie["s"]=2"#,
+            "/a header[x-org]=acme query[q]=1 cookie[s]=2",
+            "/a header.x-org=acme query.q=1 cookie.s=2",
+        ] {
+            let expected = ["/a?q=1", "header.x-org=acme", "header.cookie=s=2"];
+            assert_eq!(parse(words).unwrap().words, expected, "{words}");
+        }
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! The draft of a rules file, and how it is written as YAML.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::{self, Write};
 
 use tollgate_rules::yaml::{YamlFile, YamlNode};
+use tollgate_rules::{Rules, Source};
 
 use super::condition::Condition;
 use super::note::{ImportNote, NoteSeverity, Origin};
@@ -17,6 +18,8 @@ pub(super) struct RulesDraft {
     /// The settings under `defaults`: name, value and reason.
     pub(super) defaults: Vec<(&'static str, String, &'static str)>,
     pub(super) trusted_proxies: Vec<String>,
+    /// The names that callers send, which the rules read.
+    pub(super) sent: BTreeSet<String>,
     /// The attributes: name and expression.
     pub(super) attributes: Vec<(String, String)>,
     /// The lists: name and entries.
@@ -75,11 +78,15 @@ impl RulesDraft {
     /// Adds a rule under a free name, or a note if the rule is not valid.
     pub(super) fn add(&mut self, mut rule: DraftRule, origin: &Origin) {
         rule.when.hoist(&rule.name, &mut self.lists);
-        if let Some(reason) = super::invalid(&self.alone(&rule)) {
+        let mut alone = self.alone(&rule);
+        let source = Source::new("draft", alone.to_string());
+        alone.sent = Rules::undeclared_attributes(source).into_iter().collect();
+        if let Some(reason) = super::invalid(&alone) {
             let what = rule.comments.first().and_then(|comment| comment.split_once(": "));
             let what = what.map_or(rule.name.as_str(), |(_, what)| what);
             return self.note(NoteSeverity::LeftOut, origin, format!("`{what}`: {reason}"));
         }
+        self.sent.append(&mut alone.sent);
         rule.name = self.free_name(rule.name);
         self.rules.push(rule);
     }
@@ -153,8 +160,14 @@ impl fmt::Display for RulesDraft {
         if !self.trusted_proxies.is_empty() {
             writeln!(f, "trusted_proxies: {}", list(&self.trusted_proxies))?;
         }
-        if !self.attributes.is_empty() {
+        if self.attributes.is_empty() && !self.sent.is_empty() {
+            let names: Vec<String> = self.sent.iter().cloned().collect();
+            writeln!(f, "\nattributes: {} # sent by callers", list(&names))?;
+        } else if !self.attributes.is_empty() {
             writeln!(f, "\nattributes:")?;
+            for name in &self.sent {
+                writeln!(f, "  {name}: {{}} # sent by callers")?;
+            }
             for (name, expression) in &self.attributes {
                 writeln!(f, "  {name}: {}", scalar(expression))?;
             }
