@@ -3,7 +3,7 @@
 
 use anyhow::{anyhow, bail};
 use tollgate::Time;
-use tollgate_rules::Request;
+use tollgate_rules::{AttributeWord, Request};
 
 use crate::log::instant;
 
@@ -25,8 +25,8 @@ impl RequestWords {
                 words.push(path);
                 continue;
             }
-            let pair = name_and_value(arg);
-            match pair.map(|(name, value)| (name, name.split_once('.'), value)) {
+            let word = attribute_word(arg);
+            match word.map(|word| (word.name, word.entry(), word.value)) {
                 Some(("at", _, value)) => {
                     let wrong = || anyhow!("at={value} is no time: write at=2026-01-31T12:00:00Z");
                     at = Some(instant(value).ok_or_else(wrong)?);
@@ -37,6 +37,9 @@ impl RequestWords {
                 Some((_, Some(("cookie", name)), value)) => cookies.push(format!("{name}={value}")),
                 Some((name, Some(("param", _)), _)) => {
                     bail!("{name} comes with the path: write the path, such as /users/42")
+                }
+                Some((_, Some(("header", name)), value)) => {
+                    words.push(format!("header.{name}={value}"));
                 }
                 _ => words.push(arg.to_owned()),
             }
@@ -60,9 +63,9 @@ impl RequestWords {
         self.request()?;
         let mut attributes = Vec::new();
         for word in &self.words {
-            attributes.push(match word.split_once('=') {
+            attributes.push(match AttributeWord::parse(word) {
                 _ if word.starts_with('/') => ("path", word.as_str()),
-                Some(pair) => pair,
+                Some(word) => (word.name, word.value),
                 None => ("method", word.as_str()),
             });
         }
@@ -86,8 +89,11 @@ pub(crate) fn is_request_word(word: &str) -> bool {
 }
 
 /// Splits an attribute. A path or a URL with a query is none, although it has a `=`.
-fn name_and_value(arg: &str) -> Option<(&str, &str)> {
-    arg.split_once('=').filter(|(name, _)| !name.contains(['/', '?', '#']))
+fn attribute_word(arg: &str) -> Option<AttributeWord<'_>> {
+    AttributeWord::parse(arg).filter(|word| {
+        let map = word.name.split('[').next().unwrap_or_default();
+        !map.contains(['/', '?', '#'])
+    })
 }
 
 /// Splits a method and a path or URL that are quoted as one argument: `"POST /login"`.
@@ -109,7 +115,7 @@ fn host_and_path(arg: &str) -> Option<(&str, String)> {
         Some(rest) => rest,
         // Other schemes are left to the parser of requests, which reports them.
         None if arg.contains("://") || !arg.contains('=') => return None,
-        None => Some(arg).filter(|_| name_and_value(arg).is_none())?,
+        None => Some(arg).filter(|_| attribute_word(arg).is_none())?,
     };
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (host, target) = rest.split_at(end);
@@ -147,6 +153,18 @@ mod tests {
         assert_eq!(request.words, ["POST", "/a?x=y&q=%C3%A9%26", "ip=::1", cookie]);
         assert_eq!(request.at, Some(Time::from_nanos(5_000_000_000)));
         assert!(request.request().is_ok());
+    }
+
+    #[test]
+    fn brackets_and_dots_spell_one_attribute() {
+        for words in [
+            r#"/a header["x-org"]=acme query["q"]=1 cookie["s"]=2"#,
+            "/a header[x-org]=acme query[q]=1 cookie[s]=2",
+            "/a header.x-org=acme query.q=1 cookie.s=2",
+        ] {
+            let expected = ["/a?q=1", "header.x-org=acme", "header.cookie=s=2"];
+            assert_eq!(parse(words).unwrap().words, expected, "{words}");
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ lists: { office: [198.51.100.0/24] }
 plans: { default: { api: 60/h }, pro: { api: 5k/h burst 200 } }
 overrides:
   - { match: { org: acme }, rule: api, limit: 50k/h, until: 2027-01-01 }
+attributes: [model, org, user]
 rules:
   - { name: office, when: ip in lists.office, then: allow }
   - { name: api, route: /api/**, per: [org, user], limit: plan.api }
@@ -89,6 +90,27 @@ fn a_refusal_is_exit_code_1() {
     assert_eq!(run.code, 0, "{}", run.stdout);
     assert!(run.stdout.contains("api: counts (missing)|a\n"), "{}", run.stdout);
     assert!(run.stdout.contains("tokens: counts a, mode shadow\n"), "{}", run.stdout);
+}
+
+#[test]
+fn a_missing_attribute_is_named() {
+    let rules = "attributes: [org]\nrules: [{ name: api, per: [ip, org], limit: 10/s }]";
+    let run = tollgate(&["explain", "-", "GET", "/", "ip=192.0.2.1"], rules);
+    let note = "\napi: the request lacks org; all such requests share one counter.\n";
+    assert!(run.stdout.contains(note), "{}", run.stdout);
+    let (_, explained) = json(&["explain", "--json", "-", "GET", "/", "ip=192.0.2.1"], rules);
+    assert_eq!(explained["rules"][0]["missing"], serde_json::json!(["org"]));
+    let (_, explained) = json(&["explain", "--json", "-", "ip=192.0.2.1", "org=a"], rules);
+    assert_eq!(explained["rules"][0]["missing"], serde_json::Value::Null);
+}
+
+#[test]
+fn attributes_are_spelled_as_in_rules() {
+    let rules = "rules: [{ name: api, per: 'header[\"x-org\"]', limit: 10/s }]";
+    for word in ["header[\"x-org\"]=acme", "header['x-org']=acme", "header.x-org=acme"] {
+        let (_, explained) = json(&["explain", "--json", "-", "GET", "/", word], rules);
+        assert_eq!(explained["rules"][0]["key"], "acme", "{word}");
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ use support::{folder, json, path, tollgate};
 
 const RULES: &str = "
 domain: shop
+attributes: [user]
 rules:
   - { name: login, route: POST /login, per: ip, limit: 3/min }
   - { name: trial, route: /export, per: user, limit: 1/day, mode: shadow }
@@ -165,7 +166,7 @@ fn rules_can_count_outcomes() {
 
 #[test]
 fn fields_can_have_any_name() {
-    let rules = "rules: [{ name: org, per: org, limit: 1/h }]";
+    let rules = "attributes: [org]\nrules: [{ name: org, per: org, limit: 1/h }]";
     let folder = folder(&[("new.yaml", rules)]);
     let rules = path(&folder, "new.yaml");
     let log = r#"{"when":"2026-01-01","who":{"tenant":"acme"}}"#.to_owned() + "\n";

@@ -16,7 +16,9 @@ use tollgate_server::sources::Origin;
 const DEADLINE: Duration = Duration::from_secs(60);
 
 fn shop(limit: &str) -> String {
-    format!("domain: shop\nlists: {{ office: [] }}\nrules:\n  - {{ name: api, limit: {limit} }}\n")
+    format!(
+        "domain: shop\nattributes: [org]\nlists: {{ office: [] }}\nrules:\n  - {{ name: api, limit: {limit} }}\n"
+    )
 }
 
 /// A service that is killed when it is dropped.

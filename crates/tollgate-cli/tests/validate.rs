@@ -75,6 +75,57 @@ fn settings_that_a_door_does_not_honour_are_reported() {
 }
 
 #[test]
+fn names_that_no_request_has_are_errors_with_a_suggestion() {
+    for (per, fix) in [
+        ("header.x-api-key", "header[\"x-api-key\"]"),
+        ("IP", "ip"),
+        ("ip_address", "ip"),
+        ("'request.headers[\"x-api-key\"]'", "header[\"x-api-key\"]"),
+    ] {
+        let rules = format!("rules: [{{ name: edge, per: {per}, limit: 10/s }}]");
+        let (code, report) = json(&["validate", "-", "--json"], &rules);
+        assert_eq!((code, &report["findings"][0]["replacement"]), (1, &fix.into()), "{per}");
+    }
+    let rules = "rules: [{ name: edge, per: org, limit: 10/s }]";
+    let run = tollgate(&["validate", "-"], rules);
+    assert_eq!(run.code, 1);
+    assert!(run.stdout.contains("declare it: `attributes: [org]`"), "{}", run.stdout);
+    let declared = format!("attributes: [org]\n{rules}");
+    assert_eq!(tollgate(&["validate", "-", "--strict"], &declared).code, 0);
+}
+
+#[test]
+fn doors_that_cannot_supply_an_attribute_are_named() {
+    let rules = "attributes: [org]\nrules: [{ name: edge, per: org, limit: 10/s }]";
+    let run = tollgate(&["validate", "-", "--strict"], rules);
+    let expected = "✓ stdin: 1 domain, 1 rule, 1 limit, 0 warnings\n  \
+                    these doors cannot supply every attribute that the rules read: auth, gateway, \
+                    layer; --door auth says which, and what happens there\n";
+    assert_eq!((run.code, run.stdout.as_str()), (0, expected));
+    let run = tollgate(&["validate", "-", "--strict", "--door", "gateway"], rules);
+    assert_eq!(run.code, 1);
+    for text in [
+        "warning[not-supplied]: the door gateway does not supply `org`, which `per` of \"edge\" reads",
+        "there, all clients share one counter",
+        "attributes: { org: 'header[\"x-org\"]' }",
+    ] {
+        assert!(run.stdout.contains(text), "{text}: {}", run.stdout);
+    }
+    for door in ["http", "grpc", "resp", "library"] {
+        assert_eq!(tollgate(&["validate", "-", "--strict", "--door", door], rules).code, 0);
+    }
+}
+
+#[test]
+fn an_empty_file_is_no_second_file_of_a_domain() {
+    let folder = folder(&[("a.yaml", "rules: []"), ("b.yaml", "# empty\n"), ("c.yaml", "")]);
+    let (code, report) = json(&["validate", "--json", folder.path().to_str().unwrap()], "");
+    let findings = report["findings"].as_array().unwrap();
+    let codes: Vec<_> = findings.iter().map(|finding| finding["code"].as_str().unwrap()).collect();
+    assert_eq!((code, codes), (1, vec!["empty", "empty"]));
+}
+
+#[test]
 fn colours_can_be_forced_and_turned_off() {
     let args = ["validate", "-"];
     let coloured = |env: &[(&str, &str)]| tollgate_in(env, &args, BAD).stdout.contains('\x1b');

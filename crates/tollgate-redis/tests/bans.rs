@@ -14,6 +14,7 @@ fn rules(consistency: &str) -> String {
     format!(
         "
 defaults: {{ consistency: {consistency} }}
+attributes: [user]
 rules:
   - {{ name: api, per: user, limit: 2/h, then: 'ban [1min, 1h] after 2 denials in 1min' }}
 "
@@ -98,7 +99,8 @@ async fn a_ban_in_redis_is_exact() {
     let options: Options = redis.url().parse().unwrap();
     let options = options.timeout(PATIENT).unwrap();
     let store = RedisStore::connect_at(options, &clock).await.unwrap();
-    let rules = "rules: [{ name: api, per: user, limit: 1/s, then: 'ban [1min, 1h]' }]";
+    let rules =
+        "attributes: [user]\nrules: [{ name: api, per: user, limit: 1/s, then: 'ban [1min, 1h]' }]";
     let limiter = RuleLimiter::builder().store(store).clock(&clock).build(rules.parse().unwrap());
     for length in [60, 3600, 3600] {
         while ask(&limiter, &user("mallory")).await.allowed {}
@@ -115,7 +117,8 @@ async fn a_ban_in_redis_is_exact() {
 #[tokio::test]
 async fn a_retry_at_another_node_is_charged_once() {
     let redis = Redis::start();
-    let rules = "rules: [{ name: orders, per: user, limit: 100/h, dedupe: id }]";
+    let rules =
+        "attributes: [id, user]\nrules: [{ name: orders, per: user, limit: 100/h, dedupe: id }]";
     let nodes = [node(&redis, rules).await, node(&redis, rules).await];
     for number in 0..20 {
         let id = number.to_string();

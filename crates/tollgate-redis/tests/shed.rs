@@ -76,7 +76,7 @@ async fn leased_limits_keep_the_reserve_as_well() {
 #[tokio::test]
 async fn tenants_share_fairly_on_every_node() {
     let redis = Redis::start();
-    let rules = "rules: [{ name: api, limit: 100/day, on_error: deny, fair: { by: org } }]";
+    let rules = "attributes: [org]\nrules: [{ name: api, limit: 100/day, on_error: deny, fair: { by: org } }]";
     let nodes = [node(&redis, rules).await, node(&redis, rules).await];
     // Each node guarantees a half once it knows of the other.
     let known = async {

@@ -6,6 +6,7 @@ const RULES: &str = r#"
 plans:
   default: { api: 3/min }
   pro: { api: 100/min }
+attributes: [org]
 rules:
   - { name: health, route: GET /health, then: allow }
   - { name: api, route: "/api/**", per: org, limit: plan.api }

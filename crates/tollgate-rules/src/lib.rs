@@ -7,6 +7,7 @@
 //! plans:
 //!   default: { api: 60/h }
 //!   pro: { api: 5k/h burst 200 }
+//! attributes: [org]
 //! rules:
 //!   - { name: health, route: GET /health, then: allow }
 //!   - { name: edge, per: ip, limit: 10/s burst 20 }
@@ -76,6 +77,7 @@ pub use decide::builder::{MemoryCounters, RuleLimiterBuilder};
 pub use decide::cases::CaseResult;
 pub use decide::decision::{Decision, LimitStatus, Reason, RuleLocation};
 pub use decide::explain::{Explanation, LimitExplanation, RuleExplanation};
+pub use decide::incomplete_key::IncompleteKey;
 pub use decide::limiter::RuleLimiter;
 pub use decide::maintenance::Maintenance;
 pub use decide::matched_rules::MatchedRule;
@@ -86,6 +88,7 @@ pub use decide::settlement::SettledAs;
 pub use decide::shadow_denial::ShadowDenial;
 pub use decide::status::LimiterStatus;
 pub use matching::address::rightmost_untrusted;
+pub use matching::attribute_word::AttributeWord;
 pub use matching::key::{describe_key, encode_key, parse_described_key};
 pub use matching::key_hasher::KeySecret;
 #[doc(hidden)]

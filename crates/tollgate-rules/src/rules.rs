@@ -11,6 +11,7 @@ use ipnet::IpNet;
 
 use crate::compile::compiler::{self, AppliedData, DEFAULT_DOMAIN};
 use crate::compile::domain::Domain;
+use crate::compile::expr::UndeclaredNames;
 use crate::decide::cases::DomainCase;
 use crate::matching::key_hasher::KeyHasher;
 use crate::read::diagnostic::Diagnostic;
@@ -50,7 +51,7 @@ struct RuleSet {
 impl Rules {
     /// Reads sources, each of which is a domain of its own.
     pub fn read(sources: impl IntoIterator<Item = Source>) -> Result<Rules, Diagnostics> {
-        Rules::read_all(sources, false)
+        Rules::read_with(sources.into_iter().collect(), false, &UndeclaredNames::default())
     }
 
     /// Reads sources of which several may describe one domain, if they are files of Envoy's rate
@@ -69,14 +70,31 @@ impl Rules {
     /// # Ok::<(), tollgate_rules::Diagnostics>(())
     /// ```
     pub fn read_merged(sources: impl IntoIterator<Item = Source>) -> Result<Rules, Diagnostics> {
-        Rules::read_all(sources, true)
+        Rules::read_with(sources.into_iter().collect(), true, &UndeclaredNames::default())
     }
 
-    fn read_all(
-        sources: impl IntoIterator<Item = Source>,
+    /// Returns the names that the rules of a source read and that nothing declares, sorted: what a
+    /// program that writes rules has to declare under `attributes:`.
+    ///
+    /// ```
+    /// use tollgate_rules::{Rules, Source};
+    /// let source = Source::new("draft", "rules: [{ name: api, per: [ip, org], limit: 10/s }]");
+    /// assert!(Rules::read([source.clone()]).is_err());
+    /// assert_eq!(Rules::undeclared_attributes(source), ["org"]);
+    /// ```
+    pub fn undeclared_attributes(source: Source) -> Vec<String> {
+        let undeclared = UndeclaredNames::collected();
+        let sources: Arc<[Source]> = [source].into_iter().collect();
+        // Other errors are reported by reading the source once it is complete.
+        let _ = Rules::read_with(sources, false, &undeclared);
+        undeclared.into_names()
+    }
+
+    fn read_with(
+        sources: Arc<[Source]>,
         merge_domains: bool,
+        undeclared: &UndeclaredNames,
     ) -> Result<Rules, Diagnostics> {
-        let sources: Arc<[Source]> = sources.into_iter().collect();
         let mut diagnostics = Diagnostics::new(sources.clone());
         let mut domains = Vec::new();
         let mut by_name = HashMap::new();
@@ -95,8 +113,10 @@ impl Rules {
             }
             let document = document::read(&root, &mut diagnostics);
             drop(root); // The tree is freed before compiling to bound the memory in use.
-            let domain = compiler::compile(&document, &mut diagnostics);
-            if by_name.insert(domain.name.clone(), domains.len()).is_some() {
+            let domain = compiler::compile(&document, undeclared, &mut diagnostics);
+            if !document.has_unknown_domain
+                && by_name.insert(domain.name.clone(), domains.len()).is_some()
+            {
                 let span = document.domain.as_ref().map_or(document.span, |name| name.span);
                 diagnostics.push(duplicate_domain(&domain.name, span));
             }
@@ -124,7 +144,7 @@ impl Rules {
     ///
     /// ```
     /// use tollgate_rules::{BanData, Data, Rules};
-    /// let rules: Rules = "rules: [{ name: api, per: user, limit: 1/s }]".parse()?;
+    /// let rules: Rules = "attributes: [user]\nrules: [{ name: api, per: user, limit: 1/s }]".parse()?;
     /// let ban = |rule: &str| BanData { rule: rule.into(), ..BanData::default() };
     /// let data = Data { bans: vec![ban("gone"), ban("api")], ..Data::default() };
     /// let (_, left_out) = rules.with_fitting_data(&data);

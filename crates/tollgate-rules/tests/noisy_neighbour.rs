@@ -27,6 +27,7 @@ const NOISE_STARTS_US: u64 = 1_000_000;
 
 /// A fair limit at half the capacity of the upstream.
 const RULES: &str = "
+attributes: [client]
 rules:
   - { name: upstream, limit: 800/s burst 200, fair: { by: client } }
 ";

@@ -11,6 +11,7 @@ use tollgate_rules::{Reason, Request, Rules, Source, Then};
 fn every_matching_rule_applies_and_limits_are_charged_all_or_none() {
     let limiter = Fixture::new(
         "
+attributes: [org, team, user]
 rules:
   - { name: org,    per: org, limit: 3/h }
   - { name: team,   per: [org, team], limit: 2/h }
@@ -33,6 +34,7 @@ rules:
 fn allow_goes_before_deny_and_deny_before_limits() {
     let limiter = Fixture::new(
         r#"
+attributes: [user]
 rules:
   - { name: limit, per: user, limit: 1/h }
   - { name: block, when: { user: "evil*" }, then: deny 403 }
@@ -68,7 +70,7 @@ fn an_unmatched_request_passes_or_is_refused_with_503() {
 fn requests_without_a_key_share_one_counter_by_default() {
     let rules = |missing: &str| {
         Fixture::new(&format!(
-            "rules: [{{ name: api, per: user, limit: 1/h, missing_key: {missing} }}]"
+            "attributes: [user]\nrules: [{{ name: api, per: user, limit: 1/h, missing_key: {missing} }}]"
         ))
     };
     let shared = rules("shared");
@@ -106,6 +108,7 @@ plans:
   default: { api: 1/h }
   free: { api: 2/h }
   pro: { api: [3/h, 100/day], month: 1k/month }
+attributes: [org]
 rules:
   - { name: api, per: org, limit: plan.api }
   - { name: month, per: org, limit: plan.month calendar }
@@ -132,6 +135,7 @@ overrides:
   - { match: { org: "acme-*" }, rule: api, limit: 2/h }
   - { match: { org: acme-eu }, rule: api, limit: 3/h, until: 2026-01-06 }
   - { match: { org: partner }, plan: pro }
+attributes: [org]
 rules:
   - { name: api, per: org, limit: plan.api }
 "#,
@@ -158,7 +162,9 @@ fn shadow_rules_report_a_refusal_and_allow_the_request() {
 
 #[test]
 fn a_partly_enforced_rule_always_enforces_the_same_keys() {
-    let limiter = Fixture::new("rules: [{ name: api, per: user, limit: 1/h, mode: enforce 25% }]");
+    let limiter = Fixture::new(
+        "attributes: [user]\nrules: [{ name: api, per: user, limit: 1/h, mode: enforce 25% }]",
+    );
     let is_enforced = |user: usize| {
         let words = format!("user=u{user}");
         (0..2).filter(|_| limiter.ask(&words).allowed).count() == 1
@@ -172,8 +178,9 @@ fn a_partly_enforced_rule_always_enforces_the_same_keys() {
 
 #[test]
 fn a_distinct_limit_counts_values_not_requests() {
-    let limiter =
-        Fixture::new("rules: [{ name: sharing, per: account, limit: 2 distinct device/h }]");
+    let limiter = Fixture::new(
+        "attributes: [account, device]\nrules: [{ name: sharing, per: account, limit: 2 distinct device/h }]",
+    );
     let ask = |words: &str| limiter.ask(words).allowed;
     for _ in 0..5 {
         assert!(ask("account=a device=phone"));
@@ -188,17 +195,23 @@ fn a_distinct_limit_counts_values_not_requests() {
 
 #[test]
 fn edited_rules_keep_their_counters() {
-    let limiter = Fixture::new("rules: [{ name: api, per: user, limit: [10/h, 50/day fixed] }]");
+    let limiter = Fixture::new(
+        "attributes: [user]\nrules: [{ name: api, per: user, limit: [10/h, 50/day fixed] }]",
+    );
     for _ in 0..8 {
         assert!(limiter.ask("user=ann").allowed);
     }
     // The limits are reordered, and the hourly one is raised.
-    limiter.replace("rules: [{ name: api, per: user, limit: [50/day fixed, 12/h] }]");
+    limiter.replace(
+        "attributes: [user]\nrules: [{ name: api, per: user, limit: [50/day fixed, 12/h] }]",
+    );
     let decision = limiter.ask("user=ann");
     let remaining: Vec<u64> = decision.limits().map(|limit| limit.verdict.remaining).collect();
     assert_eq!(remaining, [41, 3]);
     // The original rules have the same counters again.
-    limiter.replace("rules: [{ name: api, per: user, limit: [10/h, 50/day fixed] }]");
+    limiter.replace(
+        "attributes: [user]\nrules: [{ name: api, per: user, limit: [10/h, 50/day fixed] }]",
+    );
     assert_eq!(limiter.ask("user=ann").tightest().unwrap().verdict.remaining, 0);
     assert!(!limiter.ask("user=ann").allowed);
     assert!(limiter.ask("user=bob").allowed);
@@ -246,6 +259,7 @@ rules:
 fn rules_that_share_a_bucket_share_its_counters() {
     let limiter = Fixture::new(
         "
+attributes: [user]
 rules:
   - { name: search, route: GET /search, per: user, limit: 3/15min fixed, bucket: reads }
   - { name: lookup, route: GET /lookup, per: user, limit: 3/15min fixed, bucket: reads }
@@ -260,8 +274,14 @@ rules:
 #[test]
 fn domains_do_not_share_counters() {
     let limiter = Fixture::of([
-        ("auth.yaml", "domain: auth\nrules: [{ name: login, per: user, limit: 1/min }]"),
-        ("mail.yaml", "domain: mail\nrules: [{ name: login, per: user, limit: 2/day }]"),
+        (
+            "auth.yaml",
+            "domain: auth\nattributes: [user]\nrules: [{ name: login, per: user, limit: 1/min }]",
+        ),
+        (
+            "mail.yaml",
+            "domain: mail\nattributes: [user]\nrules: [{ name: login, per: user, limit: 2/day }]",
+        ),
     ]);
     assert!(limiter.ask("domain=auth user=ann").allowed);
     assert!(!limiter.ask("domain=auth user=ann").allowed);
@@ -327,6 +347,7 @@ fn clients_can_neither_split_nor_merge_counters() {
     let limiter = Fixture::new(
         "
 trusted_proxies: [10.0.0.0/8]
+attributes: [org, user]
 rules:
   - { name: login, route: POST /login, per: ip, limit: 1/h }
   - { name: pair, route: POST /pair, per: [org, user], limit: 1/h }

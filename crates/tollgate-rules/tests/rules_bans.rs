@@ -7,6 +7,7 @@ use tollgate_rules::{BanData, Data, Reason, Request, RuleLimiter, Rules};
 
 const RULES: &str = "
 defaults: { timezone: Europe/Berlin }
+attributes: [org, user]
 rules:
   - { name: trial, per: user, limit: 100/h, mode: shadow }
   - { name: api, per: [org, user], limit: 2/h }

@@ -17,6 +17,7 @@ fn order<'r>(user: &'r str, id: &'r str) -> Request<'r> {
 }
 
 const ORDERS: &str = r#"
+attributes: [user]
 rules:
   - { name: orders, per: user, limit: 2/h, dedupe: 'header["idempotency-key"]' }
 "#;
@@ -43,7 +44,7 @@ fn a_retry_is_charged_once_for_ten_minutes() {
 #[test]
 fn a_refused_request_is_not_remembered_and_a_preview_remembers_nothing() {
     let (limiter, clock) = limiter(
-        r#"rules: [{ name: orders, per: user, limit: 1/min fixed, dedupe: { by: 'header["idempotency-key"]', for: 1day } }]"#,
+        r#"{ attributes: [user], rules: [{ name: orders, per: user, limit: 1/min fixed, dedupe: { by: 'header["idempotency-key"]', for: 1day } }] }"#,
     );
     support::explain(&limiter, &order("ann", "one"));
     assert!(limiter.decide_now(&order("ann", "one")).allowed);
@@ -69,6 +70,7 @@ fn without_an_id_everything_is_charged() {
 fn each_rule_recognises_retries_for_itself() {
     let (limiter, _) = limiter(
         r#"
+attributes: [user]
 rules:
   - { name: all, limit: 5/h }
   - { name: orders, per: user, limit: 10/h, cost: 4, dedupe: 'header["idempotency-key"]' }
@@ -95,7 +97,7 @@ rules:
 #[test]
 fn concurrent_requests_of_one_id_are_charged_once() {
     let (limiter, _) = limiter(
-        r#"rules: [{ name: orders, per: user, limit: 1000/h, dedupe: 'header["idempotency-key"]' }]"#,
+        r#"{ attributes: [user], rules: [{ name: orders, per: user, limit: 1000/h, dedupe: 'header["idempotency-key"]' }] }"#,
     );
     std::thread::scope(|scope| {
         for _ in 0..4 {
@@ -115,6 +117,7 @@ fn concurrent_requests_of_one_id_are_charged_once() {
 fn outcomes_are_counted_once() {
     let (limiter, _) = limiter(
         r#"
+attributes: [user]
 rules:
   - name: login
     per: user
@@ -141,7 +144,7 @@ rules:
 #[test]
 fn the_id_of_a_cancelled_request_is_not_remembered() {
     let (limiter, _) = limiter(
-        r#"rules: [{ name: orders, per: user, limit: 1/s, then: delay up to 10s, dedupe: 'header["idempotency-key"]' }]"#,
+        r#"{ attributes: [user], rules: [{ name: orders, per: user, limit: 1/s, then: delay up to 10s, dedupe: 'header["idempotency-key"]' }] }"#,
     );
     assert!(limiter.decide_now(&order("ann", "one")).wait.is_zero());
     let held = limiter.decide_now(&order("ann", "two"));

@@ -16,7 +16,7 @@ fn ask(limiter: &RuleLimiter, org: &str) -> Decision {
     limiter.decide_now(&Request::new("GET", "/").attribute("org", org))
 }
 
-const SHARED: &str = "rules: [{ name: api, limit: 100/s, fair: { by: org } }]";
+const SHARED: &str = "attributes: [org]\nrules: [{ name: api, limit: 100/s, fair: { by: org } }]";
 
 /// Simulates nine polite tenants, 9 requests a second each, and a greedy one, a hundred times as fast.
 ///
@@ -73,8 +73,10 @@ fn a_single_tenant_may_use_the_whole_limit() {
 #[test]
 fn every_key_has_its_own_shares() {
     let clock = ManualClock::new();
-    let limiter =
-        limiter("rules: [{ name: api, per: path, limit: 10/s, fair: { by: org } }]", &clock);
+    let limiter = limiter(
+        "attributes: [org]\nrules: [{ name: api, per: path, limit: 10/s, fair: { by: org } }]",
+        &clock,
+    );
     let ask = |path: &str, org: &str| {
         limiter.decide_now(&Request::new("GET", path).attribute("org", org)).allowed
     };
@@ -114,7 +116,8 @@ fn explaining_claims_no_share() {
 
 #[test]
 fn concurrency_permits_are_shared() {
-    let rules = "rules: [{ name: api, limit: 20 concurrent, fair: { by: org } }]";
+    let rules =
+        "attributes: [org]\nrules: [{ name: api, limit: 20 concurrent, fair: { by: org } }]";
     let clock = ManualClock::new();
     let limiter = limiter(rules, &clock);
     let polite: Vec<Decision> = (0..3).map(|org| ask(&limiter, &format!("polite-{org}"))).collect();

@@ -89,6 +89,26 @@ fn aliases_count_as_the_nodes_they_expand_to() {
 }
 
 #[test]
+fn names_that_nothing_declares_cost_little() {
+    let mut text = "attributes:\n".to_owned();
+    for n in 0..1_000 {
+        writeln!(text, "  a_declared_name_of_forty_letters_{n:07}: {{}}").unwrap();
+    }
+    text.push_str("rules:\n");
+    let names = vec!["a_declared_name_of_forty_letters_7654321"; 16].join(", ");
+    for n in 0..2_000 {
+        writeln!(text, "  - {{ name: rule-{n}, limit: 1/s, per: [{names}] }}").unwrap();
+    }
+    refused("wrong names", text, "undeclared-name");
+    let mut text = "rules: []\nattributes: [".to_owned();
+    for n in 0..100_000 {
+        write!(text, "a{n}, ").unwrap();
+    }
+    text.push(']');
+    refused("declared names", text, "too-many");
+}
+
+#[test]
 fn depth_is_bounded_in_every_notation() {
     refused("brackets", filled("", "[", ""), "too-deep");
     refused("braces", filled("", "{a: ", ""), "too-deep");
@@ -178,7 +198,7 @@ fn many_errors_cost_no_more_than_a_few() {
 
 #[test]
 fn the_largest_valid_files_are_read() {
-    let mut rules = "rules:\n".to_owned();
+    let mut rules = "attributes: [user]\nrules:\n".to_owned();
     for n in 0..10_000 {
         writeln!(
             rules,

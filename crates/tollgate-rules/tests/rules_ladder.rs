@@ -26,7 +26,7 @@ fn user(name: &str) -> Request<'_> {
 #[test]
 fn enough_refusals_within_the_time_start_a_ban() {
     let (limiter, clock) = limiter(
-        "rules: [{ name: api, per: user, limit: 2/10s fixed, then: 'ban [1min, 10min] after 3 denials in 1min' }]",
+        "attributes: [user]\nrules: [{ name: api, per: user, limit: 2/10s fixed, then: 'ban [1min, 10min] after 3 denials in 1min' }]",
     );
     let ask = || limiter.decide_now(&user("mallory"));
     assert!(ask().allowed && ask().allowed);
@@ -58,7 +58,7 @@ fn enough_refusals_within_the_time_start_a_ban() {
 #[test]
 fn refusals_further_apart_start_no_ban() {
     let (limiter, clock) = limiter(
-        "rules: [{ name: api, per: user, limit: 1/day fixed, then: 'ban 1h after 3 denials in 1min' }]",
+        "attributes: [user]\nrules: [{ name: api, per: user, limit: 1/day fixed, then: 'ban 1h after 3 denials in 1min' }]",
     );
     assert!(limiter.decide_now(&user("ann")).allowed);
     for _ in 0..100 {
@@ -70,8 +70,9 @@ fn refusals_further_apart_start_no_ban() {
 /// Checks that a client that waits for `retry_after` is not banned again.
 #[test]
 fn the_retry_time_of_a_ban_covers_the_limit_too() {
-    let (limiter, clock) =
-        limiter("rules: [{ name: api, per: user, limit: 1/h fixed, then: 'ban [1min, 1h]' }]");
+    let (limiter, clock) = limiter(
+        "attributes: [user]\nrules: [{ name: api, per: user, limit: 1/h fixed, then: 'ban [1min, 1h]' }]",
+    );
     assert!(limiter.decide_now(&user("ann")).allowed);
     let banned = limiter.decide_now(&user("ann"));
     assert_eq!((banned.reason, banned.retry_after), (Reason::Banned, Some(HOUR)));
@@ -81,8 +82,9 @@ fn the_retry_time_of_a_ban_covers_the_limit_too() {
 
 #[test]
 fn bans_grow_to_the_top_rung_and_a_quiet_day_goes_down_one() {
-    let (limiter, clock) =
-        limiter("rules: [{ name: api, per: user, limit: 1/s, then: 'ban [1min, 10min, 1h]' }]");
+    let (limiter, clock) = limiter(
+        "attributes: [user]\nrules: [{ name: api, per: user, limit: 1/s, then: 'ban [1min, 10min, 1h]' }]",
+    );
     let hammer = || {
         while limiter.decide_now(&user("mallory")).allowed {}
         let rest = limiter.decide_now(&user("mallory")).retry_after.unwrap();
@@ -106,6 +108,7 @@ fn bans_grow_to_the_top_rung_and_a_quiet_day_goes_down_one() {
 fn requests_that_never_fit_shadow_rules_and_previews_start_no_ban() {
     let (limiter, _) = limiter(
         "
+attributes: [user]
 rules:
   - { name: sizes, per: user, limit: 10/h, then: ban 1h }
   - { name: trial, per: user, limit: 1/h, then: ban 1h, mode: shadow }
@@ -129,8 +132,9 @@ rules:
 /// Checks that `enforce 50%` bans only the keys for which the rule is enforced.
 #[test]
 fn keys_in_shadow_mode_are_never_banned() {
-    let (limiter, _) =
-        limiter("rules: [{ name: api, per: user, limit: 1/h, then: ban 1h, mode: enforce 50% }]");
+    let (limiter, _) = limiter(
+        "attributes: [user]\nrules: [{ name: api, per: user, limit: 1/h, then: ban 1h, mode: enforce 50% }]",
+    );
     let names: Vec<String> = (0..100).map(|number| format!("user-{number}")).collect();
     let reasons = names.iter().map(|name| [(); 3].map(|()| limiter.decide_now(&user(name)).reason));
     let (banned, shadowed): (Vec<_>, Vec<_>) = reasons.partition(|all| all[1] == Reason::Banned);
@@ -143,7 +147,7 @@ fn keys_in_shadow_mode_are_never_banned() {
 #[test]
 fn bans_are_listed_and_lifted_with_their_history() {
     let (limiter, clock) = limiter(
-        "rules: [{ name: api, per: user, limit: 1/s, then: 'ban [1min, 1h] after 2 denials in 1min' }]",
+        "attributes: [user]\nrules: [{ name: api, per: user, limit: 1/s, then: 'ban [1min, 1h] after 2 denials in 1min' }]",
     );
     let ban = |name: &str| {
         for _ in 0..3 {
@@ -171,22 +175,27 @@ fn bans_are_listed_and_lifted_with_their_history() {
 /// Checks that bans continue when rules are replaced, even if their ladder changes.
 #[test]
 fn a_ban_outlives_the_rules_that_started_it() {
-    let (limiter, _) = limiter("rules: [{ name: api, per: user, limit: 1/s, then: ban 1h }]");
+    let (limiter, _) =
+        limiter("attributes: [user]\nrules: [{ name: api, per: user, limit: 1/s, then: ban 1h }]");
     while limiter.decide_now(&user("mallory")).allowed {}
     limiter.replace(
-        "rules: [{ name: api, per: user, limit: 5/s, then: 'ban [2min, 1day] after 9 denials in 1h' }]"
+        "attributes: [user]\nrules: [{ name: api, per: user, limit: 5/s, then: 'ban [2min, 1day] after 9 denials in 1h' }]"
             .parse()
             .unwrap(),
     );
     assert_eq!(limiter.decide_now(&user("mallory")).reason, Reason::Banned);
-    limiter.replace("rules: [{ name: api, per: user, limit: 5/s }]".parse().unwrap());
+    limiter.replace(
+        "attributes: [user]\nrules: [{ name: api, per: user, limit: 5/s }]".parse().unwrap(),
+    );
     assert!(limiter.decide_now(&user("mallory")).allowed);
 }
 
 /// Checks that a request that may wait for its limit is refused at once during a ban.
 #[test]
 fn a_request_does_not_wait_for_the_end_of_a_ban() {
-    let (limiter, _) = limiter("rules: [{ name: api, per: user, limit: 1/s, then: ban 1min }]");
+    let (limiter, _) = limiter(
+        "attributes: [user]\nrules: [{ name: api, per: user, limit: 1/s, then: ban 1min }]",
+    );
     while limiter.decide_now(&user("mallory")).allowed {}
     let patient = user("mallory").patience(HOUR);
     assert_eq!(limiter.decide_now(&patient).reason, Reason::Banned);

@@ -11,6 +11,7 @@ use tollgate_rules::{Data, Mode, ModeData, Reason, Request, RuleLimiter, Rules};
 const RULES: &str = "
 domain: shop
 defaults: { unmatched: deny }
+attributes: [user]
 rules:
   - { name: blocked, when: user == 'mallory', then: deny }
   - { name: api, per: user, limit: 1/h }

@@ -11,7 +11,7 @@ use tollgate_rules::{AdjustTarget, Adjustment, Decision, Outcome, SettledAs};
 
 fn fixture(limit: &str) -> (Fixture, Settlements) {
     let fixture = Fixture::new(&format!(
-        "rules: [{{ name: api, per: user, on_error: local, limit: {limit}, \
+        "attributes: [response.tokens, user]\nrules: [{{ name: api, per: user, on_error: local, limit: {limit}, \
          cost: {{ reserve: body.max, settle: response.tokens }} }}]"
     ));
     let settlements = fixture.settlements.clone();
@@ -158,6 +158,7 @@ fn a_failed_cancellation_can_be_repeated() {
 fn a_repeated_settlement_charges_an_overrun_of_another_rule_once() {
     let fixture = Fixture::new(
         "
+attributes: [response.input, response.tokens, user]
 rules:
   - { name: out, per: user, limit: 1000/h fixed, on_error: local, cost: { reserve: body.max, settle: response.tokens } }
   - { name: in, per: user, limit: 500/h fixed, on_error: local, cost: { reserve: 100, settle: response.input } }

@@ -37,6 +37,7 @@ fn decide(fixture: &Fixture, request: &Request<'_>) -> Decision {
 }
 
 const TOKENS: &str = "
+attributes: [org, response.tokens]
 rules:
   - name: tokens
     per: org
@@ -166,6 +167,7 @@ fn a_window_gives_back_only_what_it_still_counts() {
 fn each_rule_and_limit_is_settled_by_its_own_cost() {
     let fixture = Fixture::new(
         "
+attributes: [org, response.tokens]
 rules:
   - { name: tokens, per: org, cost: { reserve: 40, settle: response.tokens }, limit: [100/h, 200/day] }
   - { name: calls, per: org, limit: 10/h }
@@ -193,7 +195,9 @@ rules:
 fn edited_rules_are_settled_on_the_counters_that_go_on() {
     let fixture = Fixture::new(TOKENS);
     let [early, late] = [decide(&fixture, &tokens(300)), decide(&fixture, &tokens(300))];
-    let edited = TOKENS.replace("1000 tokens/h", "2000 tokens/h").replace("response.tokens", "1");
+    let edited = TOKENS
+        .replace("1000 tokens/h", "2000 tokens/h")
+        .replace("settle: response.tokens", "settle: 1");
     fixture.replace(&edited);
     support::settle(&early, &used(100)); // the key is carried over by this
     assert_eq!(left(&fixture, &tokens(1)), 1_600);
@@ -258,7 +262,7 @@ fn an_unknown_response_value_does_not_count_as_zero() {
 #[test]
 fn a_value_that_does_not_count_was_never_seen() {
     let fixture = Fixture::new(
-        "rules: [{ name: stuffing, per: ip, limit: 2 distinct user/h, count: response.status == 401 }]",
+        "attributes: [user]\nrules: [{ name: stuffing, per: ip, limit: 2 distinct user/h, count: response.status == 401 }]",
     );
     let guess = |user: &'static str, status: i64| {
         let request = login().attribute("user", user);
@@ -276,6 +280,7 @@ fn a_value_that_does_not_count_was_never_seen() {
 fn an_unsent_request_costs_nothing_under_rules_with_outcomes() {
     let fixture = Fixture::new(
         "
+attributes: [response.tokens]
 rules:
   - { name: tokens, cost: { reserve: 40, settle: response.tokens }, limit: 100/h }
   - { name: calls, limit: 10/h }

@@ -10,7 +10,9 @@ use support::failing_store::Fixture;
 use tollgate_rules::{AdjustTarget, Adjustment, OnError, Reason, Request, RuleLimiter};
 
 fn local(limit: &str) -> Fixture {
-    Fixture::new(&format!("rules: [{{ name: api, per: user, limit: {limit}, on_error: local }}]"))
+    Fixture::new(&format!(
+        "attributes: [user]\nrules: [{{ name: api, per: user, limit: {limit}, on_error: local }}]"
+    ))
 }
 
 #[test]
@@ -122,7 +124,7 @@ fn local_permits_are_returned_to_this_process() {
 #[test]
 fn distinct_values_are_counted_without_the_store_too() {
     let fixture = Fixture::new(
-        "rules: [{ name: api, per: user, limit: 8 distinct device/h, on_error: local }]",
+        "attributes: [device, user]\nrules: [{ name: api, per: user, limit: 8 distinct device/h, on_error: local }]",
     );
     let ask = |device: &str| {
         block_on(fixture.limiter.decide(&Fixture::ann().attribute("device", device.to_owned())))
@@ -145,7 +147,7 @@ fn the_strictest_of_several_rules_decides() {
         )
     };
     let three = format!(
-        "rules:\n{}{}{}",
+        "attributes: [user]\nrules:\n{}{}{}",
         rule("open", "allow", ""),
         rule("share", "local", ""),
         rule("tried", "deny", ", mode: shadow")
@@ -166,7 +168,7 @@ fn the_strictest_of_several_rules_decides() {
 #[test]
 fn no_key_is_newly_banned_without_the_store() {
     let fixture = Fixture::new(
-        "rules: [{ name: api, per: user, limit: 4/h fixed, on_error: local, then: ban 1h }]",
+        "attributes: [user]\nrules: [{ name: api, per: user, limit: 4/h fixed, on_error: local, then: ban 1h }]",
     );
     fixture.down(true);
     assert_eq!(fixture.pass(10), 1, "a fourth of 4");
@@ -182,7 +184,7 @@ fn no_key_is_newly_banned_without_the_store() {
 fn bans_stay_in_force_without_the_store() {
     for on_error in ["allow", "local", "deny"] {
         let rules = format!(
-            "rules: [{{ name: api, per: user, limit: 4/h fixed, on_error: {on_error}, then: ban 1h }}]"
+            "attributes: [user]\nrules: [{{ name: api, per: user, limit: 4/h fixed, on_error: {on_error}, then: ban 1h }}]"
         );
         let fixture = Fixture::new(&rules);
         let builder = RuleLimiter::builder().store(fixture.store.clone()).clock(&fixture.clock);

@@ -10,7 +10,9 @@ fn limiter(rules: &str) -> RuleLimiter {
 /// Returns the key of a request that has the same value in every place.
 fn key(per: &str) -> String {
     let per = per.replace('\'', "''");
-    let limiter = limiter(&format!("rules: [{{ name: r, per: '{per}', limit: 5/h }}]"));
+    let limiter = limiter(&format!(
+        "attributes: [api_key, user]\nrules: [{{ name: r, per: '{per}', limit: 5/h }}]"
+    ));
     let mut request =
         Request::new("GET", "/a?api_key=ann&page=ann").peer("192.0.2.1".parse().unwrap());
     for header in ["authorization", "x-api-key", "apikey", "x-org"] {
@@ -46,6 +48,7 @@ fn values_of_secrets_are_hashed_and_others_are_not() {
 #[test]
 fn a_hash_counts_like_its_value() {
     let rules = r#"
+attributes: [user]
 rules:
   - { name: r, per: [user, 'header["x-api-key"]'], limit: 2/h, missing_key: shared }
 "#;
@@ -68,6 +71,7 @@ rules:
 fn a_secret_declared_by_the_rules_is_hashed_wherever_it_is_used() {
     let rules = "
 attributes:
+  kind: {}
   token: { value: jwt.sub, secret: true }
   label: 'token + \"!\"'
   open: { value: token, secret: false }

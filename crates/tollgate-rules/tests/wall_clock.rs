@@ -81,7 +81,7 @@ fn bans_and_modes_end_at_their_dates() {
         ..ModeData::default()
     };
     let data = Data { bans: vec![ban], modes: vec![mode], ..Data::default() };
-    let rules = "rules:
+    let rules = "attributes: [user]\nrules:
       - { name: api, per: user, limit: 100/h }
       - { name: closed, when: user == 'bob', then: deny }";
     let limiter = limiter(&clock, rules, data);
@@ -103,7 +103,7 @@ fn bans_and_modes_end_at_their_dates() {
 #[test]
 fn ladder_bans_last_as_long_as_they_say() {
     let clock = clock_at("2026-05-04T10:00:00Z");
-    let rules = "rules: [{ name: api, per: user, limit: 1/s, then: ban 1h }]";
+    let rules = "attributes: [user]\nrules: [{ name: api, per: user, limit: 1/s, then: ban 1h }]";
     let limiter = limiter(&clock, rules, Data::default());
     clock.step_wall(2 * HOUR);
     assert!(limiter.decide_now(&ann()).allowed && !limiter.decide_now(&ann()).allowed);

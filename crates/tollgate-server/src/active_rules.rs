@@ -25,6 +25,7 @@ use crate::secret::Secret;
 use crate::server::{SAMPLE_RULES, StartError};
 use crate::sources::{Follower, Target};
 use crate::store::{AnyLimiter, AnyStore};
+use crate::supply_log::SupplyLog;
 use crate::telemetry::Telemetry;
 
 /// The name of the sample rules in the database.
@@ -65,6 +66,19 @@ impl Target for DataOverlay {
     }
 }
 
+/// A target that logs what the doors cannot supply before rules become active.
+struct CheckedTarget {
+    limiter: AnyLimiter,
+    supply_log: Arc<SupplyLog>,
+}
+
+impl Target for CheckedTarget {
+    fn activate(&self, rules: Rules) {
+        self.supply_log.check(&rules);
+        self.limiter.replace(rules);
+    }
+}
+
 impl ActiveRules {
     /// Reads the rules for the first time and follows their origin. Blocks the thread.
     pub(crate) fn open(
@@ -81,23 +95,27 @@ impl ActiveRules {
         );
         let builder = builder.on_descriptor_hits(move |found| hits.record_descriptor_hits(found));
         let builder = builder.key_secret(key_secret);
+        let supply_log = Arc::new(SupplyLog::new(config));
         let activate_in = |limiter: &AnyLimiter| {
-            let limiter = limiter.clone();
-            service.on_change(move |rules| limiter.replace(rules));
+            let target = CheckedTarget { limiter: limiter.clone(), supply_log: supply_log.clone() };
+            service.on_change(move |rules| target.activate(rules));
         };
         let Some(origin) = config.rules.clone() else {
             if service.revision() == 0 {
                 service.import_files(vec![(SAMPLE_NAME.into(), SAMPLE_RULES.into())])?;
             }
-            let limiter = builder.build(service.current().0.map_err(StartError::Stored)?);
+            let rules = service.current().0.map_err(StartError::Stored)?;
+            supply_log.check(&rules);
+            let limiter = builder.build(rules);
             activate_in(&limiter);
             return Ok(ActiveRules::new(service, limiter, None, None));
         };
         let (name, has_data) = (origin.to_string(), origin.is_url());
         let opened = origin.default_copy_folder(config.data.as_ref()).open()?;
+        supply_log.check(opened.rules());
         let limiter = builder.build(opened.rules().clone());
         let follower = if has_data {
-            opened.follow(limiter.clone())
+            opened.follow(CheckedTarget { limiter: limiter.clone(), supply_log })
         } else {
             activate_in(&limiter);
             service.set_external_files(opened.rules().clone());

@@ -59,6 +59,7 @@ mod snapshot;
 pub mod sources;
 mod sqlite;
 mod store;
+mod supply_log;
 mod telemetry;
 mod worker;
 mod worker_thread;

@@ -20,6 +20,7 @@ use hyper_util::{client::legacy::Client, rt::TokioExecutor};
 use tollgate_tower::RateLimitLayer;
 
 const RULES: &str = "
+attributes: [max_tokens]
 rules:
   - name: tokens
     route: POST /v1/chat

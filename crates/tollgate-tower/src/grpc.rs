@@ -19,6 +19,7 @@ pub(crate) const DETAILS: HeaderName = HeaderName::from_static("grpc-status-deta
 pub(crate) mod code {
     pub(crate) const PERMISSION_DENIED: i32 = 7;
     pub(crate) const RESOURCE_EXHAUSTED: i32 = 8;
+    pub(crate) const INTERNAL: i32 = 13;
     pub(crate) const UNAVAILABLE: i32 = 14;
     pub(crate) const UNAUTHENTICATED: i32 = 16;
 }

@@ -31,9 +31,11 @@ use crate::service::RateLimit;
 ///   - { name: edge, per: ip, limit: 10/s burst 20 }
 ///   - { name: login, route: POST /login, per: ip, limit: [5/min, 20/h sliding] }
 /// ".parse()?; // or Rules::from_file("tollgate.yaml")
-/// let app: Router = Router::new()
+/// let app = Router::new()
 ///     .route("/", get(|| async { "hello" }))
 ///     .layer(RateLimitLayer::from_rules(rules));
+/// // axum::serve(listener, app)
+/// let app = app.into_make_service_with_connect_info::<std::net::SocketAddr>();
 /// # Ok::<(), tollgate_rules::Diagnostics>(())
 /// ```
 ///
@@ -42,9 +44,15 @@ use crate::service::RateLimit;
 /// Rules that count `per: ip` need the address of the client's connection. It is taken from where
 /// [axum] (served `into_make_service_with_connect_info::<SocketAddr>()`) and tonic (the feature
 /// `tonic`) put it, from a [`Peer`](crate::Peer) among the request's extensions, or from [a
-/// function of yours](RateLimitLayer::peer). **Requests without an address share one counter**:
-/// hiding the address does not evade a limit, but if no address is ever found, all clients are
-/// limited as one. A warning is logged once.
+/// function of yours](RateLimitLayer::peer). **Where the server tells no address, a request that
+/// such a rule counts is answered 500** with what to change: all clients would be limited as one.
+/// If your function returns none, the request shares one counter with all such requests, and a
+/// warning is logged once.
+///
+/// # Other attributes
+///
+/// The layer sees the head of a request. Rules that read anything else, such as a declared `user`,
+/// need an [`attribute`](RateLimitLayer::attribute); a warning is logged for each that has none.
 ///
 /// [axum]: https://docs.rs/axum
 #[derive(Clone)]
@@ -121,7 +129,8 @@ impl RateLimitLayer {
     fn one_rule(name: &str, per: &str, limit: &Limit) -> RateLimitLayer {
         let quoted = |text: &str| serde_json::Value::from(text).to_string();
         let (name, per, limit) = (quoted(name), quoted(per), quoted(&limit.to_string()));
-        let text = format!("rules: [{{ name: {name}, per: {per}, limit: {limit} }}]");
+        let text =
+            format!("attributes: [key]\nrules: [{{ name: {name}, per: {per}, limit: {limit} }}]");
         RateLimitLayer::from_rules(text.parse().expect("a limit reads as it is written"))
     }
 
@@ -134,7 +143,7 @@ impl RateLimitLayer {
     /// #[derive(Clone)]
     /// struct Claims { org: String }
     ///
-    /// let rules = "rules: [{ name: api, per: org, limit: 100/s }]".parse()?;
+    /// let rules = "attributes: [org]\nrules: [{ name: api, per: org, limit: 100/s }]".parse()?;
     /// let layer = RateLimitLayer::from_rules(rules)
     ///     .attribute("org", |head| Some(head.extensions.get::<Claims>()?.org.clone()));
     /// # Ok::<(), tollgate_rules::Diagnostics>(())
@@ -150,7 +159,7 @@ impl RateLimitLayer {
     }
 
     /// Sets the function that finds the address of the client's connection, if not where axum and
-    /// tonic put it. Do not use anything that a client sends: for `X-Forwarded-For` see
+    /// tonic put it. Requests for which it returns none share one counter. Do not use anything that a client sends: for `X-Forwarded-For` see
     /// [`trusted_proxies`](RateLimitLayer::trusted_proxies).
     pub fn peer<F>(mut self, peer: F) -> RateLimitLayer
     where
@@ -228,6 +237,7 @@ impl<I> Layer<I> for RateLimitLayer {
     type Service = RateLimit<I>;
 
     fn layer(&self, inner: I) -> RateLimit<I> {
+        self.limiter.warn_of_unsupplied_attributes();
         RateLimit::new(inner, self.limiter.clone())
     }
 }

@@ -35,7 +35,8 @@
 //! `per: ip` needs the address at the other end of the connection. axum and tonic (the feature
 //! `tonic`) leave it beside the request; elsewhere insert a [`Peer`]. What a client writes into
 //! `X-Forwarded-For` is believed only from [proxies you name](RateLimitLayer::trusted_proxies).
-//! Requests without an address share one counter. What only your service knows, a verified user or
+//! Where no address is found, a request that such a rule counts is answered 500 with what to change:
+//! otherwise all clients would share one counter. What only your service knows, a verified user or
 //! tenant, becomes an [attribute](RateLimitLayer::attribute) that rules can count by.
 //!
 //! # Where the state is
@@ -73,6 +74,7 @@ pub mod headers;
 pub mod json;
 mod layer;
 pub mod lifecycle;
+mod missing_address;
 #[cfg(doctest)]
 mod pages;
 mod peer;

@@ -316,6 +316,23 @@ fn grpc_refusal(
     response
 }
 
+/// Returns the response to an error of the server: the problem document, or a status of gRPC.
+pub(crate) fn error_to(
+    request_headers: &HeaderMap,
+    problem: &ProblemDocument<'_>,
+) -> Response<Bytes> {
+    if !grpc::is_grpc(request_headers) {
+        return problem.to_response();
+    }
+    let mut response = Response::new(Bytes::new());
+    let headers = response.headers_mut();
+    headers.extend(request_headers.get(CONTENT_TYPE).map(|kind| (CONTENT_TYPE, kind.clone())));
+    headers.insert(grpc::STATUS, HeaderValue::from(code::INTERNAL));
+    let message = HeaderValue::try_from(grpc::grpc_message(&problem.detail)).ok();
+    headers.extend(message.map(|message| (grpc::MESSAGE, message)));
+    response
+}
+
 fn grpc_status(summary: &DecisionSummary<'_>) -> Status {
     let code = match summary.code {
         401 => code::UNAUTHENTICATED,
@@ -346,7 +363,8 @@ mod tests {
     use tollgate_rules::{BanData, Data, Request, RuleLimiter, Rules};
 
     fn refused(rule: &str) -> Value {
-        let rules: Rules = format!("rules: [{{ name: r, {rule} }}]").parse().unwrap();
+        let rules: Rules =
+            format!("attributes: [user]\nrules: [{{ name: r, {rule} }}]").parse().unwrap();
         refused_by(rules)
     }
 
@@ -374,7 +392,8 @@ mod tests {
 
     #[test]
     fn the_refusal_of_a_banned_key_has_the_type_abnormal_usage() {
-        let rules: Rules = "rules: [{ name: r, per: user, limit: 10/h }]".parse().unwrap();
+        let rules: Rules =
+            "attributes: [user]\nrules: [{ name: r, per: user, limit: 10/h }]".parse().unwrap();
         let ban = BanData { rule: "r".into(), key: "ann".into(), ..BanData::default() };
         let data = Data { bans: vec![ban], ..Data::default() };
         let body = refused_by(rules.with_data(&data).unwrap());

@@ -14,10 +14,11 @@ use http::Response;
 use http::request::Parts;
 use ipnet::IpNet;
 use tollgate::{Clock, MemoryStore, Store};
-use tollgate_rules::{Decision, QueuedRequest, Request, RuleLimiter, Value};
+use tollgate_rules::{Decision, Door, QueuedRequest, Request, RuleLimiter, Rules, Value};
 
 use crate::headers::{DecisionSummary, HeaderStyle, ResponseHeaders};
 use crate::lifecycle::{RequestLifecycle, observe};
+use crate::missing_address;
 use crate::peer;
 use crate::refusal::Refusal;
 use crate::request_head::RequestHead;
@@ -25,6 +26,9 @@ use crate::request_head::RequestHead;
 pub(crate) type PeerFn = dyn Fn(&Parts) -> Option<IpAddr> + Send + Sync;
 pub(crate) type AttributeFn = dyn Fn(&Parts) -> Option<Value<'static>> + Send + Sync;
 pub(crate) type RefusalFn = dyn Fn(&Refusal<'_>) -> Response<Bytes> + Send + Sync;
+
+/// The maximum number of warnings about attributes.
+const MAX_WARNINGS: usize = 16;
 
 #[derive(Clone)]
 pub(crate) struct RequestLimiter {
@@ -38,6 +42,8 @@ pub(crate) struct RequestLimiter {
     pub(crate) on_refused: Option<Arc<RefusalFn>>,
     /// Whether the warning about missing addresses has been logged.
     warned: Arc<AtomicBool>,
+    /// Whether the attributes that rules read have been checked.
+    checked: Arc<AtomicBool>,
 }
 
 /// A limiter with its counters in memory or elsewhere. In memory, decisions need no allocation.
@@ -54,6 +60,8 @@ trait RemoteLimiter: Send + Sync {
     ) -> Pin<Box<dyn Future<Output = Decision> + Send + 'a>>;
 
     fn clock(&self) -> &Clock;
+
+    fn rules(&self) -> Rules;
 }
 
 impl<S: Store + 'static> RemoteLimiter for RuleLimiter<S> {
@@ -66,6 +74,10 @@ impl<S: Store + 'static> RemoteLimiter for RuleLimiter<S> {
 
     fn clock(&self) -> &Clock {
         RuleLimiter::clock(self)
+    }
+
+    fn rules(&self) -> Rules {
+        RuleLimiter::rules(self)
     }
 }
 
@@ -106,6 +118,7 @@ impl RequestLimiter {
             attributes: Vec::new(),
             on_refused: None,
             warned: Arc::default(),
+            checked: Arc::default(),
         }
     }
 
@@ -158,7 +171,15 @@ impl RequestLimiter {
         request_head: &RequestHead<'_>,
         head: &Parts,
     ) -> RequestVerdict {
-        self.warn_of_missing_address(&decision, request_head);
+        if !request_head.has_peer() && missing_address::is_missing(&decision) {
+            self.warn_of_missing_address(&decision);
+            // A function that finds no address was chosen to; a server that tells none is set up
+            // wrong.
+            if self.peer.is_none() {
+                let response = missing_address::response(&head.headers);
+                return RequestVerdict::Refuse(Box::new(response));
+            }
+        }
         if !decision.allowed {
             let summary = DecisionSummary::new(&decision);
             let refusal = Refusal::new(head, summary, self.headers, self.unix_s());
@@ -184,18 +205,26 @@ impl RequestLimiter {
         clock.date(clock.now()).as_nanos() / 1_000_000_000
     }
 
-    fn warn_of_missing_address(&self, decision: &Decision, request_head: &RequestHead<'_>) {
-        // `%-` stands for a value that is missing.
-        if request_head.has_peer() || !decision.key().is_some_and(|key| key.contains("%-")) {
+    #[cold]
+    fn warn_of_missing_address(&self, decision: &Decision) {
+        if !self.warned.swap(true, Ordering::Relaxed) {
+            tracing::warn!(rule = decision.rule(), "{}", missing_address::ADVICE);
+        }
+    }
+
+    /// Logs a warning for each attribute that rules read and neither the head of a request nor a
+    /// function of this layer has.
+    pub(crate) fn warn_of_unsupplied_attributes(&self) {
+        if self.checked.swap(true, Ordering::Relaxed) {
             return;
         }
-        if !self.warned.swap(true, Ordering::Relaxed) {
-            tracing::warn!(
-                rule = decision.rule(),
-                "requests come without the address of their client, so all of them share one \
-                 counter; with axum, serve `into_make_service_with_connect_info::<SocketAddr>()`, \
-                 elsewhere insert `tollgate_tower::Peer` into their extensions"
-            );
+        let rules = match &self.limiter {
+            AnyRuleLimiter::Local(limiter) => limiter.rules(),
+            AnyRuleLimiter::Remote(limiter) => limiter.rules(),
+        };
+        let supplied: Vec<&str> = self.attributes.iter().map(|(name, _)| &**name).collect();
+        for warning in rules.unsupplied(Door::Layer, &supplied).iter().take(MAX_WARNINGS) {
+            tracing::warn!("{}: {}", warning.message(), warning.help_text().unwrap_or_default());
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::request_limiter::{PendingVerdict, RequestLimiter, RequestVerdict};
 /// ```
 /// use std::convert::Infallible;
 /// use http::{Request, Response};
-/// use tollgate_tower::RateLimitLayer;
+/// use tollgate_tower::{Peer, RateLimitLayer};
 /// use tower::{Layer, ServiceExt, service_fn};
 ///
 /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
@@ -28,7 +28,11 @@ use crate::request_limiter::{PendingVerdict, RequestLimiter, RequestVerdict};
 ///     Ok::<_, Infallible>(Response::new("hello".to_owned()))
 /// });
 /// let limited = RateLimitLayer::per_ip("1/min".parse()?).layer(hello);
-/// let ask = || limited.clone().oneshot(Request::new(String::new()));
+/// let ask = || {
+///     let mut request = Request::new(String::new());
+///     request.extensions_mut().insert(Peer([192, 0, 2, 1].into())); // axum tells it by itself
+///     limited.clone().oneshot(request)
+/// };
 /// assert_eq!(ask().await?.status(), 200);
 /// assert_eq!(ask().await?.status(), 429);
 /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;

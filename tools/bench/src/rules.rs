@@ -122,7 +122,10 @@ impl TollgateRules {
                 "  - {{ name: r{number}, {matched}, per: user, limit: {PER_MINUTE}/min fixed }}\n"
             )
         };
-        let text = format!("rules:\n{}", (0..rules).map(rule).collect::<String>());
+        let text = format!(
+            "attributes: [org, user]\nrules:\n{}",
+            (0..rules).map(rule).collect::<String>()
+        );
         let parsed: Rules = text.parse().unwrap_or_else(|error| panic!("{error}"));
         TollgateRules {
             limiter: RuleLimiter::new(parsed),

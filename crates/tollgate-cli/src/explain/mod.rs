@@ -23,7 +23,8 @@ const EXPLAIN_HELP: &str = "\
 A request is a method, a path, and attributes as name=value:
   ip=203.0.113.7       the client's address
   user=ann plan=pro    attributes that your service sets
-  header.x-org=acme    a header; likewise query.NAME and cookie.NAME
+  header.x-org=acme    a header, also as rules spell it: 'header[\"x-org\"]=acme';
+                       likewise query.NAME and cookie.NAME
   host=shop.example    the requested host
   cost=3               the cost, for rules without one
   domain=shop          the domain of the rules, if there are several

@@ -32,9 +32,13 @@ pub(super) fn write(
         writeln!(out)?;
         write_rule(out, style, rule, explanation)?;
     }
-    if matching.iter().any(|rule| rule.key.as_deref().is_some_and(text::lacks_attribute)) {
-        let note = "(missing): the request lacks an attribute the rule counts by.";
-        writeln!(out, "\n{}", style.dim(note))?;
+    for rule in matching.iter().filter(|rule| !rule.missing.is_empty()) {
+        let note = format!(
+            "{}: the request lacks {}; all such requests share one counter.",
+            text::key(&rule.name),
+            rule.missing.join(", ")
+        );
+        writeln!(out, "\n{}", style.denied(note))?;
     }
     if !others.is_empty() {
         writeln!(out, "\n{}", style.bold("Does not apply"))?;

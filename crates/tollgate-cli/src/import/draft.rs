@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt::{self, Write};
 
 use tollgate_rules::yaml::{YamlFile, YamlNode};
+use tollgate_rules::{Rules, Source};
 
 use super::condition::Condition;
 use super::finding::{Effect, ImportFinding, Origin};
@@ -17,10 +18,10 @@ pub(super) struct RulesDraft {
     /// The settings under `defaults`: name, value and reason.
     pub(super) defaults: Vec<(&'static str, String, String)>,
     pub(super) trusted_proxies: Vec<String>,
+    /// The names that callers send, which the rules read.
+    pub(super) sent: BTreeSet<String>,
     /// The attributes: name and expression.
     pub(super) attributes: Vec<(String, String)>,
-    /// The names of attributes that requests bring.
-    pub(super) brought: BTreeSet<String>,
     /// The lists: name and entries.
     pub(super) lists: Vec<(String, Vec<String>)>,
     pub(super) rules: Vec<DraftRule>,
@@ -87,12 +88,16 @@ impl RulesDraft {
             attributes.push((name.clone(), expression));
             name
         });
-        if let Some(reason) = super::invalid(&self.alone(&rule)) {
+        let mut alone = self.alone(&rule);
+        let source = Source::new("draft", alone.to_string());
+        alone.sent = Rules::undeclared_attributes(source).into_iter().collect();
+        if let Some(reason) = super::invalid(&alone) {
             let what = rule.comments.first().and_then(|comment| comment.split_once(": "));
             let what = what.map_or(rule.name.as_str(), |(_, what)| what);
             let message = format!("`{what}` is left out: {reason}");
             return self.find(Effect::MorePermissive, origin, message);
         }
+        self.sent.append(&mut alone.sent);
         rule.name = self.free_name(rule.name);
         self.rules.push(rule);
     }
@@ -104,7 +109,6 @@ impl RulesDraft {
         let named = |(name, _): &&(String, Vec<String>)| when.contains(name.as_str());
         RulesDraft {
             attributes: self.attributes.clone(),
-            brought: self.brought.clone(),
             defaults: self.defaults.clone(),
             lists: self.lists.iter().filter(named).cloned().collect(),
             rules: vec![rule.clone()],
@@ -198,10 +202,13 @@ impl fmt::Display for RulesDraft {
         if !self.trusted_proxies.is_empty() {
             writeln!(f, "trusted_proxies: {}", list(&self.trusted_proxies))?;
         }
-        if !self.attributes.is_empty() || !self.brought.is_empty() {
+        if self.attributes.is_empty() && !self.sent.is_empty() {
+            let names: Vec<String> = self.sent.iter().cloned().collect();
+            writeln!(f, "\nattributes: {} # sent by callers", list(&names))?;
+        } else if !self.attributes.is_empty() {
             writeln!(f, "\nattributes:")?;
-            for name in &self.brought {
-                writeln!(f, "  {name}: {{}} # requests bring it")?;
+            for name in &self.sent {
+                writeln!(f, "  {name}: {{}} # sent by callers")?;
             }
             for (name, expression) in &self.attributes {
                 writeln!(f, "  {name}: {}", scalar(expression))?;

@@ -27,8 +27,8 @@ pub fn import_nginx(bytes: &[u8]) {
     }
 }
 
-/// Imports a text: either there is an error that says where, or the rules are valid and every note
-/// is about a line of the text.
+/// Imports a text: either there is an error that says where, or the rules are valid and every
+/// finding is about a line of the text.
 fn import(bytes: &[u8], read: impl Fn(&[Source]) -> anyhow::Result<Vec<RulesDraft>>) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let sources = [Source::new("fuzz.conf", text)];
@@ -40,9 +40,10 @@ fn import(bytes: &[u8], read: impl Fn(&[Source]) -> anyhow::Result<Vec<RulesDraf
     for draft in &drafts {
         let rules = checked(draft).unwrap_or_else(|error| panic!("{error:#}"));
         assert!(!rules.contains(|c: char| c.is_control() && c != '\n'), "{rules:?}");
-        for note in &draft.notes {
-            assert!(note.line.is_none_or(|line| (1..=lines).contains(&line)), "{note:?}");
-            assert!(!note.message.is_empty());
+        for finding in &draft.findings {
+            let is_in_text = |line: usize| (1..=lines).contains(&line);
+            assert!(finding.line.is_none_or(is_in_text), "{finding:?}");
+            assert!(!finding.message.is_empty());
         }
     }
 }

@@ -151,9 +151,6 @@ fn limit(node: &YamlNode<'_>, at: &Origin, draft: &mut RulesDraft) -> Result<(),
              version 2 its servers know only `descriptors[0].{name}`, and the limit never applies"
         );
         draft.find(Effect::Stricter, at, message);
-        if !name.contains('.') {
-            draft.brought.insert(name);
-        }
     }
     draft.add(rule, at);
     Ok(())

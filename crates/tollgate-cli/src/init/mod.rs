@@ -94,7 +94,7 @@ fn quoted(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use tollgate_rules::Rules;
+    use tollgate_rules::{Door, Rules};
 
     use super::*;
 
@@ -102,6 +102,9 @@ mod tests {
     fn the_starter_is_right_and_its_cases_pass() {
         let rules: Rules = STARTER.parse().unwrap_or_else(|found| panic!("{found}"));
         assert!(rules.warnings().is_empty(), "{}", rules.warnings());
+        for door in Door::ALL {
+            assert!(rules.unsupported(door).is_empty(), "{}", rules.unsupported(door));
+        }
         let cases = rules.run_cases();
         assert!(cases.len() >= 4);
         for case in cases {

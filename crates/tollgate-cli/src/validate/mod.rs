@@ -21,7 +21,7 @@ Examples:
   tollgate validate --json
 
 Exit codes: 0 valid, 1 invalid (with --strict also warnings), 2 the files cannot be read.
-A setting that a door named by --door does not support is a warning.";
+What a door named by --door does not support, or an attribute it cannot supply, is a warning.";
 
 /// The arguments of `tollgate validate`.
 #[derive(Args, Debug)]
@@ -59,6 +59,10 @@ enum DoorName {
     Resp,
     /// The reverse proxy
     Gateway,
+    /// Forward-auth of nginx, Caddy or Traefik
+    Auth,
+    /// Middleware in a Rust service
+    Layer,
     /// A Rust program
     Library,
 }
@@ -70,6 +74,8 @@ impl From<DoorName> for Door {
             DoorName::Grpc => Door::Grpc,
             DoorName::Resp => Door::Resp,
             DoorName::Gateway => Door::Gateway,
+            DoorName::Auth => Door::Auth,
+            DoorName::Layer => Door::Layer,
             DoorName::Library => Door::Library,
         }
     }

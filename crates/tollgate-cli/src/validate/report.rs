@@ -9,6 +9,9 @@ use tollgate_rules::{Diagnostics, Door, Finding, Rules};
 use crate::style::Style;
 use crate::text;
 
+/// The code of findings about attributes that a door cannot supply.
+const NOT_SUPPLIED: &str = "not-supplied";
+
 /// The rules or their errors, and what each door does not support.
 pub(super) struct ValidatedRules {
     read: Result<Rules, Diagnostics>,
@@ -112,14 +115,29 @@ impl<'r> ValidationReport<'r> {
         Ok(())
     }
 
-    /// Writes one line for each door that does not support everything.
+    /// Writes one line for each door that does not support everything, and one for the attributes
+    /// that doors cannot supply.
     fn write_doors(&self, out: &mut impl Write, style: Style) -> io::Result<()> {
-        for (door, found) in self.not_honoured.iter().filter(|(_, found)| !found.is_empty()) {
-            let settings = text::count(found.len() as u64, "setting");
+        let mut unsupplied = Vec::new();
+        for (door, found) in &self.not_honoured {
+            let settings = found.iter().filter(|finding| finding.code != NOT_SUPPLIED).count();
+            if settings < found.len() {
+                unsupplied.push(*door);
+            }
+            if settings == 0 {
+                continue;
+            }
+            let settings = text::count(settings as u64, "setting");
             let note =
                 format!("  the {door} door does not honour {settings}: --door {door} lists them");
             writeln!(out, "{}", style.denied(note))?;
         }
-        Ok(())
+        let Some(first) = unsupplied.first() else { return Ok(()) };
+        let note = format!(
+            "  these doors cannot supply every attribute that the rules read: {}; --door {first} \
+             says which, and what happens there",
+            unsupplied.join(", ")
+        );
+        writeln!(out, "{}", style.denied(note))
     }
 }

@@ -178,6 +178,7 @@ fn reservations_and_bans_of_ladders_survive_a_kill() {
     let folder = tempfile::tempdir().unwrap();
     let rules = "
 domain: shop
+attributes: [job, user]
 rules:
   - { name: login, route: POST /login, per: ip, limit: 2/h, then: 'ban [10min, 1h] after 2 denials in 1min' }
   - { name: tokens, route: POST /tokens, per: user, limit: 1000/365d }
@@ -230,7 +231,9 @@ fn a_limit_that_was_edited_while_stopped_continues() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("rules.yaml");
     let write = |limit: &str| {
-        let rules = format!("domain: shop\nrules: [{{ name: api, per: user, limit: {limit} }}]");
+        let rules = format!(
+            "domain: shop\nattributes: [user]\nrules: [{{ name: api, per: user, limit: {limit} }}]"
+        );
         std::fs::write(&file, rules).unwrap();
     };
     let data = tempfile::tempdir().unwrap();

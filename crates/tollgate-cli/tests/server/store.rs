@@ -37,7 +37,9 @@ fn hammer(servers: &[Server; 2], command: &[&str], passed: impl Fn(&str) -> usiz
 #[test]
 fn eight_processes_through_two_servers_pass_exactly_as_often_as_the_limit_says() {
     let redis = Redis::start();
-    let rules = format!("rules: [{{ name: api, per: user, limit: {LIMIT}/h fixed first_hit }}]");
+    let rules = format!(
+        "attributes: [user]\nrules: [{{ name: api, per: user, limit: {LIMIT}/h fixed first_hit }}]"
+    );
     let servers = [(), ()].map(|()| server(&redis, &rules, &PATIENT));
     // A map is printed with one line for each name and each value.
     let allowed = |message: &str| {
@@ -62,6 +64,7 @@ fn an_outage_and_its_end_are_each_logged_once() {
     let redis = Redis::start();
     redis.kill();
     let rules = "
+attributes: [user]
 rules:
   - { name: open, per: user, limit: 5/h }
   - { name: share, per: user, limit: 10/h, on_error: local }

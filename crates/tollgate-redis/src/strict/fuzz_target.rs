@@ -4,7 +4,7 @@ use redis::Value;
 use tollgate::{Limit, Time};
 
 use super::lua_reply::LuaReply;
-use super::state_text::{decode, decode_written, encode, encode_after, is_stepped};
+use super::state_text::{StateFormat, decode, decode_written, encode, encode_after, is_stepped};
 
 /// Limits of every algorithm that has counters in Redis.
 const LIMITS: [&str; 9] = [
@@ -32,16 +32,21 @@ pub(crate) fn check_lua_reply(value: &Value) {
 pub(crate) fn check_counter(text: &[u8], now: Time) {
     for limit in LIMITS {
         let limit: Limit = limit.parse().expect("the limit is valid");
-        let Some((state, _)) = decode_written(text, &limit) else {
-            assert!(decode(text, &limit, now).is_none());
-            continue;
-        };
-        let written = encode(&state, &limit, now).expect("the counter is stored in Redis");
-        let (again, _) = decode_written(&written, &limit).expect("a written counter is read");
-        assert_eq!(encode(&again, &limit, now), Some(written), "{limit}: {state:?}");
-        let state = decode(text, &limit, now).expect("it was read before");
-        let kept = encode_after(Some(text), &state, &limit, now).expect("it is stored in Redis");
-        // A counter that nothing has changed keeps its text.
-        assert!(is_stepped(text, &limit, now) || kept == text, "{limit}: {state:?}");
+        for limit_varies in [false, true] {
+            check_format(text, StateFormat { limit: &limit, limit_varies }, now);
+        }
     }
+}
+
+fn check_format(text: &[u8], format: StateFormat<'_>, now: Time) {
+    let Some((state, _)) = decode_written(text, format) else {
+        return assert!(decode(text, format, now).is_none());
+    };
+    let written = encode(&state, format, now).expect("the counter is stored in Redis");
+    let (again, _) = decode_written(&written, format).expect("a written counter is read");
+    assert_eq!(encode(&again, format, now), Some(written), "{format:?}: {state:?}");
+    let state = decode(text, format, now).expect("it was read before");
+    let kept = encode_after(Some(text), &state, format, now).expect("it is stored in Redis");
+    // A counter that nothing has changed keeps its text.
+    assert!(is_stepped(text, format, now) || kept == text, "{format:?}: {state:?}");
 }

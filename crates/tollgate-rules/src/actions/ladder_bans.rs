@@ -21,7 +21,7 @@ impl<S: Store> LadderBans<'_, S> {
     /// use tollgate_rules::{Request, RuleLimiter};
     ///
     /// # futures_lite(async {
-    /// let rules = "rules: [{ name: api, per: user, limit: 1/h, then: 'ban [2h, 1day]' }]";
+    /// let rules = "attributes: [user]\nrules: [{ name: api, per: user, limit: 1/h, then: 'ban [2h, 1day]' }]";
     /// let limiter = RuleLimiter::new(rules.parse().unwrap());
     /// for _ in 0..2 {
     ///     limiter.decide_now(&Request::empty().attribute("user", "ann"));
@@ -75,7 +75,7 @@ impl<S: Store> LadderBans<'_, S> {
     /// use tollgate_rules::{Request, RuleLimiter};
     ///
     /// # futures_lite(async {
-    /// let rules = "rules: [{ name: api, per: user, limit: 10/s, then: ban 1h }]";
+    /// let rules = "attributes: [user]\nrules: [{ name: api, per: user, limit: 10/s, then: ban 1h }]";
     /// let limiter = RuleLimiter::new(rules.parse().unwrap());
     /// let ann = Request::empty().attribute("user", "ann");
     /// let many = ann.clone().cost(6);

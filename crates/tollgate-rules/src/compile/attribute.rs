@@ -22,7 +22,7 @@ pub(crate) enum Attribute {
     Cookie(Box<str>),
     /// `param.id`: the path segment matched by `{id}` in the rule's route.
     Param(Box<str>),
-    /// Any other name, dots included: `plan`, `jwt.sub`, `response.status`.
+    /// Any other name, dots included: `plan`, `jwt.sub`, `response.status`, and declared ones.
     Named(Box<str>),
 }
 
@@ -51,12 +51,6 @@ pub(crate) fn is_secret_name(name: &str) -> bool {
         known.len() == name.len() && known.bytes().eq(name.bytes().map(letter))
     })
 }
-
-/// The built-in names; requests bring all others.
-pub(crate) const BUILT_IN: [&str; 11] = [
-    "method", "path", "host", "ip", "peer", "endpoint", "cost", "header", "query", "cookie",
-    "param",
-];
 
 impl Attribute {
     /// Returns the attribute of a plain name: `ip`, `plan`, `jwt.sub`.

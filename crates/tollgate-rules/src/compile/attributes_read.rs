@@ -181,7 +181,7 @@ impl Rules {
     ///
     /// ```
     /// use tollgate_rules::Rules;
-    /// let rules: Rules = "rules: [{ name: db, per: node, limit: 5 concurrent }]".parse()?;
+    /// let rules: Rules = "attributes: [node]\nrules: [{ name: db, per: node, limit: 5 concurrent }]".parse()?;
     /// assert!(rules.count_by(None, "node") && !rules.count_by(None, "user"));
     /// # Ok::<(), tollgate_rules::Diagnostics>(())
     /// ```
@@ -196,6 +196,7 @@ impl Rules {
     /// use tollgate_rules::Rules;
     /// let rules: Rules = "
     /// domain: shop
+    /// attributes: [node]
     /// rules:
     ///   - { name: db, per: node, limit: adaptive 2..99 concurrent }
     ///   - { name: edge, per: ip, limit: 10/s }

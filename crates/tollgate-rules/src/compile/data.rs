@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 ///
 /// let rules = Rules::read([Source::new("shop.yaml", "
 /// lists: { partners: [] }
+/// attributes: [org]
 /// rules:
 ///   - { name: api, per: org, limit: 100/h }
 /// ")])?;
@@ -73,7 +74,7 @@ pub struct ModeData {
 /// ```
 /// use tollgate_rules::{BanData, Data, Request, RuleLimiter, Rules};
 ///
-/// let rules: Rules = "rules: [{ name: api, per: user, limit: 100/h }]".parse()?;
+/// let rules: Rules = "attributes: [user]\nrules: [{ name: api, per: user, limit: 100/h }]".parse()?;
 /// let ban = BanData { rule: "api".into(), key: "mallory".into(), ..BanData::default() };
 /// let limiter = RuleLimiter::new(rules.with_data(&Data { bans: vec![ban], ..Data::default() })?);
 /// assert!(!limiter.decide_now(&Request::empty().attribute("user", "mallory")).allowed);

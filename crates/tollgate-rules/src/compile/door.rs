@@ -1,8 +1,9 @@
 //! The doors, and the parts of rules that each does not support.
 
 use crate::Rules;
-use crate::compile::domain::{CompiledRule, RuleLimit};
+use crate::compile::domain::{CompiledRule, Domain, RuleLimit};
 use crate::compile::policy::Then;
+use crate::compile::supply;
 use crate::read::diagnostic::{Diagnostic, Diagnostics};
 use tollgate::limit::LimitAlgorithm;
 
@@ -20,14 +21,16 @@ pub enum Door {
     Resp,
     /// The reverse proxy.
     Gateway,
+    /// Forward-auth of other proxies.
+    Auth,
+    /// Middleware in a Rust service, which sees the head of a request.
+    Layer,
 }
-
-/// The attribute that names where a request is sent on to.
-const UPSTREAM: &str = "upstream";
 
 impl Door {
     /// All doors.
-    pub const ALL: [Door; 5] = [Door::Library, Door::Http, Door::Grpc, Door::Resp, Door::Gateway];
+    pub const ALL: [Door; 7] =
+        [Door::Library, Door::Http, Door::Grpc, Door::Resp, Door::Gateway, Door::Auth, Door::Layer];
 
     /// Returns the name.
     pub fn as_str(self) -> &'static str {
@@ -37,27 +40,30 @@ impl Door {
             Door::Grpc => "grpc",
             Door::Resp => "resp",
             Door::Gateway => "gateway",
+            Door::Auth => "auth",
+            Door::Layer => "layer",
         }
     }
 
     /// Whether its clients can be made to wait before a request goes on.
     fn can_delay(self) -> bool {
-        matches!(self, Door::Library | Door::Http | Door::Gateway)
+        matches!(self, Door::Library | Door::Layer | Door::Http | Door::Gateway | Door::Auth)
     }
 
     /// Whether requests themselves wait in a queue here.
     fn has_queues(self) -> bool {
-        matches!(self, Door::Library | Door::Gateway)
+        matches!(self, Door::Library | Door::Layer | Door::Gateway)
     }
 
     /// Whether it learns the outcome of a request.
     fn sees_outcomes(self) -> bool {
-        matches!(self, Door::Library | Door::Gateway)
+        matches!(self, Door::Library | Door::Layer | Door::Gateway)
     }
 }
 
 impl Rules {
-    /// Returns a warning for everything in these rules that a door does not support.
+    /// Returns a warning for everything in these rules that a door does not support, and for
+    /// every attribute that it [cannot supply](Rules::unsupplied).
     ///
     /// ```
     /// use tollgate_rules::{Door, Rules};
@@ -69,7 +75,12 @@ impl Rules {
     /// ```
     pub fn unsupported(&self, door: Door) -> Diagnostics {
         let mut diagnostics = Diagnostics::new(self.warnings().sources.clone());
-        for rule in self.domains().iter().flat_map(|domain| &domain.compiled.rules) {
+        let numbered = |domain: &Domain| 0..domain.compiled.rules.len() as u32;
+        let all =
+            self.domains().iter().flat_map(|domain| numbered(domain).map(move |n| (domain, n)));
+        for (domain, number) in all {
+            let rule = &domain.compiled.rules[number as usize];
+            supply::warn(domain, number, door, &[], &mut diagnostics);
             for (what, instead) in unsupported_parts(rule, door) {
                 let message =
                     format!("the door {} does not honour {what} of {:?}", door.as_str(), rule.name);
@@ -112,12 +123,6 @@ fn unsupported_parts(rule: &CompiledRule, door: Door) -> Vec<(&'static str, &'st
         parts.push((
             "`count`",
             "nothing is counted unless the request brings the outcome as attributes",
-        ));
-    }
-    if rule.counts_by(UPSTREAM) && !matches!(door, Door::Library | Door::Gateway) {
-        parts.push((
-            "`per: upstream`",
-            "all requests share one counter, unless they bring the attribute along",
         ));
     }
     let adapts = |limit: &RuleLimit| matches!(limit, RuleLimit::Fixed(bound) if matches!(bound.limit.algorithm(), LimitAlgorithm::Adaptive(_)));

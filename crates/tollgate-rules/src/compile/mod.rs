@@ -1,6 +1,7 @@
 //! Compiles definitions: resolves names, compiles expressions, binds limits to counters.
 
 pub(crate) mod attribute;
+pub(crate) mod attribute_catalogue;
 pub(crate) mod attributes_read;
 pub(crate) mod compiler;
 pub(crate) mod data;
@@ -14,4 +15,5 @@ pub(crate) mod overrides;
 pub(crate) mod policy;
 pub(crate) mod route;
 pub(crate) mod schedule;
+pub(crate) mod supply;
 pub(crate) mod value;

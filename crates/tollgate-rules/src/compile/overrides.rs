@@ -76,6 +76,11 @@ impl Overrides {
         })
     }
 
+    /// Whether an override gives some requests another plan.
+    pub(crate) fn has_plans(&self) -> bool {
+        self.plans.grants().next().is_some()
+    }
+
     /// Returns the plan that replaces that of the request.
     pub(crate) fn plan(&self, activation: Activation<'_, '_>, now: Time) -> Option<u32> {
         match self.plans.find(activation, now)? {

@@ -170,6 +170,7 @@ impl Default for Then {
 /// use tollgate_rules::{Request, RuleLimiter};
 ///
 /// let limiter = RuleLimiter::new("
+/// attributes: [user]
 /// rules:
 ///   - { name: asleep, route: /asleep, per: user, limit: 1/h, mode: off }
 ///   - { name: watched, route: /watched, per: user, limit: 1/h, mode: shadow }

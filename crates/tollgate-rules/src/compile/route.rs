@@ -13,6 +13,7 @@
 //! behind `;`, unless the file says so.
 
 mod parse;
+mod regex_hint;
 
 use std::fmt;
 

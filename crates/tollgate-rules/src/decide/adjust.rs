@@ -22,7 +22,7 @@ use tollgate::{Action, Store};
 /// use tollgate_rules::{Adjustment, Request, RuleLimiter};
 ///
 /// # futures_lite(async {
-/// let limiter = RuleLimiter::new("rules: [{ name: api, per: user, limit: 10/h }]".parse().unwrap());
+/// let limiter = RuleLimiter::new("attributes: [user]\nrules: [{ name: api, per: user, limit: 10/h }]".parse().unwrap());
 /// let ann = Request::empty().attribute("user", "ann");
 /// limiter.adjust(&ann, Adjustment::Spend(4)).await.unwrap();
 /// let left = limiter.adjust(&ann, Adjustment::Refund(1)).await.unwrap();
@@ -125,7 +125,7 @@ impl<S: Store> RuleLimiter<S> {
     /// use tollgate_rules::{AdjustTarget, Adjustment, Request, RuleLimiter};
     ///
     /// # futures_lite(async {
-    /// let limiter = RuleLimiter::new("rules: [{ name: api, per: user, limit: 1/h }]".parse().unwrap());
+    /// let limiter = RuleLimiter::new("attributes: [user]\nrules: [{ name: api, per: user, limit: 1/h }]".parse().unwrap());
     /// let ann = Request::empty().attribute("user", "ann");
     /// assert!(limiter.decide(&ann).await.allowed);
     /// assert!(!limiter.decide(&ann).await.allowed);
@@ -301,6 +301,7 @@ mod tests {
     fn each_rule_settles_by_its_own_cost() {
         let limiter = RuleLimiter::new(
             "
+attributes: [user]
 rules:
   - { name: calls, per: user, limit: 10/h, cost: 1 }
   - { name: tokens, per: user, limit: 1000/h }

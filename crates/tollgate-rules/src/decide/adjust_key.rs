@@ -114,6 +114,7 @@ mod tests {
             "
 plans: { free: { api: 2/h }, pro: { api: 5/h } }
 overrides: [{ match: { user: eve }, rule: api, limit: 3/h }]
+attributes: [user]
 rules: [{ name: api, per: user, limit: [plan.api, 50/h] }]
 "
             .parse()

@@ -47,6 +47,7 @@ impl Decision {
             starts_ban: false,
             shed: None,
             shadow_denials: None,
+            incomplete_keys: None,
             tenant: None,
         }
     }
@@ -110,6 +111,9 @@ impl<S: Store> MatchedRequest<'_, '_, S> {
         decision.limits.extend(verdicts.clone().map(state));
         if decision.limits.iter().any(LimitState::is_shadow_refusal) {
             decision.shadow_denials = Some(self.shadow_refusals(&decision.limits));
+        }
+        if !self.checks.incomplete_keys.is_empty() {
+            decision.incomplete_keys = Some(self.checks.incomplete_keys[..].into());
         }
         let enforced = || decision.limits.iter().filter(|limit| limit.enforced);
         match refusal(enforced().map(|limit| &limit.verdict)) {

@@ -14,7 +14,7 @@ use crate::{KeySecret, RuleLimiter, Rules, SettledAs};
 /// use tollgate_rules::{Request, RuleLimiter};
 ///
 /// let clock = ManualClock::new();
-/// let rules = "rules: [{ name: api, per: user, limit: 10/s }]".parse()?;
+/// let rules = "attributes: [user]\nrules: [{ name: api, per: user, limit: 10/s }]".parse()?;
 /// let limiter = RuleLimiter::builder().clock(&clock).max_keys(100_000).build(rules);
 /// assert!(limiter.decide_now(&Request::empty().attribute("user", "ann")).allowed);
 /// # Ok::<(), tollgate_rules::Diagnostics>(())
@@ -95,6 +95,7 @@ impl<S> RuleLimiterBuilder<S> {
     /// let overruns = Arc::new(AtomicU64::new(0));
     /// let counter = overruns.clone();
     /// let rules = "
+    /// attributes: [response.tokens]
     /// rules: [{ name: tokens, limit: 100/h, cost: { reserve: 40, settle: response.tokens } }]
     /// ";
     /// let limiter = RuleLimiter::builder()

@@ -11,6 +11,7 @@ use crate::compile::domain::CompiledDomain;
 use crate::compile::policy::{Mode, OnError, Priority, Then};
 use crate::decide::admission::Admission;
 use crate::decide::held_charges::HeldCharges;
+use crate::decide::incomplete_key::IncompleteKeyParts;
 use crate::decide::shadow_denial::ShadowRefusal;
 use tollgate::HumanDuration;
 use tollgate::{LimitSummary, Reserve};
@@ -63,7 +64,7 @@ impl Reason {
 /// ```
 /// use tollgate_rules::{Request, RuleLimiter, Rules};
 ///
-/// let rules: Rules = "rules: [{ name: api, per: user, limit: 1/min }]".parse()?;
+/// let rules: Rules = "attributes: [user]\nrules: [{ name: api, per: user, limit: 1/min }]".parse()?;
 /// let limiter = RuleLimiter::new(rules);
 /// let ann = Request::new("GET", "/").attribute("user", "ann");
 /// assert!(limiter.decide_now(&ann).allowed);
@@ -101,6 +102,8 @@ pub struct Decision {
     pub(crate) shed: Option<Priority>,
     /// The rules in shadow mode that would have refused the request; usually none.
     pub(crate) shadow_denials: Option<Box<[ShadowRefusal]>>,
+    /// The rules that count the request under a key with missing parts; usually none.
+    pub(crate) incomplete_keys: Option<Box<[IncompleteKeyParts]>>,
     pub(crate) tenant: Option<Box<str>>,
 }
 
@@ -204,7 +207,7 @@ impl Decision {
     ///
     /// ```
     /// use tollgate_rules::{Request, RuleLimiter};
-    /// let rules = "rules: [{ name: api, limit: 10/s, fair: { by: org } }]";
+    /// let rules = "attributes: [org]\nrules: [{ name: api, limit: 10/s, fair: { by: org } }]";
     /// let decision = RuleLimiter::new(rules.parse()?).decide_now(&Request::empty().attribute("org", "acme"));
     /// assert_eq!((decision.key(), decision.tenant()), (Some(""), Some("acme")));
     /// # Ok::<(), tollgate_rules::Diagnostics>(())

@@ -66,6 +66,9 @@ pub struct RuleExplanation {
     /// The key of the counters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
+    /// The attributes of the key that the request lacks: all such requests share one counter.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
     /// How long the key is still banned by the rule's ladder, rounded up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub banned_ms: Option<u64>,
@@ -222,10 +225,20 @@ fn explain_rule(
         key: found.map(|(request_checks, index)| {
             request_checks.key(&request_checks.rule_checks[index]).to_owned()
         }),
+        missing: missing_attributes(number, decision),
         limits: found.map_or_else(Vec::new, |(request_checks, index)| {
             explain_limits(domain, request_checks, index, decision)
         }),
     }
+}
+
+/// Returns the attributes that the key of a rule lacks.
+fn missing_attributes(number: u32, decision: &Decision) -> Vec<String> {
+    let numbers = decision.incomplete_keys.iter().flatten().map(|incomplete| incomplete.rule);
+    let mut incomplete = numbers.zip(decision.incomplete_keys());
+    incomplete
+        .find(|(rule, _)| *rule == number)
+        .map_or_else(Vec::new, |(_, incomplete)| incomplete.attributes())
 }
 
 fn explain_limits(

@@ -250,7 +250,7 @@ impl<S: Store + 'static> RuleLimiter<S> {
     /// use tollgate_rules::{Request, RuleLimiter};
     ///
     /// # futures_lite(async {
-    /// let rules = "rules: [{ name: api, per: user, limit: 5/min }]".parse().unwrap();
+    /// let rules = "attributes: [user]\nrules: [{ name: api, per: user, limit: 5/min }]".parse().unwrap();
     /// let limiter = RuleLimiter::new(rules);
     /// let explanation = limiter.explain(&Request::empty().attribute("user", "ann")).await;
     /// assert_eq!(explanation.rules[0].key.as_deref(), Some("ann"));

@@ -31,6 +31,7 @@ impl Rules {
     /// use tollgate_rules::{Request, Rules, Then};
     ///
     /// let rules: Rules = "
+    /// attributes: [org]
     /// rules:
     ///   - { name: edge, per: ip, limit: 10/s }
     ///   - { name: report, route: POST /report, per: org, limit: 1/min, then: defer }

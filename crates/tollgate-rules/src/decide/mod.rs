@@ -13,6 +13,7 @@ pub(crate) mod decide_request;
 pub(crate) mod decision;
 pub(crate) mod explain;
 pub(crate) mod held_charges;
+pub(crate) mod incomplete_key;
 pub(crate) mod limiter;
 pub(crate) mod local_shares;
 pub(crate) mod maintenance;

@@ -47,6 +47,7 @@ impl Decision {
     /// ```
     /// use tollgate_rules::{Request, RuleLimiter};
     /// let rules = "
+    /// attributes: [user]
     /// rules:
     ///   - { name: all, limit: 10/s }
     ///   - { name: candidate, per: user, limit: 1/h, mode: shadow }

@@ -102,6 +102,7 @@ impl<S: Store> MatchedRequest<'_, '_, S> {
             }),
             has_auxiliary: false,
             is_fair: false,
+            incomplete_keys: self.checks.incomplete_keys.clone(),
             patience: self.checks.patience,
             tracking: self.checks.tracking,
             attempt: self.checks.attempt,

@@ -161,6 +161,7 @@ fn explain_descriptor(
     };
     let is_unlimited = matches!(item, DescriptorPlan::Unlimited);
     RuleExplanation {
+        missing: Vec::new(),
         bucket: name.clone(),
         name,
         matches: why_not.is_none(),

@@ -69,6 +69,8 @@ pub struct DescriptorStatus {
     /// The limits in shadow mode that would have refused it, by name; a limit without a name has
     /// an empty one.
     pub shadow_denials: Vec<Arc<str>>,
+    /// The rules that count it under a key with missing parts, with the attributes that it lacks.
+    pub incomplete_keys: Vec<(Arc<str>, Vec<String>)>,
 }
 
 /// A limit as it is written.
@@ -147,6 +149,7 @@ impl DescriptorStatus {
             retry_after: None,
             near_limit: false,
             shadow_denials: Vec::new(),
+            incomplete_keys: Vec::new(),
         }
     }
 
@@ -178,6 +181,7 @@ impl DescriptorStatus {
             retry_after: verdict.retry_after().filter(|_| over && requests > 0).map(Duration::from),
             near_limit: !over && requests.saturating_sub(remaining) > near_limit(requests),
             shadow_denials: Vec::new(),
+            incomplete_keys: Vec::new(),
         }
     }
 }

@@ -100,6 +100,10 @@ pub(crate) fn decision_status(decision: &Decision) -> DescriptorStatus {
         retry_after: decision.retry_after,
         near_limit: decision.allowed && requests.saturating_sub(remaining) > near_limit(requests),
         shadow_denials: decision.shadow_denials().map(|denial| denial.rule.into()).collect(),
+        incomplete_keys: decision
+            .incomplete_keys()
+            .map(|key| (key.rule().into(), key.attributes()))
+            .collect(),
     }
 }
 

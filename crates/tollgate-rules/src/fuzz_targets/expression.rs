@@ -5,12 +5,12 @@ use crate::{Request, Rules, Source};
 
 /// Files with an expression at `@`.
 const FILES: [&str; 6] = [
-    "rules: [{ name: a, when: @, limit: 2/h }]",
-    "rules: [{ name: a, per: [ip, @], limit: 2/h }]",
-    "rules: [{ name: a, per: user, cost: @, limit: 10/h }]",
-    "rules: [{ name: a, cost: { reserve: 3, settle: @ }, limit: 10/h }]",
-    "rules: [{ name: a, count: @, limit: 2/h }]",
-    "attributes: { it: @ }\nrules: [{ name: a, when: has(it), per: it, limit: 2/h }]",
+    "attributes: [user, org, a, b]\nrules: [{ name: a, when: @, limit: 2/h }]",
+    "attributes: [user, org, a, b]\nrules: [{ name: a, per: [ip, @], limit: 2/h }]",
+    "attributes: [user, org, a, b]\nrules: [{ name: a, per: user, cost: @, limit: 10/h }]",
+    "attributes: [user, org, a, b]\nrules: [{ name: a, cost: { reserve: 3, settle: @ }, limit: 10/h }]",
+    "attributes: [user, org, a, b]\nrules: [{ name: a, count: @, limit: 2/h }]",
+    "attributes: { user: {}, org: {}, it: @ }\nrules: [{ name: a, when: has(it), per: it, limit: 2/h }]",
 ];
 
 /// Reads any text as an expression, in every position of a rule file, and decides any requests.

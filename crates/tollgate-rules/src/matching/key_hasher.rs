@@ -162,7 +162,7 @@ mod tests {
     use crate::Rules;
 
     fn domain(per: &str) -> Domain {
-        let rules = format!("rules: [{{ name: r, per: {per}, limit: 1/s }}]");
+        let rules = format!("attributes: [org]\nrules: [{{ name: r, per: {per}, limit: 1/s }}]");
         rules.parse::<Rules>().unwrap().domains()[0].clone()
     }
 

@@ -1,6 +1,7 @@
 //! Matches a request to the rules that apply to it, and collects their checks.
 
 pub(crate) mod address;
+pub(crate) mod attribute_word;
 pub(crate) mod key;
 pub(crate) mod key_hasher;
 pub(crate) mod matcher;

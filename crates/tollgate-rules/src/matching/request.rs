@@ -228,6 +228,7 @@ impl<'a> Request<'a> {
     /// use tollgate_rules::{Request, RuleLimiter};
     ///
     /// let limiter = RuleLimiter::new("
+    /// attributes: [response.tokens]
     /// rules:
     ///   - { name: tokens, limit: 100 tokens/h, cost: { reserve: body.max_tokens, settle: response.tokens } }
     /// ".parse()?);

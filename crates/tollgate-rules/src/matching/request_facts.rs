@@ -11,6 +11,7 @@ use smallvec::SmallVec;
 use crate::compile::attribute::Attribute;
 use crate::compile::route::Route;
 use crate::matching::address::TrustedProxies;
+use crate::matching::attribute_word::{entry_key, spells};
 use crate::matching::named_values::{self, NamedValue, ValuePick};
 use crate::matching::path;
 use crate::matching::request::OutcomeTracking;
@@ -247,14 +248,15 @@ impl<'r> RequestFacts<'r> {
 
     fn named(&self, name: &str) -> Option<Value<'r>> {
         let known = self.attributes.iter().find(|(known, _)| *known == name);
+        let known = known.or_else(|| self.attributes.iter().find(|(known, _)| spells(known, name)));
         known.map(|(_, value)| value.clone())
     }
 
-    /// Returns an entry of a map that is given as an attribute: `header.x-org`.
+    /// Returns an entry of a map that is given as an attribute: `header["x-org"]`, `header.x-org`.
     fn entry(&self, map: &str, key: &str) -> Option<Value<'r>> {
         let is_entry = |name: &str| {
-            let rest = name.strip_prefix(map).and_then(|rest| rest.strip_prefix('.'));
-            rest.is_some_and(|rest| rest.eq_ignore_ascii_case(key))
+            let sent = name.strip_prefix(map).and_then(entry_key);
+            sent.is_some_and(|sent| sent.eq_ignore_ascii_case(key))
         };
         let known = self.attributes.iter().find(|(known, _)| is_entry(known));
         known.map(|(_, value)| value.clone())

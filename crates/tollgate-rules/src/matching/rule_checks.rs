@@ -14,6 +14,7 @@ use crate::actions::queue::AttemptKind;
 use crate::compile::domain::{BoundLimit, CompiledRule, Domain};
 use crate::compile::expr::Activation;
 use crate::compile::policy::{Mode, Priority, Then};
+use crate::decide::incomplete_key::IncompleteKeyParts;
 use crate::matching::key::KeyBytes;
 use crate::matching::matcher::Hit;
 use crate::matching::request::OutcomeTracking;
@@ -113,6 +114,8 @@ pub(crate) struct RuleChecks<'d> {
     pub(crate) has_auxiliary: bool,
     /// Whether some rule is fair.
     pub(crate) is_fair: bool,
+    /// The rules whose keys have missing parts, so that requests share their counters.
+    pub(crate) incomplete_keys: Vec<IncompleteKeyParts>,
     /// The maximum wait that the request itself accepts.
     pub(crate) patience: Duration,
     /// Whether the outcome of the request will be reported.
@@ -130,6 +133,7 @@ impl<'d> RuleChecks<'d> {
             is_simple: true,
             has_auxiliary: false,
             is_fair: false,
+            incomplete_keys: Vec::new(),
             patience: Duration::ZERO,
             tracking: OutcomeTracking::ByRules,
             attempt: AttemptKind::DecideOnly,

@@ -15,6 +15,8 @@ use tollgate::{Consistency, Limit};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Document {
     pub(crate) span: SourceSpan,
+    /// Whether the file does not tell its domain: it is empty, no mapping, or the name is wrong.
+    pub(crate) has_unknown_domain: bool,
     pub(crate) domain: Option<Spanned<String>>,
     pub(crate) defaults: Defaults,
     pub(crate) trusted_proxies: Vec<Spanned<IpNet>>,
@@ -45,11 +47,12 @@ pub(crate) struct Defaults {
     pub(crate) joins_descriptors: bool,
 }
 
-/// A declared attribute: a name for an expression.
+/// A declared attribute: a name for an expression, or for what callers send.
 #[derive(Clone, Debug)]
 pub(crate) struct AttributeDefinition {
     pub(crate) name: Spanned<String>,
-    pub(crate) value: Spanned<String>,
+    /// The expression; none if callers send the attribute.
+    pub(crate) value: Option<Spanned<String>>,
     /// Whether its value is a secret; none if that follows from the expression.
     pub(crate) secret: Option<bool>,
 }

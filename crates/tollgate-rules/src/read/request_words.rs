@@ -1,12 +1,12 @@
 //! Requests written as words: `POST /login ip=203.0.113.7 header.x-org=acme`.
 
-use crate::Request;
+use crate::{AttributeWord, Request};
 
 impl<'a> Request<'a> {
     /// Reads a request from words: a method and a path, or either, then `name=value`.
     ///
-    /// `header.NAME=` sets a header, `domain=` the domain, `cost=` the cost; everything else is
-    /// an attribute.
+    /// `header["NAME"]=` or `header.NAME=` sets a header, `domain=` the domain, `cost=` the cost;
+    /// everything else is an attribute.
     ///
     /// ```
     /// use tollgate_rules::{Request, RuleLimiter};
@@ -22,8 +22,8 @@ impl<'a> Request<'a> {
         for word in words {
             if word.starts_with('/') {
                 request.target = Some(word);
-            } else if let Some((name, value)) = word.split_once('=') {
-                request = request.with_word(name, value)?;
+            } else if let Some(word) = AttributeWord::parse(word) {
+                request = request.with_word(word)?;
             } else if request.method.is_none() && is_method(word) {
                 request.method = Some(word);
             } else {
@@ -36,8 +36,9 @@ impl<'a> Request<'a> {
         Ok(request)
     }
 
-    fn with_word(self, name: &'a str, value: &'a str) -> Result<Request<'a>, String> {
-        match name.split_once('.') {
+    fn with_word(self, word: AttributeWord<'a>) -> Result<Request<'a>, String> {
+        let AttributeWord { name, value } = word;
+        match word.entry() {
             _ if name.is_empty() => Err(format!("\"={value}\" lacks a name")),
             // A URL with a query is no attribute.
             _ if name.contains(['/', '?', '#']) => Err(format!(
@@ -103,10 +104,19 @@ mod tests {
 
     #[test]
     fn words_make_a_request() {
-        let words = ["POST", "/a?b=c", "ip=::1", "header.X-Org=acme", "cost=3", "jwt.sub=ann"];
+        let words = [
+            "POST",
+            "/a?b=c",
+            "ip=::1",
+            "header.X-Org=acme",
+            r#"header["x-b"]=c=d"#,
+            "cost=3",
+            "jwt.sub=ann",
+        ];
         let request = Request::from_words(words).unwrap();
         assert_eq!((request.method, request.target), (Some("POST"), Some("/a?b=c")));
         assert_eq!((request.cost, request.headers[0]), (3, ("X-Org", "acme")));
+        assert_eq!(request.headers[1], ("x-b", "c=d"));
         assert_eq!(request.attributes[0].0, "jwt.sub");
         for wrong in ["post", "cost=x", "ip=localhost", "=x", "http://a.example/?b=c", "a/b?c=d"] {
             assert!(Request::from_words([wrong]).is_err(), "{wrong}");

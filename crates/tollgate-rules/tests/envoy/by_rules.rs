@@ -55,6 +55,7 @@ fn a_descriptor_is_matched_as_a_request() {
 fn each_descriptor_has_its_own_status() {
     let (limiter, _) = limiter(
         "domain: shop
+attributes: [org, role, user]
 rules:
   - { name: user, per: user, limit: 1/15min, when: has(user) }
   - { name: org, per: 'header[\"x-org\"]', limit: 10/h, when: has(org) }
@@ -89,7 +90,8 @@ rules:
 
 #[test]
 fn hits_are_the_cost_and_zero_hits_charge_nothing() {
-    let (limiter, _) = limiter("domain: shop\nrules: [{ name: api, per: user, limit: 10/h }]");
+    let (limiter, _) =
+        limiter("domain: shop\nattributes: [user]\nrules: [{ name: api, per: user, limit: 10/h }]");
     let ann = [("user", "ann")];
     let left = |descriptor| decide(&limiter, &[descriptor]).statuses[0].limit_remaining;
     assert_eq!(left(with_hits(&ann, 0)), 10);
@@ -108,7 +110,8 @@ fn hits_are_the_cost_and_zero_hits_charge_nothing() {
 
 #[test]
 fn a_limit_in_the_request_replaces_the_rules() {
-    let (limiter, _) = limiter("domain: shop\nrules: [{ name: api, per: user, limit: 10/h }]");
+    let (limiter, _) =
+        limiter("domain: shop\nattributes: [user]\nrules: [{ name: api, per: user, limit: 10/h }]");
     let limit = Some(LimitOverride { requests_per_unit: 1, unit: Unit::Day });
     let own = [Descriptor { limit, ..Descriptor::new(&[("user", "ann")]) }];
     assert_eq!(decide(&limiter, &own).overall, Code::Ok);
@@ -120,9 +123,22 @@ fn a_limit_in_the_request_replaces_the_rules() {
 }
 
 #[test]
+fn a_descriptor_that_lacks_an_attribute_of_a_key_says_so() {
+    let (limiter, _) =
+        limiter("domain: shop\nattributes: [user]\nrules: [{ name: api, per: user, limit: 10/h }]");
+    let entries = [("user", "ann")];
+    let descriptors = [Descriptor::new(&entries), Descriptor::new(&[("usr", "ann")])];
+    let response = decide(&limiter, &descriptors);
+    assert!(response.statuses[0].incomplete_keys.is_empty());
+    let expected = [("api".into(), vec!["user".to_owned()])];
+    assert_eq!(response.statuses[1].incomplete_keys, expected);
+}
+
+#[test]
 fn shadow_rules_report_a_limit_and_concurrency_only_its_remaining_permits() {
     let (limiter, _) = limiter(
         "domain: shop
+attributes: [db, user]
 rules:
   - { name: shadow, when: has(user), per: user, limit: 1/s, mode: shadow }
   - { name: permits, when: has(db), limit: 2 concurrent }",

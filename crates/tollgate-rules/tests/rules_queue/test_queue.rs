@@ -40,7 +40,7 @@ pub(crate) struct TestQueue {
 impl TestQueue {
     pub(crate) fn new(rules: &str) -> TestQueue {
         let clock = ManualClock::new();
-        let rules = format!("rules: [{rules}]").parse().unwrap();
+        let rules = format!("attributes: [user]\nrules: [{rules}]").parse().unwrap();
         let limiter = RuleLimiter::builder().clock(&clock).build(rules);
         let began = clock.now();
         TestQueue { clock, limiter, began, tasks: BTreeMap::new(), done: Vec::new() }

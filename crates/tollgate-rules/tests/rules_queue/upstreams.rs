@@ -100,7 +100,7 @@ fn a_queued_request_is_not_denied_at_each_retry() {
     queue.arrive(2, Request::empty().patience(Duration::from_secs(10)));
     for _ in 0..5 {
         // Replacing the rules makes the waiting request retry.
-        let rules = format!("rules: [{rule}]").parse().unwrap();
+        let rules = format!("attributes: [user]\nrules: [{rule}]").parse().unwrap();
         queue.limiter.replace(rules);
         queue.poll_woken();
     }
@@ -145,7 +145,7 @@ fn a_queued_request_is_not_overtaken_from_another_queue() {
     let held = queue.done[0].2.clone();
     release(&held, Duration::from_millis(1));
     // All waiting requests retry, the third before the fourth.
-    queue.limiter.replace(format!("rules: [{PERMITS}]").parse().unwrap());
+    queue.limiter.replace(format!("attributes: [user]\nrules: [{PERMITS}]").parse().unwrap());
     queue.poll_woken();
     let (number, _, decision) = queue.done.last().unwrap();
     assert_eq!((*number, decision.key(), queue.waiting()), (4, Some("a"), 1));

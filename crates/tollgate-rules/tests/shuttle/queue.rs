@@ -17,7 +17,7 @@ const RUNS: usize = 300;
 
 /// Runs one thread per client against a rule, in any order.
 fn run_clients(rule: &str, limit: LimitKind, capacity: usize, clients: &'static [Client]) {
-    let rules = format!("rules: [{{ name: r, {rule} }}]").parse::<Rules>();
+    let rules = format!("attributes: [user]\nrules: [{{ name: r, {rule} }}]").parse::<Rules>();
     let rules = rules.unwrap_or_else(|found| panic!("{found}"));
     explore_some(RUNS, move || QueueScenario::new(rules.clone(), limit, capacity, clients).run());
 }

@@ -86,7 +86,8 @@ rules:
 
     #[test]
     fn a_refusal_by_a_deferring_rule_names_its_queue() {
-        let rules = "rules: [{ name: report, per: org, limit: 1/min, then: defer }]";
+        let rules =
+            "attributes: [org]\nrules: [{ name: report, per: org, limit: 1/min, then: defer }]";
         let limiter = RuleLimiter::new(rules.parse().unwrap());
         let report = Request::empty().attribute("org", "acme");
         assert_eq!(DeferredQueueKey::from_decision(&limiter.decide_now(&report)), None);

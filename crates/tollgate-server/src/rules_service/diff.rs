@@ -106,6 +106,7 @@ mod tests {
     const OLD: &str = "\
 domain: shop
 plans: { free: { api: 60/h } }
+attributes: [org]
 rules:
   - { name: api, per: org, limit: plan.api }
   - { name: edge, per: ip, limit: 10/s }
@@ -117,6 +118,7 @@ rules:
         let new = "\
 domain: shop
 plans: { free: { api: 70/h } }
+attributes: [org]
 rules:
   - { name: search, limit: 1/s }
   - name: login

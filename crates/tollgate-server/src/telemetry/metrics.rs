@@ -14,6 +14,7 @@ impl Telemetry {
     pub(crate) fn report(&self, into: &mut Exposition) {
         self.report_decisions(into);
         self.report_shed(into);
+        self.report_missing_keys(into);
         into.metric(
             "tollgate_decision_seconds",
             "histogram",

@@ -17,6 +17,7 @@ mod exposition;
 mod gateway;
 mod heavy_hitters;
 mod metrics;
+mod missing_keys;
 mod sample;
 mod series;
 mod series_slots;
@@ -54,6 +55,7 @@ use auth::AuthProblemCounts;
 use decision_log::DecisionLog;
 use descriptor_stats::EnvoyCounts;
 use event::DecisionEvent;
+use missing_keys::MissingKeyCounts;
 use series::Series;
 use settlements::SettlementCounts;
 use shed::ShedCounts;
@@ -99,6 +101,7 @@ pub(crate) struct Telemetry {
     stripes: Box<[Stripe]>,
     series: Series,
     sheds: ShedCounts,
+    missing_keys: MissingKeyCounts,
     settled: SettlementCounts,
     envoy: EnvoyCounts,
     statsd: Option<tokio::sync::Mutex<StatsdExporter>>,
@@ -123,6 +126,7 @@ impl Telemetry {
             stripes: stripe::stripes(options.top_keys),
             series: Series::new(),
             sheds: ShedCounts::new(),
+            missing_keys: MissingKeyCounts::new(),
             settled: SettlementCounts::default(),
             envoy: EnvoyCounts::new(),
             statsd: options.statsd.clone().map(|at| StatsdExporter::new(at).into()),
@@ -191,6 +195,9 @@ impl Telemetry {
         }
         let event = || DecisionEvent::from_decision(door, decision, outcome, cost);
         self.observe(stripe, outcome, took, event);
+        if decision.has_incomplete_keys() {
+            self.record_missing_keys(door, decision);
+        }
         if decision.shadow_denied() {
             self.record_shadow_denials(door, decision, cost);
         }
@@ -272,6 +279,9 @@ impl Telemetry {
             }
         }
         for (index, status) in answer.statuses.iter().enumerate() {
+            for (rule, missing) in &status.incomplete_keys {
+                self.record_missing_key(door, request.domain, rule, || missing.clone());
+            }
             for name in &status.shadow_denials {
                 let rule = if name.is_empty() { request.domain } else { name };
                 let outcome = DecisionOutcome::ShadowDenied;

@@ -28,8 +28,9 @@ fn keys(telemetry: &Telemetry, by: TopOrder) -> Vec<String> {
 #[test]
 fn top_sorts_by_requests_refusals_and_growth() {
     let telemetry = telemetry();
-    let limiter =
-        RuleLimiter::new("rules: [{ name: api, per: user, limit: 100/h }]".parse().unwrap());
+    let limiter = RuleLimiter::new(
+        "attributes: [user]\nrules: [{ name: api, per: user, limit: 100/h }]".parse().unwrap(),
+    );
     decide(&telemetry, &limiter, "steady", 300);
     decide(&telemetry, &limiter, "quiet", 10);
     telemetry.tick(60);
@@ -47,8 +48,9 @@ fn top_sorts_by_requests_refusals_and_growth() {
 fn sampling_finds_the_heavy_hitters_of_a_skewed_load() {
     fastrand::seed(7);
     let telemetry = telemetry();
-    let limiter =
-        RuleLimiter::new("rules: [{ name: api, per: user, limit: 1/h }]".parse().unwrap());
+    let limiter = RuleLimiter::new(
+        "attributes: [user]\nrules: [{ name: api, per: user, limit: 1/h }]".parse().unwrap(),
+    );
     let mut random = fastrand::Rng::with_seed(1);
     for _ in 0..200_000 {
         let user = match random.u32(..10) {
@@ -69,7 +71,9 @@ fn sampling_finds_the_heavy_hitters_of_a_skewed_load() {
 fn counters_and_histograms_are_exposed() {
     let telemetry = telemetry();
     let limiter = RuleLimiter::new(
-        "domain: shop\nrules: [{ name: api, per: user, limit: 2/h }]".parse().unwrap(),
+        "domain: shop\nattributes: [user]\nrules: [{ name: api, per: user, limit: 2/h }]"
+            .parse()
+            .unwrap(),
     );
     decide(&telemetry, &limiter, "ann", 5);
     telemetry.record_duration(DoorName::Resp, 4, Span::from_nanos(4 * 300));
@@ -89,6 +93,7 @@ fn counters_and_histograms_are_exposed() {
 }
 
 const SHADOWED: &str = "
+attributes: [user]
 rules:
   - { name: all, limit: 100/h }
   - { name: candidate, per: user, limit: 1/h, mode: shadow }

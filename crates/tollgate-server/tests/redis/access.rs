@@ -54,6 +54,7 @@ fn object(entry: &Reply) -> String {
 #[test]
 fn the_documented_rights_are_sufficient_and_minimal() {
     let rules = "
+attributes: [device, user]
 rules:
   - { name: plain, per: user, limit: [10/h fixed first_hit, 20/s, 30/h sliding, 40/h log, 5 concurrent] }
   - { name: devices, per: user, limit: 3 distinct device/h }

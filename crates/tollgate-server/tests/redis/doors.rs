@@ -5,7 +5,8 @@ use tollgate_rig::{Redis, Reply};
 
 use crate::support::{LONG_TIMEOUT, TestServer, start};
 
-const API: &str = "rules: [{ name: api, per: user, limit: 10/h fixed first_hit }]";
+const API: &str =
+    "attributes: [user]\nrules: [{ name: api, per: user, limit: 10/h fixed first_hit }]";
 
 fn two(rules: &str, redis: &Redis) -> [TestServer; 2] {
     [(), ()].map(|()| start(rules, &redis.url(), LONG_TIMEOUT))
@@ -100,6 +101,7 @@ fn a_pipeline_is_sent_at_once_and_answered_in_order() {
 fn all_limits_of_a_request_are_charged_or_none() {
     let redis = Redis::start();
     let rules = "
+attributes: [org, team, user]
 rules:
   - { name: org, per: org, limit: 100/h fixed first_hit }
   - { name: team, per: [org, team], limit: 50/h fixed first_hit }

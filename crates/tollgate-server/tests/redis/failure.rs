@@ -13,7 +13,7 @@ const TIMEOUT: Duration = Duration::from_millis(500);
 
 fn rules(on_error: &str) -> String {
     format!(
-        "rules: [{{ name: api, per: user, limit: 12/h fixed first_hit, on_error: {on_error} }}]"
+        "attributes: [user]\nrules: [{{ name: api, per: user, limit: 12/h fixed first_hit, on_error: {on_error} }}]"
     )
 }
 

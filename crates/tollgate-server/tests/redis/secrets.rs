@@ -7,6 +7,7 @@ use tollgate_server::config::KeySecret;
 use crate::support::{LONG_TIMEOUT, start, start_configured};
 
 const RULES: &str = r#"
+attributes: [user]
 rules:
   - { name: api, when: 'has(header["x-api-key"])', per: 'header["x-api-key"]', limit: 3/h fixed first_hit, then: 'ban [2h]' }
   - { name: plain, when: has(user), per: user, limit: 3/h fixed first_hit }

@@ -6,6 +6,7 @@ use tollgate_rig::{Proxy, Redis, until};
 use crate::support::{LONG_TIMEOUT, TestServer, start, until_resting, until_well};
 
 const RULES: &str = "
+attributes: [response.tokens, user]
 rules:
   - name: tokens
     per: user

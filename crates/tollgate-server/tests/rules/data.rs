@@ -8,6 +8,7 @@ const RULES: &str = "\
 domain: shop
 lists: { office: [203.0.113.0/24] }
 plans: { free: { api: 60/h }, pro: { api: 5k/h } }
+attributes: [org]
 rules:
   - { name: office, when: ip in lists.office, then: allow }
   - { name: api, per: org, limit: 100/h }

@@ -136,7 +136,7 @@ fn a_dry_run_reports_changes_and_writes_nothing() {
 
     let all = [("if-match", "*")];
     assert_eq!(service.send("DELETE", "/v1/rules/shop?dry_run=true", &all, "").status, 200);
-    let entry = r#"{"match":{"org":"acme"},"rule":"api","limit":"5/s"}"#;
+    let entry = r#"{"match":{"ip":"192.0.2.1"},"rule":"api","limit":"5/s"}"#;
     assert_eq!(service.send("POST", "/v1/overrides?dry_run=true", &[], entry).status, 200);
     let entries = r#"{"entries":["10.0.0.0/8"]}"#;
     assert_eq!(service.send("PUT", "/v1/lists/office?dry_run=true", &[], entries).status, 200);

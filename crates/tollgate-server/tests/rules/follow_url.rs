@@ -74,7 +74,10 @@ fn many_limiters_follow_one_service() {
 #[test]
 fn overrides_of_a_service_apply_to_followers() {
     let (service, _folder) = service();
-    service.put("shop", "domain: shop\nrules:\n  - { name: api, per: org, limit: 1/h }\n");
+    service.put(
+        "shop",
+        "domain: shop\nattributes: [org]\nrules:\n  - { name: api, per: org, limit: 1/h }\n",
+    );
     let (limiter, follower) = follow(origin(&service).open().unwrap());
     let acme = || {
         let decision = limiter.decide_now(&Request::empty().attribute("org", "acme").cost(0));

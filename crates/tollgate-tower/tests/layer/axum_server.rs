@@ -58,6 +58,7 @@ async fn attributes_domains_and_header_styles_can_be_configured() {
     struct Org(&'static str);
     let rules = "
 domain: shop
+attributes: [org]
 rules: [{ name: api, per: org, limit: 1/h }]
 ";
     let layer = RateLimitLayer::from_rules(rules.parse().unwrap())
@@ -118,6 +119,52 @@ async fn the_client_address_comes_from_peer_connect_info_or_a_function() {
 }
 
 #[tokio::test]
+async fn a_server_that_tells_no_address_is_an_error_that_says_what_to_change() {
+    let layer = RateLimitLayer::per_ip("5/h".parse().unwrap());
+    let router = || Router::new().route("/", on_get(|| async { "hello" })).layer(layer.clone());
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let without = listener.local_addr().unwrap();
+    tokio::spawn(axum::serve(listener, router()).into_future());
+    let reply = get(without, "/", "").await;
+    assert_eq!(
+        (reply.status, reply.header("content-type")),
+        (500, Some("application/problem+json"))
+    );
+    for text in ["client-address-missing", "into_make_service_with_connect_info::<SocketAddr>()"] {
+        assert!(reply.text.contains(text), "{reply:?}");
+    }
+    let grpc = get(without, "/", "content-type: application/grpc\r\n").await;
+    assert_eq!((grpc.status, grpc.header("grpc-status")), (200, Some("13")));
+    // The same application, served with the addresses of its clients.
+    let with = serve(router()).await;
+    assert_eq!(get(with, "/", "").await.status, 200);
+}
+
+#[tokio::test]
+async fn requests_without_an_address_by_choice_share_one_counter() {
+    let layer = RateLimitLayer::per_ip("1/h".parse().unwrap()).peer(|_| None);
+    let service = layer.layer(service_fn(respond));
+    let send = || service.clone().oneshot(Request::new(String::new()));
+    assert_eq!(send().await.unwrap().status(), 200);
+    assert_eq!(send().await.unwrap().status(), 429);
+}
+
+#[tokio::test]
+async fn rules_that_need_no_address_work_without_one() {
+    for rules in [
+        "rules: [{ name: all, limit: 1/h }]",
+        "rules: [{ name: all, limit: 1/h }, { name: seen, per: ip, limit: 1/h, mode: shadow }]",
+        "rules: [{ name: all, limit: 1/h }, { name: skip, per: ip, limit: 1/h, missing_key: skip }]",
+    ] {
+        let layer = RateLimitLayer::from_rules(rules.parse().unwrap());
+        let service = layer.layer(service_fn(respond));
+        let send = || service.clone().oneshot(Request::new(String::new()));
+        assert_eq!(send().await.unwrap().status(), 200, "{rules}");
+        assert_eq!(send().await.unwrap().status(), 429, "{rules}");
+    }
+}
+
+#[tokio::test]
 async fn the_layer_calls_the_service_that_it_polled_ready() {
     /// A service that panics when it is called before it is polled ready, as tower allows.
     struct ReadyCheckedService(bool);
@@ -147,7 +194,9 @@ async fn the_layer_calls_the_service_that_it_polled_ready() {
     let mut service = layer.wait_up_to(Duration::from_secs(60)).layer(ReadyCheckedService(false));
     for _ in 0..5 {
         // The layer delays every request after the first.
-        let reply = service.ready().await.unwrap().call(Request::new(String::new())).await;
+        let mut request = Request::new(String::new());
+        request.extensions_mut().insert(Peer([192, 0, 2, 1].into()));
+        let reply = service.ready().await.unwrap().call(request).await;
         assert_eq!(reply.unwrap().status(), 200);
     }
 }

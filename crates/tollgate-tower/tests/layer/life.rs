@@ -13,7 +13,7 @@ use http::{Request, Response};
 use http_body_util::BodyExt;
 use tollgate::{MemoryStore, Store, StoreCall, StoreError, Verdicts};
 use tollgate_rules::RuleLimiter;
-use tollgate_tower::RateLimitLayer;
+use tollgate_tower::{Peer, RateLimitLayer};
 use tower::{Layer, ServiceExt, service_fn};
 
 use super::serve::{get, serve};
@@ -122,7 +122,8 @@ async fn nested_layers_all_send_headers() {
     let inner = RateLimitLayer::per_key("5/h".parse().unwrap(), |_| Some("a".to_owned()));
     let outer = RateLimitLayer::per_ip("9/h".parse().unwrap());
     let app = Router::new().route("/", on_get(|| async { "hi" })).layer(inner).layer(outer);
-    let reply = app.oneshot(Request::get("/").body(Body::empty()).unwrap()).await.unwrap();
+    let request = Request::get("/").extension(Peer([192, 0, 2, 1].into())).body(Body::empty());
+    let reply = app.oneshot(request.unwrap()).await.unwrap();
     let policies: Vec<_> = reply.headers().get_all("ratelimit-policy").iter().collect();
     assert_eq!(policies, [r#""per-key";q=5;w=3600"#, r#""per-ip";q=9;w=3600"#]);
 }

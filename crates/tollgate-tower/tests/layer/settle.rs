@@ -17,6 +17,7 @@ use tower::{Layer, ServiceExt, service_fn};
 use super::serve::ready;
 
 const RULES: &str = "
+attributes: [max_tokens]
 rules:
   - name: tokens
     cost: { reserve: max_tokens, else: 40, settle: response.body.usage.total_tokens }

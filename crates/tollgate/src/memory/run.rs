@@ -63,7 +63,7 @@ impl MemoryStore {
                 let handles = &mut [SlotHandle::ABSENT; 2][..count];
                 self.run_on_handles(call, handles, now, outdated, &mut verdicts)
             }
-            ..=INLINE_CHECKS => {
+            3..=INLINE_CHECKS => {
                 let handles = &mut [SlotHandle::ABSENT; INLINE_CHECKS][..count];
                 self.run_on_handles(call, handles, now, outdated, &mut verdicts)
             }

@@ -12,7 +12,8 @@ use crate::report::{Table, count};
 use crate::subjects::Subject;
 
 const TENANTS: [usize; 4] = [1, 16, 128, 1_024];
-const RULES: &str = "rules: [{ name: api, limit: 1M/s burst 100k, fair: { by: org } }]";
+const RULES: &str =
+    "attributes: [org]\nrules: [{ name: api, limit: 1M/s burst 100k, fair: { by: org } }]";
 
 const OWN: &str = "own share";
 const BORROWED: &str = "borrowed";

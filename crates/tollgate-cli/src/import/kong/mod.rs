@@ -31,9 +31,8 @@ pub(super) fn import(sources: &[Source]) -> anyhow::Result<RulesDraft> {
         let reads = |rule: &DraftRule| rule.when.expression().contains(attribute);
         let is_part = |(_, expression): &(String, String)| expression.contains(attribute);
         if draft.rules.iter().any(reads) || draft.attributes.iter().any(is_part) {
-            draft.brought.insert(attribute.to_owned());
             let message = format!(
-                "requests must bring the attribute `{attribute}`, which Kong finds by its plugins for \
+                "requests must send the attribute `{attribute}`, which Kong finds by its plugins for \
                  authentication: without it they are counted by address"
             );
             let origin = Origin::new(sources.first().map_or("", |source| &source.name), 0);

@@ -207,7 +207,6 @@ impl NginxImport<'_> {
             for (effect, message) in &key.differences {
                 self.draft.find(*effect, &zone.directive.origin, *message);
             }
-            self.draft.brought.extend(key.brought.iter().map(|name| (*name).to_owned()));
             let answers = self.blocks.iter().flat_map(|block| block.answers_of(kind, directive));
             let mut answers: Vec<LimitAnswer> = answers.collect();
             answers.sort_by_key(|answer| (answer.dry_run, answer.status()));

@@ -17,8 +17,6 @@ pub(super) struct ZoneKey {
     pub(super) missing_key: Option<&'static str>,
     /// What differs from nginx.
     pub(super) differences: Vec<(Effect, &'static str)>,
-    /// The attributes that requests must bring.
-    pub(super) brought: Vec<&'static str>,
 }
 
 /// `limit_req_zone` or `limit_conn_zone`.
@@ -129,7 +127,6 @@ impl ZoneKey {
             by_server: false,
             missing_key: None,
             differences: Vec::new(),
-            brought: Vec::new(),
         };
         let mut always_present = text.is_empty();
         for part in text.split('$').skip(1) {
@@ -171,8 +168,7 @@ impl ZoneKey {
             }
             "http_host" => (Effect::Stricter, "`$http_host` includes the port, `host` does not"),
             "remote_user" => {
-                self.brought.push("remote_user");
-                (Effect::MorePermissive, "requests must bring the attribute `remote_user`")
+                (Effect::MorePermissive, "requests must send the attribute `remote_user`")
             }
             _ => return,
         };

@@ -50,7 +50,7 @@ struct ShareTables {
 ///
 /// ```
 /// use tollgate_rules::{Request, RuleLimiter};
-/// let rules = "rules: [{ name: api, limit: 100/s, fair: { by: org } }]".parse()?;
+/// let rules = "attributes: [org]\nrules: [{ name: api, limit: 100/s, fair: { by: org } }]".parse()?;
 /// let limiter = RuleLimiter::new(rules);
 /// for org in ["acme", "umbrella", "acme"] {
 ///     assert!(limiter.decide_now(&Request::empty().attribute("org", org)).allowed);

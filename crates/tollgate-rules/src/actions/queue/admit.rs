@@ -65,7 +65,7 @@ impl<S: Store + 'static> RuleLimiter<S> {
     /// use tollgate_rules::{Outcome, Request, RuleLimiter};
     ///
     /// # let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    /// let rules = "rules: [{ name: db, per: node, limit: 1 concurrent, then: queue 9 up to 1s }]";
+    /// let rules = "attributes: [node]\nrules: [{ name: db, per: node, limit: 1 concurrent, then: queue 9 up to 1s }]";
     /// let limiter = RuleLimiter::new(rules.parse().unwrap());
     /// let nodes = ["a", "b"].map(|node| Request::empty().attribute("node", node));
     /// let mut busy = nodes.clone().map(|node| limiter.decide_now(&node).take_admission());

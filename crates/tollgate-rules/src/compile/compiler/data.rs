@@ -1,6 +1,6 @@
 //! Compiles overrides, lists, bans and modes: those of the file, and those given as data.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
@@ -31,9 +31,17 @@ pub(super) fn compile_overrides(
     diagnostics: &mut Diagnostics,
 ) -> Overrides {
     let mut overrides = Overrides::default();
+    let written: HashSet<&str> = document.rules.iter().map(|rule| rule.name.as_str()).collect();
     for definition in &document.overrides {
         if diagnostics.is_full() {
             break;
+        }
+        // The errors of a rule that could not be compiled are reported already.
+        let is_broken = |name: &Spanned<String>| {
+            written.contains(name.as_str()) && !compiled.by_name.contains_key(name.as_str())
+        };
+        if definition.rule.as_ref().is_some_and(is_broken) {
+            continue;
         }
         if let Err(problem) = add_override(&mut overrides, definition, domain, compiled) {
             diagnostics.push(problem);

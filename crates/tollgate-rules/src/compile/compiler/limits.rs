@@ -9,6 +9,7 @@ use crate::compile::domain::{BoundLimit, CompiledRule, DistinctLimit, RuleLimit}
 use crate::compile::expr::Expr;
 use crate::read::definition::{Document, LimitDefinition, PlanDefinition, RuleDefinition};
 use crate::read::diagnostic::{Diagnostic, Diagnostics};
+use crate::read::fault::Fault;
 use crate::read::source::{SourceSpan, Spanned};
 use tollgate::{CounterId, Limit};
 
@@ -53,8 +54,11 @@ impl RuleCompiler<'_> {
             LimitDefinition::Distinct { count, attribute, window } => {
                 match self.distinct(*count, attribute, *window, bucket) {
                     Ok(distinct) => Some(RuleLimit::Distinct(Box::new(distinct))),
-                    Err(problem) => {
-                        diagnostics.push(Diagnostic::error("bad-limit", definition.span, problem));
+                    Err(fault) => {
+                        let code = fault.code.unwrap_or("bad-limit");
+                        let mut problem = Diagnostic::error(code, definition.span, fault.message);
+                        problem.help = fault.help;
+                        diagnostics.push(problem);
                         None
                     }
                 }
@@ -80,8 +84,14 @@ impl RuleCompiler<'_> {
             let mut known: Vec<&str> = known.collect();
             known.sort_unstable();
             known.dedup();
-            let what = "plan limit";
-            diagnostics.push(unknown("unknown-plan-limit", what, name, known.into_iter(), span));
+            let known: Vec<String> = known.iter().map(|name| format!("plan.{name}")).collect();
+            let whole = format!("plan.{name}");
+            let known = known.iter().map(String::as_str);
+            let mut problem = unknown("unknown-plan-limit", "plan limit", &whole, known, span);
+            // The span includes the options behind the name.
+            problem.fix =
+                problem.fix.map(|meant| format!("{meant} {options}").trim_end().to_owned());
+            diagnostics.push(problem);
             return None;
         }
         let with_options = |limit: Spanned<Limit>, diagnostics: &mut Diagnostics| {
@@ -117,9 +127,9 @@ impl RuleCompiler<'_> {
         attribute: &str,
         window: Duration,
         bucket: &str,
-    ) -> Result<DistinctLimit, String> {
-        let problem = |error: tollgate::limit::InvalidLimit| error.to_string();
-        let value = Expr::compile(attribute, self.scope).map_err(|fault| fault.message)?;
+    ) -> Result<DistinctLimit, Fault> {
+        let problem = |error: tollgate::limit::InvalidLimit| Fault::new(0..0, error.to_string());
+        let value = Expr::compile(attribute, self.scope)?;
         let seen = Limit::new(1, window).and_then(Limit::log).map_err(problem)?;
         let count = Limit::new(count, window).and_then(Limit::log).map_err(problem)?;
         let seen_bucket = format!("{bucket} seen {attribute}");

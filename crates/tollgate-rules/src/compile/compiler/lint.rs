@@ -4,16 +4,11 @@ mod never_binds;
 
 use std::collections::HashMap;
 
-use crate::compile::attribute::{Attribute, BUILT_IN};
-use crate::compile::domain::{
-    CompiledDomain, CompiledRule, CostSource, KeyPart, PrioritySource, RuleLimit,
-};
+use crate::compile::attribute::Attribute;
+use crate::compile::domain::{CompiledDomain, CompiledRule, KeyPart, RuleLimit};
 use crate::compile::policy::{Mode, Then};
 use crate::read::definition::{Document, RuleDefinition};
 use crate::read::diagnostic::{Diagnostic, Diagnostics};
-
-/// The maximum number of names that are compared for near misses, since comparing takes time.
-const MAX_COMPARED: usize = 200;
 
 /// Warns about risky rules.
 pub(super) fn check(document: &Document, compiled: &CompiledDomain, diagnostics: &mut Diagnostics) {
@@ -22,8 +17,6 @@ pub(super) fn check(document: &Document, compiled: &CompiledDomain, diagnostics:
     let definition_of = |rule: &'_ CompiledRule| definitions.get(&*rule.name).copied();
     let all: Vec<(&RuleDefinition, &CompiledRule)> =
         compiled.rules.iter().filter_map(|rule| Some((definition_of(rule)?, rule))).collect();
-    let declared = document.attributes.iter().map(|attribute| attribute.name.as_str());
-    let known: Vec<&str> = declared.chain(BUILT_IN).collect();
     shadowed(&all, diagnostics);
     let guarded = all
         .iter()
@@ -33,9 +26,6 @@ pub(super) fn check(document: &Document, compiled: &CompiledDomain, diagnostics:
             client_keys(definition, rule, diagnostics);
         }
         plans(definition, rule, compiled, diagnostics);
-        if known.len() <= MAX_COMPARED {
-            names(definition, rule, &known, diagnostics);
-        }
         never_binds::check(definition, diagnostics);
     }
 }
@@ -124,50 +114,6 @@ fn plans(
         diagnostics.push(
             Diagnostic::warning("no-default-plan", at.span, message)
                 .help("add a plan called `default`, or name one by `defaults: { plan: … }`"),
-        );
-    }
-}
-
-/// Warns about names that are nearly those of the file, and probably misspelled.
-fn names(
-    definition: &RuleDefinition,
-    rule: &CompiledRule,
-    known: &[&str],
-    diagnostics: &mut Diagnostics,
-) {
-    let mut used: Vec<&Attribute> = Vec::new();
-    for part in &rule.per {
-        if let KeyPart::Value(expr) = part {
-            used.extend(expr.attributes());
-        }
-    }
-    let cost = rule.cost.as_ref().map(|cost| &cost.reserve);
-    if let Some(CostSource::Value(expr)) = cost {
-        used.extend(expr.attributes());
-    }
-    if let PrioritySource::Value(expr) = &rule.priority {
-        used.extend(expr.attributes());
-    }
-    if let Some(KeyPart::Value(expr)) = &rule.fair {
-        used.extend(expr.attributes());
-    }
-    for attribute in used {
-        let Attribute::Named(name) = attribute else { continue };
-        if name.contains('.') || known.contains(&&**name) {
-            continue;
-        }
-        // At most one letter differs: `user` is not a misspelled `peer`.
-        let is_typo =
-            |known: &&&str| strsim::damerau_levenshtein(name, known) == 1 && name.len() > 3;
-        let Some(meant) = known.iter().find(is_typo) else { continue };
-        let span = definition.per.iter().find(|part| *part.value == **name);
-        let span = span.map_or(definition.name.span, |part| part.span);
-        let message =
-            format!("nothing here declares `{name}`; requests must bring it as an attribute");
-        diagnostics.push(
-            Diagnostic::warning("undeclared-name", span, message)
-                .help(format!("did you mean `{meant}`?"))
-                .fix(*meant),
         );
     }
 }

@@ -10,9 +10,10 @@ mod rule;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::compile::attribute::Attribute;
 use crate::compile::attributes_read::AttributesRead;
 use crate::compile::domain::{CompiledDomain, CompiledRule, Domain, Plans};
-use crate::compile::expr::{Expr, Scope};
+use crate::compile::expr::{Expr, Scope, UndeclaredNames};
 use crate::compile::lists::{List, Lists};
 use crate::matching::address::TrustedProxies;
 use crate::matching::matcher::Matcher;
@@ -32,9 +33,13 @@ static COMPILED: AtomicU64 = AtomicU64::new(0);
 
 /// Compiles one file. Errors go to `diagnostics`; valid parts are compiled all the same, so that one
 /// reading finds every error.
-pub(crate) fn compile(document: &Document, diagnostics: &mut Diagnostics) -> Domain {
+pub(crate) fn compile(
+    document: &Document,
+    undeclared: &UndeclaredNames,
+    diagnostics: &mut Diagnostics,
+) -> Domain {
     let name = document.domain.as_ref().map_or(DEFAULT_DOMAIN, |name| name.as_str());
-    let scope = scope(document, diagnostics);
+    let scope = scope(document, undeclared, diagnostics);
     let plans = plans(document, &scope, diagnostics);
     let compiler = rule::RuleCompiler { document, domain: name, scope: &scope };
     let (matches, rules): (Vec<_>, Vec<_>) =
@@ -75,13 +80,29 @@ pub(crate) fn compile(document: &Document, diagnostics: &mut Diagnostics) -> Dom
 }
 
 /// Compiles the lists and attributes that expressions can name.
-fn scope(document: &Document, diagnostics: &mut Diagnostics) -> Scope {
+fn scope(
+    document: &Document,
+    undeclared: &UndeclaredNames,
+    diagnostics: &mut Diagnostics,
+) -> Scope {
     let mut scope = Scope {
         lists: lists(document, diagnostics),
         joins_descriptors: document.defaults.joins_descriptors,
+        undeclared: undeclared.clone(),
         ..Scope::default()
     };
     for AttributeDefinition { name, value, secret } in &document.attributes {
+        let Some(value) = value else {
+            match name.strip_suffix(".*") {
+                Some(group) => scope.groups.push(group.into()),
+                None => {
+                    let sent = Expr::of_attribute(Attribute::Named(name.as_str().into()));
+                    let is_secret = secret.unwrap_or_else(|| sent.is_secret());
+                    scope.attributes.push((name.as_str().into(), sent.with_secrecy(is_secret)));
+                }
+            }
+            continue;
+        };
         match Expr::compile(value, &scope) {
             Ok(expr) => {
                 let is_secret = secret.unwrap_or_else(|| expr.is_secret());

@@ -93,7 +93,7 @@ fn request() -> impl Strategy<Value = Request<'static>> {
 }
 
 fn scope() -> Scope {
-    let mut scope = Scope::default();
+    let mut scope = Scope { undeclared: UndeclaredNames::collected(), ..Scope::default() };
     scope.lists.add("some", List::new(["a*", "7", "10.0.0.0/8"]).unwrap());
     let twice = Expr::compile("n * 2", &scope).unwrap();
     scope.attributes.push(("twice".into(), twice));

@@ -18,6 +18,32 @@ pub(super) fn word(text: &str, word: &str) -> Range<usize> {
     token.map_or(0..text.len(), |token| token.start..token.end)
 }
 
+/// Returns the range of a name with its parts, or else of the whole text.
+pub(super) fn name(text: &str, parts: &[&str]) -> Range<usize> {
+    let all: Vec<Token> = tokens(text).collect();
+    let spelled = |token: &Token| text.get(token.start..token.end).unwrap_or_default();
+    let is_part = |token: &Token, part: &str| match token.kind {
+        TokenKind::TokString => spelled(token).trim_matches(['"', '\'']) == part,
+        _ => spelled(token) == part,
+    };
+    'start: for start in 0..all.len() {
+        if parts.first().is_none_or(|first| spelled(&all[start]) != *first) {
+            continue;
+        }
+        let mut at = start;
+        for part in &parts[1..] {
+            match all.get(at + 1).map(&spelled) {
+                Some(".") if all.get(at + 2).is_some_and(|token| is_part(token, part)) => at += 2,
+                Some("[") if all.get(at + 2).is_some_and(|token| is_part(token, part)) => at += 3,
+                _ => continue 'start,
+            }
+        }
+        let end = all.get(at).map_or(text.len(), |token| token.end);
+        return all[start].start..end;
+    }
+    0..text.len()
+}
+
 /// Returns the range of the first literal with this content, quotes included, or else of the whole
 /// text.
 pub(super) fn quoted(text: &str, content: &str) -> Range<usize> {

@@ -14,7 +14,7 @@ use super::coercion::Arithmetic;
 use super::names::{self, ResolvedName};
 use super::node::{Comparison, ExprNode, Literal, MembershipSet, TextTest};
 use super::parse::{self, HAS};
-use super::{Expr, Scope, locate};
+use super::{Expr, Scope, locate, undeclared};
 use crate::compile::attribute::Attribute;
 use crate::compile::lists::List;
 use crate::read::fault::Fault;
@@ -47,6 +47,10 @@ pub(super) fn name(text: &str, scope: &Scope) -> Result<ExprNode, Fault> {
     }
     if text.len() > MAX_NAME {
         return Err(lowering.fault("a name is not that long"));
+    }
+    let hyphens = undeclared::hyphen_fault(text).or_else(|| undeclared::word_fault(text));
+    if let Some(fault) = hyphens {
+        return Err(fault);
     }
     let tree = parse::parse(text)?;
     match names::parts(&tree) {
@@ -83,12 +87,15 @@ impl<'s> Lowering<'s> {
         lower: impl Fn(&Self, &IdedExpr) -> Result<ExprNode, Fault>,
     ) -> Result<(ExprNode, usize), Fault> {
         if let Some(parts) = names::plain(self.text) {
-            return self.name(&parts).map(|node| (node, self.steps.get()));
+            let name = self.name(&parts).map(|node| (node, self.steps.get()));
+            return name.inspect_err(|_| self.scope.budget.take_error());
         }
         if self.scope.budget.is_spent() {
             return Err(self.fault("all expressions of a file together are too long"));
         }
-        let lowered = parse::parse(self.text).and_then(|tree| {
+        let hyphens = undeclared::hyphen_fault(self.text);
+        let parsed = hyphens.map_or_else(|| parse::parse(self.text), Err);
+        let lowered = parsed.and_then(|tree| {
             self.charge(parse::size(&tree))?;
             lower(self, &tree)
         });

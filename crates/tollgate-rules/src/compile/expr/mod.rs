@@ -40,6 +40,7 @@ mod names;
 mod node;
 mod parse;
 mod spelling;
+mod undeclared;
 
 #[cfg(test)]
 mod differential;
@@ -51,6 +52,7 @@ use std::sync::Arc;
 pub(crate) use budget::Budget;
 pub(crate) use node::{ExprNode, Literal, MembershipSet, TextTest};
 pub(crate) use spelling::Spelling;
+pub(crate) use undeclared::UndeclaredNames;
 
 use crate::Value;
 use crate::compile::attribute::Attribute;
@@ -65,10 +67,23 @@ use crate::read::source::{SourceSpan, Spanned};
 pub(crate) struct Scope {
     /// The declared attributes; each may use those before it.
     pub(crate) attributes: Vec<(Box<str>, Expr)>,
+    /// The groups of names that are declared: `auth` of `auth.*`.
+    pub(crate) groups: Vec<Box<str>>,
+    pub(crate) undeclared: UndeclaredNames,
     pub(crate) lists: Lists,
     pub(crate) budget: Budget,
     /// Whether descriptors are decided together, so that `descriptors[0]["user"]` has a meaning.
     pub(crate) joins_descriptors: bool,
+}
+
+impl Scope {
+    /// Whether a name is in a group that the file declares.
+    fn declares(&self, name: &str) -> bool {
+        self.groups.iter().any(|group| {
+            let rest = name.strip_prefix(&**group).and_then(|rest| rest.strip_prefix('.'));
+            rest.is_some_and(|rest| !rest.is_empty())
+        })
+    }
 }
 
 /// An expression that has a value.
@@ -93,6 +108,12 @@ pub(crate) struct Activation<'f, 'r> {
 impl Expr {
     pub(crate) fn compile(text: &str, scope: &Scope) -> Result<Expr, Fault> {
         lower::value(text, scope)
+    }
+
+    /// Returns the expression of an attribute alone.
+    pub(crate) fn of_attribute(attribute: Attribute) -> Expr {
+        let is_secret = attribute.is_secret();
+        Expr { node: Arc::new(ExprNode::Attribute(attribute)), steps: 1, is_secret }
     }
 
     /// Whether its value is a secret, which keys contain only as a hash.
@@ -124,6 +145,11 @@ impl Expr {
         let mut attributes = Vec::new();
         self.node.attributes(&mut attributes);
         attributes
+    }
+
+    /// Returns the attributes it reads without asking `has()` about them.
+    pub(crate) fn required_attributes(&self) -> Vec<&Attribute> {
+        node::required_attributes([&*self.node])
     }
 }
 
@@ -182,6 +208,11 @@ impl Condition {
         let mut attributes = Vec::new();
         self.all.iter().for_each(|node| node.attributes(&mut attributes));
         attributes
+    }
+
+    /// Returns the attributes it reads without asking `has()` about them.
+    pub(crate) fn required_attributes(&self) -> Vec<&Attribute> {
+        node::required_attributes(&self.all)
     }
 
     /// Returns the conjuncts, all of which must be true.

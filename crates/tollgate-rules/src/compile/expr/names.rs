@@ -6,14 +6,13 @@ use cel::common::ast::operators::INDEX;
 use cel::common::ast::{Expr as Ast, IdedExpr, LiteralValue};
 
 use super::node::ExprNode;
+use super::undeclared;
 use super::{Scope, locate};
-use crate::compile::attribute::{Attribute, BUILT_IN};
+use crate::compile::attribute::Attribute;
+use crate::compile::attribute_catalogue::{self, BUILT_IN, MAPS};
 use crate::compile::lists::ListId;
 use crate::read::fault::Fault;
 use crate::read::suggest;
-
-/// The built-in maps, whose values have names of their own.
-const MAPS: [&str; 4] = ["header", "query", "cookie", "param"];
 
 /// The prefix of the name of a list.
 const LISTS: &str = "lists";
@@ -119,6 +118,13 @@ pub(super) fn resolve(parts: &[&str], text: &str, scope: &Scope) -> Result<Resol
         return Ok(ResolvedName::Value(ExprNode::Attribute(attribute), 1, is_secret));
     }
     let value = |attribute: Attribute| {
+        if let Attribute::Named(name) = &attribute
+            && !attribute_catalogue::is_known(name)
+            && !scope.declares(name)
+            && !scope.undeclared.accept(name)
+        {
+            return Err(undeclared::fault(parts, text, scope));
+        }
         let is_secret = attribute.is_secret();
         Ok(ResolvedName::Value(ExprNode::Attribute(attribute), 1, is_secret))
     };

@@ -145,26 +145,50 @@ impl ExprNode {
     /// Adds every attribute it reads.
     pub(crate) fn attributes<'n>(&'n self, all: &mut Vec<&'n Attribute>) {
         match self {
-            ExprNode::Literal(_) => {}
             ExprNode::Attribute(attribute) => all.push(attribute),
-            ExprNode::Shared(node) => node.attributes(all),
+            _ => self.each_child(&mut |node| node.attributes(all)),
+        }
+    }
+
+    /// Adds every attribute that it asks `has()` about.
+    fn tested_attributes<'n>(&'n self, all: &mut Vec<&'n Attribute>) {
+        match self {
+            ExprNode::Has(node) => node.attributes(all),
+            _ => self.each_child(&mut |node| node.tested_attributes(all)),
+        }
+    }
+
+    /// Calls `visit` with the nodes that it is made of.
+    pub(super) fn each_child<'n>(&'n self, visit: &mut impl FnMut(&'n ExprNode)) {
+        match self {
+            ExprNode::Literal(_) | ExprNode::Attribute(_) => {}
+            ExprNode::Shared(node) => visit(node),
             ExprNode::Has(node)
             | ExprNode::In(node, _)
             | ExprNode::Text(node, _)
             | ExprNode::Not(node)
-            | ExprNode::Negate(node) => node.attributes(all),
+            | ExprNode::Negate(node) => visit(node),
             ExprNode::Equal(_, sides)
             | ExprNode::Order(_, sides)
-            | ExprNode::Arithmetic(_, sides) => {
-                sides.iter().for_each(|side| side.attributes(all));
-            }
-            ExprNode::And(nodes) | ExprNode::Or(nodes) => {
-                nodes.iter().for_each(|node| node.attributes(all));
-            }
-            ExprNode::If(parts) => parts.iter().for_each(|part| part.attributes(all)),
-            ExprNode::Cel(island) => island.attributes(all),
+            | ExprNode::Arithmetic(_, sides) => sides.iter().for_each(visit),
+            ExprNode::And(nodes) | ExprNode::Or(nodes) => nodes.iter().for_each(visit),
+            ExprNode::If(parts) => parts.iter().for_each(visit),
+            ExprNode::Cel(island) => island.nodes().for_each(visit),
         }
     }
+}
+
+/// Returns the attributes that nodes read without asking `has()` about them.
+pub(super) fn required_attributes<'n>(
+    nodes: impl IntoIterator<Item = &'n ExprNode>,
+) -> Vec<&'n Attribute> {
+    let (mut read, mut tested) = (Vec::new(), Vec::new());
+    for node in nodes {
+        node.attributes(&mut read);
+        node.tested_attributes(&mut tested);
+    }
+    read.retain(|attribute| !tested.contains(attribute));
+    read
 }
 
 /// Returns `decisive` if one of the nodes is, the opposite if all are the opposite, and none otherwise.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Route, RouteSegment};
+use super::{Route, RouteSegment, regex_hint};
 use crate::compile::glob;
 use crate::matching::path;
 use crate::read::fault::Fault;
@@ -13,6 +13,9 @@ const MAX_SEGMENTS: usize = 64;
 pub(super) fn route(text: &str) -> Result<Route, Fault> {
     let start = text.len() - text.trim_start().len();
     let whole = start..text.trim_end().len().max(start);
+    if let Some(fault) = regex_fault(text, whole.clone()) {
+        return Err(fault);
+    }
     let Some(slash) = text.find('/') else { return Err(without_slash(text, whole)) };
     let head = &text[..slash];
     if !head.trim().is_empty() && !head.ends_with(char::is_whitespace) {
@@ -21,6 +24,28 @@ pub(super) fn route(text: &str) -> Result<Route, Fault> {
     let methods = methods(text, start..slash)?;
     let path = slash..whole.end;
     Ok(Route { methods, path: text[path.clone()].into(), segments: segments(text, path)? })
+}
+
+/// Makes the error about a regular expression in place of a path.
+fn regex_fault(text: &str, whole: Range<usize>) -> Option<Fault> {
+    let route = &text[whole.clone()];
+    // The methods before it end with a blank; a regular expression may begin with `~ `.
+    let path = match route.split_once(char::is_whitespace) {
+        Some((methods, path)) if methods.split('|').all(is_method) => path.trim_start(),
+        _ => route,
+    };
+    if !regex_hint::is_regex(path) {
+        return None;
+    }
+    let range = whole.end - path.len()..whole.end;
+    let fault = Fault::new(range, "a route is a path, not a regular expression").help(
+        "in a route `*` is one segment, `{id}` one with a name, and `/**` at the end the rest; for \
+         a regular expression write `when: path.matches(\"…\")`",
+    );
+    Some(match regex_hint::as_route(path) {
+        Some(route) => fault.fix(route),
+        None => fault,
+    })
 }
 
 fn without_slash(text: &str, whole: Range<usize>) -> Fault {
@@ -224,6 +249,9 @@ mod tests {
             ("/a***", "a***", Some("a**")),
             ("/a**/b", "**", None),
             ("/a/../b", "..", None),
+            ("^/api/.*$", "^/api/.*$", Some("/api/**")),
+            ("GET|POST ^/api/.*$", "^/api/.*$", Some("/api/**")),
+            ("~ ^/(a|b)", "~ ^/(a|b)", None),
         ] {
             let fault = route(text).expect_err(text);
             assert_eq!(&text[fault.range.clone()], range, "{text}: {}", fault.message);

@@ -146,6 +146,11 @@ impl Matcher {
         Matcher { methods, routes, attributes, always, matches }
     }
 
+    /// Returns the condition of a rule.
+    pub(crate) fn condition(&self, rule: u32) -> Option<&Condition> {
+        self.matches.get(rule as usize)?.when.as_ref()
+    }
+
     /// Returns the rules that a request matches.
     pub(crate) fn find(&self, facts: &RequestFacts<'_>, lists: &Lists) -> Hits {
         let mut candidates: SmallVec<[Candidate; 16]> = SmallVec::new();

@@ -6,12 +6,12 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::Request;
-use crate::compile::expr::{Expr, Scope};
+use crate::compile::expr::{Expr, Scope, UndeclaredNames};
 use crate::compile::lists::List;
 use crate::matching::request_facts::RequestReading;
 
 fn scope() -> Scope {
-    let mut scope = Scope::default();
+    let mut scope = Scope { undeclared: UndeclaredNames::collected(), ..Scope::default() };
     scope.lists.add("office", List::new(["10.1.0.0/16", "a*"]).unwrap());
     for (name, text) in [("org", "header[\"x-org\"]"), ("big", "int(header[\"x-n\"]) > 5")] {
         let expr = Expr::compile(text, &scope).unwrap();

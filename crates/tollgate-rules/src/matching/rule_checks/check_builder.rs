@@ -14,6 +14,7 @@ use crate::compile::domain::{
 use crate::compile::expr::Activation;
 use crate::compile::policy::{MissingKey, Mode, Priority, Then};
 use crate::decide::held_charges::holds_permits;
+use crate::decide::incomplete_key::IncompleteKeyParts;
 use crate::matching::key::KeyWriter;
 use crate::matching::key_hasher::KeyHasher;
 use crate::matching::request::OutcomeTracking;
@@ -42,16 +43,16 @@ impl<'d> CheckBuilder<'_, 'd, '_, '_> {
     pub(super) fn add(&mut self, number: u32) -> AddOutcome {
         let rule = &self.domain.compiled.rules[number as usize];
         let start = self.into.keys.len();
-        let complete = self.write_key(rule);
+        let missing = self.write_key(rule);
         let mode = self.domain.mode_of(number, self.date);
-        match (complete, rule.missing_key) {
-            (true, _) | (false, MissingKey::Shared) => {}
-            (false, MissingKey::Skip) => {
+        match (missing, rule.missing_key) {
+            (0, _) | (_, MissingKey::Shared) => {}
+            (_, MissingKey::Skip) => {
                 self.into.keys.truncate(start);
                 return AddOutcome::Done;
             }
-            (false, MissingKey::Deny) if mode == Mode::Enforce => return AddOutcome::KeyMissing,
-            (false, MissingKey::Deny) => {}
+            (_, MissingKey::Deny) if mode == Mode::Enforce => return AddOutcome::KeyMissing,
+            (_, MissingKey::Deny) => {}
         }
         let key = start..self.into.keys.len();
         let enforced = match mode {
@@ -59,6 +60,10 @@ impl<'d> CheckBuilder<'_, 'd, '_, '_> {
             Mode::Shadow | Mode::Off => false,
             Mode::Share(percent) => self.share_of(rule, key.clone()) < percent,
         };
+        if missing != 0 {
+            let incomplete = IncompleteKeyParts { rule: number, parts: missing, enforced };
+            self.into.incomplete_keys.push(incomplete);
+        }
         let cost = self.cost(rule);
         let mut rule_check = RuleCheck {
             rule: number,
@@ -81,14 +86,17 @@ impl<'d> CheckBuilder<'_, 'd, '_, '_> {
         AddOutcome::Done
     }
 
-    /// Writes the rule's key; whether every part of it was there.
-    fn write_key(&mut self, rule: &CompiledRule) -> bool {
+    /// Writes the rule's key, and returns its missing parts as bits; a rule has at most 16.
+    fn write_key(&mut self, rule: &CompiledRule) -> u16 {
         let mut writer = KeyWriter::new(&mut self.into.keys);
-        let mut complete = true;
+        let (mut missing, mut bit) = (0, 1_u16);
         for part in &rule.per {
-            complete &= write_part(&self.domain.hasher, self.activation, part, &mut writer);
+            if !write_part(&self.domain.hasher, self.activation, part, &mut writer) {
+                missing |= bit;
+            }
+            bit = bit.wrapping_shl(1);
         }
-        complete
+        missing
     }
 
     /// Writes the name of the tenant as a key of its own.

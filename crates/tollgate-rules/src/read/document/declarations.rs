@@ -1,19 +1,25 @@
 //! Reads declarations: trusted proxies, attributes, lists, plans.
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
 
 use super::DocumentReader;
 use super::scalar::excerpt;
-use crate::compile::attribute::BUILT_IN;
+use crate::compile::attribute_catalogue::{BUILT_IN, GROUPS};
 use crate::read::definition::{AttributeDefinition, ListDefinition, PlanDefinition};
 use crate::read::diagnostic::Diagnostic;
-use crate::read::source::Spanned;
+use crate::read::source::{SourceSpan, Spanned};
 use crate::read::yaml::{MAX_NODES, YamlNode, YamlValue};
 
 /// The words of the expression language, which cannot name an attribute.
 const RESERVED: [&str; 6] = ["lists", "plans", "true", "false", "null", "in"];
+
+/// The maximum number of declared attributes: every name of a rule is looked up among them.
+const MAX_ATTRIBUTES: usize = 1_000;
+/// The maximum length of the name of an attribute, in bytes.
+const MAX_NAME: usize = 64;
 
 /// The maximum number of limits of a rule, and of an entry of a plan.
 pub(super) const MAX_LIMITS: usize = 16;
@@ -49,13 +55,30 @@ impl DocumentReader<'_> {
         Some(Spanned::new(network, node.span))
     }
 
+    /// Reads the names that callers send, `[org, user]`, or a mapping of names to expressions.
     pub(super) fn attributes(&mut self, node: &YamlNode<'_>) -> Vec<AttributeDefinition> {
-        let entries =
-            self.entries(node, "a mapping of names to expressions, as in { user: jwt.sub }");
+        if let YamlValue::List(_) = &node.value {
+            return self.sent_attributes(node);
+        }
+        let what = "a list of names that callers send, as in [org, user], or a mapping of names \
+                    to expressions, as in { user: jwt.sub }";
+        let mut entries = self.entries(node, what);
+        if let Some((name, _)) = entries.get(MAX_ATTRIBUTES) {
+            let message = format!("a file declares at most {MAX_ATTRIBUTES} attributes");
+            self.diagnostics.push(Diagnostic::error("too-many", name.span, message));
+            entries.truncate(MAX_ATTRIBUTES);
+        }
         let mut attributes = Vec::new();
         for (name, node) in entries {
-            let valid = self.check_attribute(&name);
-            if let (true, Some((value, secret))) = (valid, self.attribute(&name, node)) {
+            let is_sent = matches!(&node.value, YamlValue::Map(_));
+            let valid = self.check_attribute(&name, is_sent);
+            if let (true, Some((value, secret))) = (valid, self.attribute(node)) {
+                if name.ends_with(".*") && (value.is_some() || secret.is_some()) {
+                    let message = "a group of names has no `value` and no `secret`";
+                    let diagnostic = Diagnostic::error("conflicting-fields", name.span, message);
+                    self.diagnostics.push(diagnostic.help("declare its attributes one by one"));
+                    continue;
+                }
                 let name = name.map(str::to_owned);
                 attributes.push(AttributeDefinition { name, value, secret });
             }
@@ -63,42 +86,81 @@ impl DocumentReader<'_> {
         attributes
     }
 
+    fn sent_attributes(&mut self, node: &YamlNode<'_>) -> Vec<AttributeDefinition> {
+        let nodes = self.list(node, "a list of names", MAX_ATTRIBUTES);
+        let mut attributes: Vec<AttributeDefinition> = Vec::new();
+        let mut names: HashMap<String, SourceSpan> = HashMap::new();
+        for node in nodes {
+            let Some(name) = self.text(node, "a name such as org") else {
+                self.help("write `{ org: 'header[\"x-org\"]' }` to name an expression");
+                continue;
+            };
+            if !self.check_attribute(&name, true) {
+                continue;
+            }
+            let name = name.map(str::to_owned);
+            if let Some(first) = names.insert(name.value.clone(), name.span) {
+                let message = format!("{} is written twice", excerpt(&name));
+                let diagnostic = Diagnostic::error("duplicate-key", name.span, message);
+                let diagnostic = diagnostic.label("again here").related(first, "first here");
+                self.diagnostics.push(diagnostic.help("keep one of them"));
+                continue;
+            }
+            attributes.push(AttributeDefinition { name, value: None, secret: None });
+        }
+        attributes
+    }
+
     /// Reads an expression, alone or with its secrecy: `{ value: jwt.sub, secret: true }`. Without a
-    /// value, the attribute is the one of that name which requests bring.
+    /// value, callers send the attribute: `{}`.
     fn attribute(
         &mut self,
-        name: &Spanned<&str>,
         node: &YamlNode<'_>,
-    ) -> Option<(Spanned<String>, Option<bool>)> {
+    ) -> Option<(Option<Spanned<String>>, Option<bool>)> {
         let what = "an expression such as jwt.sub";
+        if node.is_null() {
+            self.wrong_kind(node, what);
+            self.help("write `{}` if callers send the attribute with the request");
+            return None;
+        }
         if !matches!(node.value, YamlValue::Map(_)) {
-            return Some((self.owned(node, what)?, None));
+            return Some((Some(self.owned(node, what)?), None));
         }
         let fields = self.fields(node, "an attribute", &["value", "secret"])?;
         let value = match fields.get("value") {
-            Some(node) => self.owned(node, what)?,
-            None => name.clone().map(str::to_owned),
+            Some(node) => Some(self.owned(node, what)?),
+            None => None,
         };
         let secret = fields.get("secret").and_then(|node| self.flag(node, "secret"));
         Some((value, secret))
     }
 
-    fn check_attribute(&mut self, name: &Spanned<&str>) -> bool {
-        let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-        let goes_on = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-        let diagnostic = if !begins || !goes_on || name.len() > 64 {
+    /// Checks the name of an attribute. One that callers send may be all names below another:
+    /// `auth.*`.
+    fn check_attribute(&mut self, name: &Spanned<&str>, is_sent: bool) -> bool {
+        let group = name.value.strip_suffix(".*").filter(|_| is_sent);
+        let plain = group.unwrap_or(name.value);
+        let is_word = |word: &str| {
+            word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+                && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+        };
+        let first = plain.split('.').next().unwrap_or_default();
+        let diagnostic = if !plain.split('.').all(is_word) || name.len() > MAX_NAME {
             let message = format!("{} is no name for an attribute", excerpt(name.value));
             let diagnostic = Diagnostic::error("bad-name", name.span, message)
-                .help("use up to 64 letters, digits and `_`, not a digit first");
-            let plain: String =
+                .help("use up to 64 letters, digits, `_` and dots, not a digit first");
+            let underscored: String =
                 name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
-            let meant = begins && name.len() <= 64 && !plain.is_empty();
-            if meant { diagnostic.fix(plain) } else { diagnostic }
-        } else if BUILT_IN.contains(&name.value) {
+            let is_meant = name.len() <= MAX_NAME && is_word(&underscored);
+            if is_meant { diagnostic.fix(underscored) } else { diagnostic }
+        } else if BUILT_IN.contains(&first) || GROUPS.contains(&plain) {
             let message = format!("{} is built in and cannot be defined", excerpt(name.value));
-            Diagnostic::error("reserved-name", name.span, message)
-                .help("choose another name, and use that in rules")
-        } else if RESERVED.contains(&name.value) {
+            let help = match is_sent {
+                true => "remove it: rules can use it as it is",
+                false => "choose another name, and use that in rules",
+            };
+            Diagnostic::error("reserved-name", name.span, message).help(help)
+        } else if RESERVED.contains(&first) {
             let message = format!("{} is a word of the language", excerpt(name.value));
             Diagnostic::error("reserved-name", name.span, message).help("choose another name")
         } else {

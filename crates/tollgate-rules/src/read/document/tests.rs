@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::read as read_document;
 use crate::Source;
 use crate::compile::policy::{Ban, Mode, Queue, Shed, Then};
-use crate::read::definition::{Document, LimitDefinition, WhenDefinition};
+use crate::read::definition::{AttributeDefinition, Document, LimitDefinition, WhenDefinition};
 use crate::read::diagnostic::Diagnostics;
 use crate::read::yaml;
 
@@ -36,9 +36,11 @@ fn the_top_level_of_the_example_is_read() {
     assert_eq!(document.defaults.ipv6_prefix, Some(64));
     assert_eq!(document.defaults.timezone.as_ref().unwrap().value, "UTC");
     assert_eq!(document.trusted_proxies[0].value.to_string(), "10.0.0.0/8");
+    let expression = |it: &AttributeDefinition| it.value.as_ref().map(|text| text.value.clone());
     let attributes: Vec<_> =
-        document.attributes.iter().map(|it| (&*it.name.value, &*it.value.value)).collect();
-    assert_eq!(attributes, [("org", r#"header["x-org"]"#), ("user", "jwt.sub")]);
+        document.attributes.iter().map(|it| (&*it.name.value, expression(it))).collect();
+    let org = Some(r#"header["x-org"]"#.to_owned());
+    assert_eq!(attributes, [("org", org), ("user", Some("jwt.sub".into())), ("model", None)]);
     assert_eq!(document.lists[0].name.value, "office");
     assert_eq!(document.lists[0].entries[0].value, "203.0.113.0/24");
     let pro = &document.plans[1];
@@ -233,7 +235,7 @@ fn actions_are_read_in_both_forms() {
 #[test]
 fn merge_keys_add_missing_fields() {
     let document = read_valid(
-        "rules:\n  - &base { name: a, per: ip, limit: 1/s }\n  - { <<: *base, name: b, limit: 2/s }\n  - <<: [*base, { per: user, mode: shadow }]\n    name: c\n",
+        "attributes: [user]\nrules:\n  - &base { name: a, per: ip, limit: 1/s }\n  - { <<: *base, name: b, limit: 2/s }\n  - <<: [*base, { per: user, mode: shadow }]\n    name: c\n",
     );
     let read: Vec<_> = document
         .rules
@@ -261,7 +263,7 @@ fn merge_keys_add_missing_fields() {
 fn dates_are_in_the_time_zone_of_the_file() {
     let until = |zone: &str, date: &str| {
         let document = read_valid(&format!(
-            "defaults: {{ timezone: {zone} }}\nrules: []\noverrides: [{{ match: {{ org: a }}, plan: b, until: \"{date}\" }}]\n"
+            "defaults: {{ timezone: {zone} }}\nattributes: [org]\nrules: []\noverrides: [{{ match: {{ org: a }}, plan: b, until: \"{date}\" }}]\n"
         ));
         document.overrides[0].until.as_ref().unwrap().value / 1_000_000_000
     };

@@ -68,13 +68,16 @@ impl DocumentReader<'_> {
                 diagnostic
                     .help("write rules, such as `rules: [{ name: all, per: ip, limit: 10/s }]`"),
             );
-            return document;
+            return Document { has_unknown_domain: true, ..document };
         }
-        let Some(fields) = self.fields(root, "a rules file", &FIELDS) else { return document };
+        let Some(fields) = self.fields(root, "a rules file", &FIELDS) else {
+            return Document { has_unknown_domain: true, ..document };
+        };
         if let Some(node) = fields.get("version") {
             self.version(node);
         }
         document.domain = fields.get("domain").and_then(|node| self.name(node, "a domain"));
+        document.has_unknown_domain = document.domain.is_none() && fields.get("domain").is_some();
         // The defaults come first, because dates elsewhere are in their time zone.
         if let Some(node) = fields.get("defaults") {
             document.defaults = self.defaults(node);

@@ -10,6 +10,7 @@ use crate::support::start_with;
 
 const RULES: &str = "
 domain: shop
+attributes: [user]
 rules:
   - { name: login, when: has(ip), per: ip, limit: 1/h, then: 'ban [10min, 1h] after 2 denials in 1min' }
   - { name: api, when: has(user), per: user, limit: 1/s, then: ban 10min }

@@ -68,7 +68,7 @@ fn the_number_of_series_is_bounded() {
     let rule =
         |n: u32| format!("  - {{ name: r{n}, when: user == \"u{n}\", per: user, limit: 9/s }}\n");
     let rules: String = (0..1100).map(rule).collect();
-    let server = start(&format!("domain: shop\nrules:\n{rules}"));
+    let server = start(&format!("domain: shop\nattributes: [user]\nrules:\n{rules}"));
     let admin = AdminClient::with_all_rights(&server);
     for n in 0..1100 {
         admin.check(&format!("u{n}"));

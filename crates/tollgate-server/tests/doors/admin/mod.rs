@@ -15,4 +15,5 @@ mod tail;
 mod telemetry;
 mod tokens;
 
-const API: &str = "domain: shop\nrules: [{ name: api, per: user, limit: 2/h }]\n";
+const API: &str =
+    "domain: shop\nattributes: [user]\nrules: [{ name: api, per: user, limit: 2/h }]\n";

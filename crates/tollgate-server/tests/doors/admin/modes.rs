@@ -102,6 +102,7 @@ fn a_schedule_begins_and_ends() {
     let clock = ManualClock::new(); // noon on a Thursday, one o'clock in Berlin
     let rules = "
 domain: shop
+attributes: [user]
 rules:
   - { name: api, per: user, limit: 1/h fixed, during: 'mon-fri 14:00-15:00 zone Europe/Berlin' }
 ";

@@ -67,6 +67,7 @@ fn a_restart_keeps_rules_overrides_lists_and_bans() {
     let rules = "\
 domain: shop
 lists: { vip: [] }
+attributes: [user]
 rules:
   - { name: vip, when: user in lists.vip, then: allow }
   - { name: api, per: user, limit: 2/h }
@@ -131,7 +132,9 @@ fn rules_of_a_file_are_read_only_but_data_can_change() {
 
     // The file changes regardless of the data; an override without its rule is left out.
     let before = admin.get("/readyz").json()["rules"]["version"].clone();
-    server.write_rules("domain: shop\nrules: [{ name: other, per: user, limit: 1/h }]\n");
+    server.write_rules(
+        "domain: shop\nattributes: [user]\nrules: [{ name: other, per: user, limit: 1/h }]\n",
+    );
     let changed = |response: &AdminResponse| response.json()["rules"]["version"] != before;
     let ready = eventually(|| admin.get("/readyz"), changed);
     assert_eq!(ready.status, 200);

@@ -120,8 +120,9 @@ fn check_many(server: &TestServer, user: &str, times: usize) {
 fn a_slow_subscriber_delays_no_request_and_gets_the_number_of_dropped_events() {
     // Long names, and a key that JSON escapes make longer, fill the buffers with few events.
     let (name, key) = ("n".repeat(64), "\"".repeat(256));
-    let server =
-        start(&format!("domain: {name}\nrules: [{{ name: {name}, per: user, limit: 2/h }}]\n"));
+    let server = start(&format!(
+        "domain: {name}\nattributes: [user]\nrules: [{{ name: {name}, per: user, limit: 2/h }}]\n"
+    ));
     let mut slow = EventReader::follow(&server, "follow");
     let sent = 7000;
     // Without a reader the buffers of the connection fill first, then that of the subscription;
@@ -152,7 +153,7 @@ fn the_number_of_subscribers_is_bounded() {
 
 #[test]
 fn hostile_keys_are_escaped_in_every_output() {
-    let rules = "domain: shop\nrules: [{ name: api, per: user, limit: 1/h }]\n";
+    let rules = "domain: shop\nattributes: [user]\nrules: [{ name: api, per: user, limit: 1/h }]\n";
     let server = start(rules);
     let admin = AdminClient::with_all_rights(&server);
     let mut reader = EventReader::follow(&server, "follow");

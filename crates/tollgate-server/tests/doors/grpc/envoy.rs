@@ -82,6 +82,7 @@ fn the_style_of_headers_applies_to_envoy() {
 fn envoy_can_use_domains_of_native_rules() {
     let rules = "
 domain: demo
+attributes: [heavy, never, user]
 rules:
   - { name: users, when: has(user), per: user, limit: 3/h }
   - { name: jobs, when: has(heavy), per: heavy, limit: 10/15min }

@@ -3,7 +3,8 @@
 use super::client::HttpClient;
 use crate::support::start;
 
-const RULES: &str = "domain: d\nrules: [{ name: all, per: user, limit: 1000000/s }]";
+const RULES: &str =
+    "domain: d\nattributes: [user]\nrules: [{ name: all, per: user, limit: 1000000/s }]";
 
 #[test]
 fn requests_that_two_servers_could_read_differently_are_refused() {

@@ -1,5 +1,6 @@
 //! Tests of the HTTP door through real sockets.
 
+mod attributes;
 mod body_memory;
 mod bounds;
 mod browsers;

@@ -11,6 +11,7 @@ use crate::support::{TestServer, start_with};
 
 const RULES: &str = "
 domain: llm
+attributes: [user]
 rules:
   - { name: tokens, per: user, limit: 1M/h fixed }
 ";

@@ -9,6 +9,7 @@ use crate::support::{TestServer, start_with};
 
 const RULES: &str = "
 domain: llm
+attributes: [user]
 rules:
   - { name: calls, per: user, limit: 100/h fixed, cost: 1 }
   - { name: tokens, per: user, limit: 10k/h fixed }
@@ -115,6 +116,7 @@ fn permits_are_free_once_a_reservation_ends() {
 
 const SETTLED: &str = "
 domain: llm
+attributes: [user]
 rules:
   - name: tokens
     per: user

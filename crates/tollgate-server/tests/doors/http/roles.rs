@@ -5,7 +5,8 @@ use tollgate_server::access::Tokens;
 use super::client::{HttpClient, HttpResponse};
 use crate::support::{start, start_with};
 
-const RULES: &str = "domain: shop\nrules: [{ name: api, per: user, limit: 100/h }]\n";
+const RULES: &str =
+    "domain: shop\nattributes: [user]\nrules: [{ name: api, per: user, limit: 100/h }]\n";
 const LIMIT: &str = r#"{"key":"k","limit":"1/h"}"#;
 
 fn call(client: &mut HttpClient, path: &str, token: Option<&str>) -> HttpResponse {

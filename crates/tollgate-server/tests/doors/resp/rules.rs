@@ -76,6 +76,18 @@ fn several_inline_limits_are_decided_together() {
 }
 
 #[test]
+fn attributes_are_spelled_as_in_rules() {
+    let rules = "domain: shop\nrules: [{ name: org, per: 'header[\"x-org\"]', limit: 9/h }]";
+    let server = start_with(rules, |config| config.clock = Some((&ManualClock::new()).into()));
+    let mut client = RespClient::connect(server.resp());
+    let names = ["header[\"x-org\"]", "header['X-Org']", "header[x-org]", "header.x-org"];
+    for (left, name) in (5..9).rev().zip(names) {
+        let decision = client.call(&["TG.CHECK", "shop", name, "acme"]);
+        assert_eq!(decision.field("remaining"), &RespReply::Int(left), "{name}");
+    }
+}
+
+#[test]
 fn the_peer_is_the_client_unless_ip_is_given() {
     let server = start_with_frozen_clock();
     let mut client = RespClient::connect(server.resp());

@@ -22,7 +22,6 @@ use super::Activation;
 use super::lower::Lowering;
 use super::node::{ExprNode, MembershipSet};
 use crate::Value;
-use crate::compile::attribute::Attribute;
 use crate::compile::lists::List;
 use crate::read::fault::Fault;
 use container::CelContainer;
@@ -72,12 +71,12 @@ impl CelExpr {
         functions::scalar(&result)
     }
 
-    pub(super) fn attributes<'n>(&'n self, all: &mut Vec<&'n Attribute>) {
-        for variable in &self.variables {
-            if let CelVariable::Value(node) = variable {
-                node.attributes(all);
-            }
-        }
+    /// Iterates over the nodes whose values are its variables.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = &ExprNode> {
+        self.variables.iter().filter_map(|variable| match variable {
+            CelVariable::Value(node) => Some(node),
+            CelVariable::Set(_) | CelVariable::Pattern(_) => None,
+        })
     }
 }
 

@@ -3,17 +3,18 @@
 use serde_json::Value as Json;
 
 use super::{
-    BodyFields, FieldNames, MAX_AMOUNT, MAX_ATTRIBUTES, MAX_BATCH_REQUESTS, MAX_KEY_CHARS, read,
+    BodyFields, FORMER_COST, FieldNames, MAX_ATTRIBUTES, MAX_BATCH_REQUESTS, MAX_KEY_CHARS, read,
 };
+use crate::decisions::InlineLimitList;
 use crate::doors::grpc::json::fuzz_target::check_rate_limit_request;
+use crate::doors::http::number_in_range::NumberInRange;
 
 /// The calls that read a body.
-const CALLS: [FieldNames; 8] = [
+const CALLS: [FieldNames; 7] = [
     FieldNames::CHECK,
     FieldNames::LIMIT,
     FieldNames::CHECK_OR_LIMIT,
     FieldNames::PEEK,
-    FieldNames::REFUND,
     FieldNames::RESERVE,
     FieldNames::SETTLE,
     FieldNames::BATCH,
@@ -36,18 +37,30 @@ pub fn fuzz_json_body(bytes: &[u8]) {
     check_rate_limit_request(bytes);
 }
 
+/// Compares the inline limits of a body, a text or a list, with those that a general parser found.
+fn check_limits(body: &BodyFields<'_>, json: &Json) {
+    let theirs: Vec<&Json> = match json.get("limit") {
+        None => Vec::new(),
+        Some(Json::Array(texts)) => texts.iter().collect(),
+        Some(text) => vec![text],
+    };
+    assert!(theirs.len() <= InlineLimitList::MAX_LIMITS);
+    let ours: Vec<Json> = body.limits.iter().map(|text| Json::String(text.to_string())).collect();
+    assert_eq!(ours.iter().collect::<Vec<_>>(), theirs);
+}
+
 /// Compares the fields of a body with those that a general parser found.
 fn check_fields(body: &BodyFields<'_>, json: &Json) {
     let text = |name: &str| json.get(name).map(|value| value.as_str().expect("it is a text"));
     assert_eq!(body.request.domain.as_deref(), text("domain"));
     assert_eq!(body.key.as_deref(), text("key"));
-    assert_eq!(body.limit.as_deref(), text("limit"));
+    check_limits(body, json);
     assert!(body.key.as_ref().is_none_or(|key| key.chars().count() <= MAX_KEY_CHARS));
-    let numbers = [("cost", body.cost), ("amount", body.amount), ("expire_s", body.expire_s)];
-    for (name, number) in numbers {
+    let cost_name = if json.get(FORMER_COST).is_some() { FORMER_COST } else { "cost" };
+    for (name, number) in [(cost_name, body.cost), ("expire_s", body.expire_s)] {
         let theirs = json.get(name).and_then(Json::as_f64);
         assert_eq!(number.map(|number| number as f64), theirs, "{name}");
-        assert!(number.is_none_or(|number| number <= MAX_AMOUNT));
+        assert!(number.is_none_or(|number| number <= NumberInRange::MAX_EXACT));
     }
     let attributes = &body.request.attributes;
     assert!(attributes.len() <= MAX_ATTRIBUTES);

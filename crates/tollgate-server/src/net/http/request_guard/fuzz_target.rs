@@ -72,7 +72,7 @@ fn check(bytes: &[u8], size: usize) {
 ///
 /// Behind an ambiguous head nothing is inspected any more, so all bytes count as sound.
 fn finding(bytes: &[u8], size: usize) -> (GuardFinding, usize) {
-    let (mut guard, mut passed) = (RequestGuard::new(), 0);
+    let (mut guard, mut passed) = (RequestGuard::new(MAX_HEAD_BYTES), 0);
     for piece in bytes.chunks(size) {
         passed += piece.len();
         match guard.inspect(piece) {
@@ -88,7 +88,7 @@ fn finding(bytes: &[u8], size: usize) -> (GuardFinding, usize) {
 
 /// Follows bytes one at a time, and returns the requests that the guard saw.
 fn follow(bytes: &[u8]) -> GuardReport {
-    let (mut guard, mut requests) = (RequestGuard::new(), Vec::new());
+    let (mut guard, mut requests) = (RequestGuard::new(MAX_HEAD_BYTES), Vec::new());
     let (mut start, mut body_start) = (0, None);
     for (at, byte) in bytes.iter().enumerate() {
         let heads = guard.heads;
