@@ -8,13 +8,13 @@ use smallvec::SmallVec;
 use tollgate_core::{Carry, Span, Time, Verdict};
 
 use crate::counters::{self, Counters, OwnedCounters, new_lease};
-use crate::denied::{combine, conclude};
 use crate::fast_path::FastPath;
+use crate::key_counters::KeyCounters;
 use crate::limits::{Family, Limits};
 use crate::store::{Action, Store, StoreCall};
 use crate::store_error::StoreError;
 use crate::sync::{AtomicBool, Ordering};
-use crate::{Clock, Denied, Hold, Key, Limit, MemoryStore, Permit, Verdicts};
+use crate::{Denied, Hold, Key, Limit, MemoryStore, Permit, Verdicts};
 
 /// A limiter with a budget for each key, under limits that must all allow a request.
 ///
@@ -83,7 +83,7 @@ impl<S> KeyedLimiter<S> {
     }
 
     /// Calls `read` with the active limits.
-    fn limits<R>(&self, read: impl FnOnce(&Limits) -> R) -> R {
+    pub(crate) fn limits<R>(&self, read: impl FnOnce(&Limits) -> R) -> R {
         if !self.0.changed.load(Ordering::Acquire) {
             return read(&self.0.first);
         }
@@ -358,53 +358,5 @@ impl KeyedLimiter {
     /// Returns the counters of one key.
     pub(crate) fn key_counters<'a>(&'a self, key: Key<'a>) -> KeyCounters<'a> {
         KeyCounters { limiter: self, key }
-    }
-}
-
-/// The counters of one key of a limiter.
-pub(crate) struct KeyCounters<'a> {
-    limiter: &'a KeyedLimiter,
-    key: Key<'a>,
-}
-
-impl KeyCounters<'_> {
-    /// Runs `action` on all limits; without a `lease`, limits on concurrency get a new one.
-    #[inline]
-    fn run_on_limits(
-        &self,
-        action: Action,
-        cost: u64,
-        lease: Option<u64>,
-    ) -> Result<Verdict, Denied> {
-        let (limiter, store) = (self.limiter, &self.limiter.0.store);
-        let attempt = |limits: &Limits| {
-            // Evaluated once the key is locked, when no other thread can carry it over.
-            let outdated = || limiter.limits(|now| !std::ptr::eq(now, limits));
-            let lease = lease.unwrap_or_else(|| limits.new_lease());
-            let now = store.now();
-            if let Some(check) = limits.single_check(self.key, cost, lease) {
-                let verdict = store.run_check_unless(action, &check, now, outdated)?;
-                return Some(conclude(action, verdict, check.limit));
-            }
-            let checks = limits.checks(self.key, cost, lease);
-            let call = StoreCall { action, checks: &checks };
-            let verdicts = store.run_unless(call, now, outdated)?;
-            Some(combine(action, &verdicts, limits.all()))
-        };
-        loop {
-            if let Some(result) = limiter.limits(attempt) {
-                return result;
-            }
-        }
-    }
-}
-
-impl Counters for KeyCounters<'_> {
-    fn clock(&self) -> &Clock {
-        self.limiter.0.store.clock_ref()
-    }
-
-    fn run(&self, action: Action, cost: u64, lease: u64) -> Result<Verdict, Denied> {
-        self.run_on_limits(action, cost, Some(lease))
     }
 }

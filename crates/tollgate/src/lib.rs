@@ -146,6 +146,7 @@ pub mod fuzz_targets;
 mod hold;
 mod identity;
 mod key;
+mod key_counters;
 mod keyed_limiter;
 pub mod limit;
 mod limiter;

@@ -48,6 +48,10 @@ pub(crate) enum BackgroundWorker {
     RulesSource,
     /// Owns the database of the rules service.
     RulesDatabase,
+    /// Follows a file of API keys or of the keys of tokens.
+    IdentityFile,
+    /// Follows the URL of the keys of tokens.
+    TokenKeys,
     /// Logs changes of the store's health.
     StoreHealth,
     /// Compares the key secret with the one in the store.
@@ -74,7 +78,7 @@ pub(crate) enum BackgroundWorker {
 
 impl BackgroundWorker {
     /// All workers, in the order of their numbers.
-    pub(crate) const ALL: [BackgroundWorker; 20] = [
+    pub(crate) const ALL: [BackgroundWorker; 22] = [
         BackgroundWorker::Accept,
         BackgroundWorker::Connection,
         BackgroundWorker::Stream,
@@ -84,6 +88,8 @@ impl BackgroundWorker {
         BackgroundWorker::Snapshots,
         BackgroundWorker::RulesSource,
         BackgroundWorker::RulesDatabase,
+        BackgroundWorker::IdentityFile,
+        BackgroundWorker::TokenKeys,
         BackgroundWorker::StoreHealth,
         BackgroundWorker::KeySecret,
         BackgroundWorker::Upstream,
@@ -109,6 +115,8 @@ impl BackgroundWorker {
             BackgroundWorker::Snapshots => "snapshots",
             BackgroundWorker::RulesSource => "rules_source",
             BackgroundWorker::RulesDatabase => "rules_database",
+            BackgroundWorker::IdentityFile => "identity_file",
+            BackgroundWorker::TokenKeys => "token_keys",
             BackgroundWorker::StoreHealth => "store_health",
             BackgroundWorker::KeySecret => "key_secret",
             BackgroundWorker::Upstream => "upstream",

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tokio::time::{MissedTickBehavior, interval};
 
+use crate::background::{self, BackgroundWorker};
 use crate::net::Drain;
 
 /// The interval at which files are looked at.
@@ -47,28 +48,34 @@ fn stamp(path: &Path) -> Option<FileStamp> {
 /// Follows a file until the server drains, or nothing uses it any more.
 pub(super) fn follow<F: FollowedFile>(followed: &Arc<F>, drain: &Drain) {
     let (weak, drain): (Weak<F>, Drain) = (Arc::downgrade(followed), drain.clone());
-    let mut before = stamp(followed.path());
-    tokio::spawn(async move {
-        let mut ticks = interval(EVERY);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            tokio::select! {
-                _ = ticks.tick() => {}
-                () = drain.closing() => return,
-            }
-            let Some(followed) = weak.upgrade() else { return };
-            let look = move || {
-                let now = stamp(followed.path());
-                // A missing file is being replaced; the next look finds it.
-                if now.is_some() && now != before {
-                    followed.reload();
-                    return now;
-                }
-                before
-            };
-            before = tokio::task::spawn_blocking(look).await.unwrap_or(before);
-        }
+    let first = stamp(followed.path());
+    background::spawn_restarting(BackgroundWorker::IdentityFile, move || {
+        look_again(weak.clone(), first, drain.clone())
     });
+}
+
+/// Reads a file again whenever its stamp differs from the one that was read `before`.
+async fn look_again<F: FollowedFile>(weak: Weak<F>, mut before: Option<FileStamp>, drain: Drain) {
+    let mut ticks = interval(EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = ticks.tick() => {}
+            () = drain.closing() => return,
+        }
+        let Some(followed) = weak.upgrade() else { return };
+        background::panic_point(BackgroundWorker::IdentityFile);
+        let look = move || {
+            let now = stamp(followed.path());
+            // A missing file is being replaced; the next look finds it.
+            if now.is_some() && now != before {
+                followed.reload();
+                return now;
+            }
+            before
+        };
+        before = tokio::task::spawn_blocking(look).await.unwrap_or(before);
+    }
 }
 
 /// Reads a file of bounded size.

@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::jwks::{KeySet, SharedSecrets};
 use super::verifier::JwtVerifier;
+use crate::background::{self, BackgroundWorker};
 use crate::client::{Client, StatusCode, parse_url};
 use crate::net::Drain;
 
@@ -45,15 +46,18 @@ pub(super) async fn start(
 ) -> Result<(), String> {
     let client =
         Client::new(url, None, TIMEOUT, MAX_SET_BYTES).map_err(|error| error.to_string())?;
-    let follower = JwksFollower { client, url: url.clone(), failures: 0 };
-    let mut follower = follower;
+    let mut follower = JwksFollower { client: client.into(), url: url.clone(), failures: 0 };
     follower.refresh(verifier).await;
-    tokio::spawn(follower.run(Arc::downgrade(verifier), drain.clone()));
+    let (verifier, drain) = (Arc::downgrade(verifier), drain.clone());
+    background::spawn_restarting(BackgroundWorker::TokenKeys, move || {
+        follower.clone().run(verifier.clone(), drain.clone())
+    });
     Ok(())
 }
 
+#[derive(Clone)]
 struct JwksFollower {
-    client: Client,
+    client: Arc<Client>,
     url: Uri,
     /// The number of failures in a row.
     failures: u32,
@@ -73,6 +77,7 @@ impl JwksFollower {
                 } => {}
                 () = drain.closing() => return,
             }
+            background::panic_point(BackgroundWorker::TokenKeys);
             self.refresh(&current).await;
         }
     }

@@ -11,6 +11,7 @@ mod counting_door;
 mod decision_log;
 mod descriptor_series;
 mod descriptor_stats;
+mod door_name;
 mod event;
 mod event_key;
 mod exposition;
@@ -41,6 +42,7 @@ use tollgate_rules::{Decision, Reason};
 pub(crate) use auth::AuthProblem;
 pub(crate) use counting_door::CountingDoor;
 pub(crate) use descriptor_stats::EnvoyError;
+pub(crate) use door_name::DoorName;
 pub(crate) use exposition::Exposition;
 pub use statsd::StatsdAddress;
 pub(crate) use stripe::DecisionOutcome;
@@ -63,37 +65,6 @@ use statsd::StatsdExporter;
 use stripe::Stripe;
 use tail::TailSubscribers;
 use traces::TraceExporter;
-
-/// The name of a door in metrics and logs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum DoorName {
-    /// Decisions over HTTP.
-    Http,
-    /// Forward-auth of other proxies.
-    Auth,
-    /// Envoy's rate limit service, over gRPC or `POST /json`.
-    Grpc,
-    /// The Redis protocol.
-    Resp,
-    /// The gateway.
-    Gateway,
-}
-
-impl DoorName {
-    const ALL: [DoorName; 5] =
-        [DoorName::Http, DoorName::Auth, DoorName::Grpc, DoorName::Resp, DoorName::Gateway];
-
-    /// Returns the label of the door.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            DoorName::Http => "http",
-            DoorName::Auth => "auth",
-            DoorName::Grpc => "grpc",
-            DoorName::Resp => "resp",
-            DoorName::Gateway => "gateway",
-        }
-    }
-}
 
 /// The telemetry of a server.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use tollgate_rig::WebClient;
 
 use super::harness::{PanickingServer, start, start_with};
 use crate::background::{BackgroundWorker, inject_panics};
-use crate::config::GatewayOptions;
+use crate::config::{ApiKeyOptions, GatewayOptions, JwtKeySource, JwtOptions};
 
 #[test]
 fn a_panic_while_accepting_costs_no_door() {
@@ -100,6 +100,30 @@ fn statistics_are_sent_after_a_panic() {
         config.telemetry.statsd_interval = std::time::Duration::from_millis(20);
     });
     server.break_worker(BackgroundWorker::Statsd, 2, |_| {});
+    server.stop();
+}
+
+#[test]
+fn a_file_of_api_keys_is_followed_after_a_panic() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), format!("{} ann free\n", "0".repeat(64))).unwrap();
+    let server = start_with(|config| {
+        config.identity.api_keys = Some(ApiKeyOptions::new(file.path()));
+    });
+    server.break_worker(BackgroundWorker::IdentityFile, 2, |_| {});
+    server.stop();
+}
+
+#[test]
+fn the_url_of_token_keys_is_followed_after_a_panic() {
+    let server = start_with(|config| {
+        // Nothing listens there, so the keys are requested again and again.
+        let keys = JwtKeySource::Url("http://127.0.0.1:9/jwks.json".parse().unwrap());
+        let mut options = JwtOptions::new(keys);
+        options.refresh = std::time::Duration::from_millis(20);
+        config.identity.jwt = Some(options);
+    });
+    server.break_worker(BackgroundWorker::TokenKeys, 2, |_| {});
     server.stop();
 }
 

@@ -98,8 +98,8 @@ fn hostile_arguments_of_published_scripts_are_errors() {
     }
 }
 
-/// The replies of redis_rate's scripts in Redis 7, when `TIME` returned these seconds in turn:
-/// key, burst, rate, period and cost, and the reply.
+/// The module of redis_rate is in no package registry of the tests, so the replies are computed by hand
+/// from its algorithm: burst and rate are 10, the period is a second, and no time passes.
 #[test]
 fn redis_rate_has_the_replies_of_gcra() {
     let clock = ManualClock::new();
