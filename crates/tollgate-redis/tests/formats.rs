@@ -41,11 +41,11 @@ fn file() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../spec/formats/redis-1.txt")
 }
 
-/// Starts a server whose clock shows the time of the file.
-fn start() -> Redis {
+/// Starts a server whose clock shows a time, in seconds since 1970, and any fraction of a second.
+fn start(at: i64) -> Redis {
     let redis = Setup::new(Flavour::Valkey).settable_clock().start();
     let Reply::List(now) = redis.command(&["TIME"]).unwrap() else { panic!("no time") };
-    redis.step_clock(SAVED_AT - now[0].text().parse::<i64>().unwrap());
+    redis.step_clock(at - now[0].text().parse::<i64>().unwrap());
     redis
 }
 
@@ -70,7 +70,8 @@ async fn counters_of_the_first_format_are_read() {
         write_file().await;
     }
     let text = fs::read_to_string(file()).unwrap();
-    let redis = start();
+    // The counters were written within the second of the file, so a second later is later.
+    let redis = start(SAVED_AT + 1);
     for line in text.lines().filter(|line| line.starts_with("command ")) {
         let words: Vec<Vec<u8>> = line.split(' ').skip(1).map(bytes).collect();
         redis.client().unwrap().command(&words).unwrap();
@@ -91,7 +92,7 @@ async fn counters_of_the_first_format_are_read() {
 
 /// Charges every limit, and writes what the server then has.
 async fn write_file() {
-    let redis = start();
+    let redis = start(SAVED_AT);
     let store = connect(&redis).await;
     let mut lines = vec![format!("# What tollgate-redis wrote at {SAVED_AT} seconds since 1970.")];
     for mode in MODES {

@@ -45,6 +45,7 @@ macro_rules! examples {
 }
 
 examples! {
+    api_keys: "api-keys.yaml",
     client_api_method: "client-api-method.yaml",
     discord: "discord.yaml",
     github: "github.yaml",

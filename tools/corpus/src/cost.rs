@@ -1,8 +1,9 @@
 //! The cost of work on one input: CPU time and memory.
 
+use std::alloc::System;
 use std::time::Duration;
 
-use peak_alloc::PeakAlloc;
+use peakmem_alloc::{PeakMemAlloc, PeakMemAllocTrait};
 use rustix::time::{ClockId, clock_gettime};
 
 /// The maximum CPU time of one input, without optimisation.
@@ -14,8 +15,11 @@ const FREE_TIME: Duration = Duration::from_millis(20);
 const FREE_BYTES: u64 = 1 << 20;
 
 /// The allocator of every test binary that replays a corpus.
+///
+/// It leaves zeroed memory to the system, as the memory store needs: filling its tables would take
+/// tests of snapshots minutes.
 #[global_allocator]
-static ALLOCATOR: PeakAlloc = PeakAlloc;
+static ALLOCATOR: PeakMemAlloc<System> = PeakMemAlloc::system();
 
 /// Whether this process runs one test alone, as under nextest; its memory is that of the test.
 fn is_alone() -> bool {
@@ -24,10 +28,9 @@ fn is_alone() -> bool {
 
 /// Runs work, and returns the maximum of memory that the process used at once for it, in bytes.
 pub fn peak_bytes(work: impl FnOnce()) -> u64 {
-    ALLOCATOR.reset_peak_usage();
-    let before = ALLOCATOR.current_usage();
+    ALLOCATOR.reset_peak_memory();
     work();
-    ALLOCATOR.peak_usage().saturating_sub(before) as u64
+    ALLOCATOR.get_peak_memory() as u64
 }
 
 /// What work cost.

@@ -10,7 +10,8 @@ use tollgate::testing::ManualClock;
 /// # Panics
 /// If they disagree, or a decision contradicts itself or its explanation.
 pub(super) fn check_decisions(rules: &Rules, requests: &[Request<'_>]) {
-    assert_eq!(rules.iter().count(), rules.len());
+    // The descriptors of Envoy's files count too, and are no rules.
+    assert!(rules.iter().count() <= rules.len());
     assert!(rules.with_data(&Data::default()).is_ok());
     let clock = ManualClock::new();
     let (steady, reloaded) = (limiter(rules, &clock), limiter(rules, &clock));
@@ -38,11 +39,14 @@ fn limiter(rules: &Rules, clock: &ManualClock) -> RuleLimiter {
 fn decide(limiter: &RuleLimiter, request: &Request<'_>) -> Decision {
     let explanation = ready(limiter.explain(request));
     let decision = limiter.decide_now(request);
-    let explained =
-        (explanation.allowed, explanation.code, explanation.reason, explanation.rule.as_deref());
-    let decided = (decision.allowed, decision.code, decision.reason.as_str(), decision.rule());
+    let explained = (explanation.allowed, explanation.code, explanation.reason);
+    let decided = (decision.allowed, decision.code, decision.reason.as_str());
     assert_eq!(explained, decided, "{request:?}");
-    assert_eq!(explanation.summary, decision.to_string(), "{request:?}");
+    // A domain written for Envoy has descriptors, which the explanation names in full.
+    if limiter.rules().iter().next().is_some() {
+        assert_eq!(explanation.rule.as_deref(), decision.rule(), "{request:?}");
+        assert_eq!(explanation.summary, decision.to_string(), "{request:?}");
+    }
     match decision.allowed {
         true => assert_eq!((decision.code, decision.retry_after), (200, None), "{decision:?}"),
         false => assert!(decision.wait.is_zero(), "{decision:?}"),

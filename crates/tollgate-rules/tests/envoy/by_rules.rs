@@ -159,6 +159,7 @@ fn descriptors_are_decided_together_where_the_rules_say_so() {
     let (limiter, _) = limiter(
         r#"domain: shop
 defaults: { descriptors: together, missing_key: skip }
+attributes: [user]
 rules:
   - { name: both, when: 'descriptors[0]["a"] == "1" && descriptors[1].b == "2"', limit: 2/h }
   - { name: second, per: 'descriptors[1]["x-y"]', limit: 1/h }

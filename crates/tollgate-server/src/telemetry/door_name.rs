@@ -16,7 +16,7 @@ pub(crate) enum DoorName {
 }
 
 impl DoorName {
-    const ALL: [DoorName; 5] =
+    pub(super) const ALL: [DoorName; 5] =
         [DoorName::Http, DoorName::Auth, DoorName::Grpc, DoorName::Resp, DoorName::Gateway];
 
     /// Returns the label of the door.

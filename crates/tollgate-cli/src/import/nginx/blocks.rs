@@ -3,7 +3,7 @@
 //! A block with its own limits inherits none. A request is served by one location, so the limits of
 //! other locations do not apply.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use regex::Regex;
 
@@ -29,7 +29,7 @@ pub(super) struct LimitSettings {
 }
 
 /// What happens over a limit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct LimitAnswer {
     status: Option<u16>,
     pub(super) dry_run: bool,
@@ -110,7 +110,7 @@ impl LimitKind {
 pub(super) struct ServerBlock {
     choices: Vec<LocationChoice>,
     /// The settings of each location, by the number of its directive; none is the server itself.
-    pub(super) settings: HashMap<Option<usize>, BlockSettings>,
+    pub(super) settings: BTreeMap<Option<usize>, BlockSettings>,
 }
 
 /// Returns whether a block answers by itself, before any limit is checked.
@@ -134,7 +134,7 @@ impl ServerBlock {
         let mut unread = Vec::new();
         let locations = location::read(block, &mut unread);
         let mut read =
-            ServerBlock { choices: location::choices(&locations), settings: HashMap::new() };
+            ServerBlock { choices: location::choices(&locations), settings: BTreeMap::new() };
         read.settings.insert(None, own.clone());
         read.collect(&locations, &own);
         if answers(block) {
@@ -247,7 +247,7 @@ impl ServerBlock {
         &self,
         kind: LimitKind,
         directive: &Directive,
-    ) -> HashSet<LimitAnswer> {
+    ) -> BTreeSet<LimitAnswer> {
         let settings = self.settings.values().map(|settings| kind.of(settings));
         settings.filter(|settings| settings.has(directive)).map(|one| one.answer).collect()
     }

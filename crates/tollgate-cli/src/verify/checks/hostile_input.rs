@@ -19,7 +19,7 @@ const MAX_GROWTH: u64 = 128 * MIB;
 /// The number of open files that the attacks need in this process and in the server.
 const OPEN_FILES: u64 = 1_024;
 const RULES: &str =
-    "domain: verify\nrules: [{ name: all, per: user, limit: 1000000/s burst 1000000 }]\n";
+    "domain: verify\nattributes: [user]\nrules: [{ name: all, per: user, limit: 1M/s burst 1M }]\n";
 
 /// A door of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -53,7 +53,7 @@ fn rules() -> String {
         )
     };
     let rules: String = ["strict", "leased", "synced"].map(rule).concat();
-    format!("domain: verify\nrules:\n{rules}")
+    format!("domain: verify\nattributes: [user]\nrules:\n{rules}")
 }
 
 pub(super) fn run(context: &CheckContext) -> anyhow::Result<CheckRun> {

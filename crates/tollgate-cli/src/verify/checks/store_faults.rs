@@ -33,7 +33,7 @@ fn rules() -> String {
         )
     };
     let rules = [rule("allow", CAPACITY), rule("deny", CAPACITY), rule("local", SHARE)].concat();
-    format!("domain: verify\nrules:\n{rules}")
+    format!("domain: verify\nattributes: [user]\nrules:\n{rules}")
 }
 
 pub(super) fn run(context: &CheckContext) -> anyhow::Result<CheckRun> {

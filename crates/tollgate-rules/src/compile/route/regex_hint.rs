@@ -2,11 +2,13 @@
 
 /// Whether a text is rather a regular expression than a route.
 pub(super) fn is_regex(word: &str) -> bool {
+    // A prefix route ends with `**`, and its last character may be a dot: `/.**`.
+    let literal = word.strip_suffix("**").unwrap_or(word);
     word.starts_with(['^', '~'])
         || word.ends_with('$')
         || [".*", ".+", "[^", "(?:", "\\d", "\\w", "\\.", "[0-9]", "(.", "|/"]
             .iter()
-            .any(|sign| word.contains(sign))
+            .any(|sign| literal.contains(sign))
 }
 
 /// Returns the route with the meaning of a simple regular expression: `/api/**` of `^/api/.*$`.
