@@ -14,6 +14,8 @@ const MAX_WARNINGS: usize = 32;
 #[derive(Debug)]
 pub(crate) struct SupplyLog {
     doors: Vec<Door>,
+    /// The groups of attributes that proxies supply by the settings of identities.
+    identities: Vec<&'static str>,
     /// The warnings about the last rules; the same are not logged again when data change.
     logged: Mutex<BTreeSet<String>>,
 }
@@ -29,14 +31,23 @@ impl SupplyLog {
             (config.gateway.is_some(), Door::Gateway),
         ];
         let open = doors.into_iter().filter(|(is_open, _)| *is_open).map(|(_, door)| door);
-        SupplyLog { doors: open.collect(), logged: Mutex::default() }
+        let identities = [
+            (config.identity.jwt.is_some(), "jwt.*"),
+            (config.identity.api_keys.is_some(), "apikey.*"),
+        ];
+        let identities = identities.into_iter().filter(|(is_set, _)| *is_set);
+        SupplyLog {
+            doors: open.collect(),
+            identities: identities.map(|(_, group)| group).collect(),
+            logged: Mutex::default(),
+        }
     }
 
     /// Logs the attributes that rules read and an open door cannot supply, each once.
     pub(crate) fn check(&self, rules: &Rules) {
         let mut warnings = BTreeSet::new();
         for door in &self.doors {
-            for warning in rules.unsupplied(*door, &[]).iter() {
+            for warning in rules.unsupplied(*door, &self.identities).iter() {
                 let help = warning.help_text().unwrap_or_default();
                 warnings.insert(format!("{}: {help}", warning.message()));
             }
@@ -55,14 +66,17 @@ mod tests {
 
     #[test]
     fn warnings_are_remembered_until_the_rules_change() {
-        let log = SupplyLog { doors: vec![Door::Http, Door::Gateway], logged: Mutex::default() };
+        let doors = vec![Door::Http, Door::Gateway];
+        let log = SupplyLog { doors, identities: vec!["jwt.*"], logged: Mutex::default() };
         let rules = "attributes: [user]\nrules: [{ name: api, per: user, limit: 1/s }]";
         log.check(&rules.parse().unwrap());
         let logged: Vec<String> = log.logged.lock().iter().cloned().collect();
         let expected = "the door gateway does not supply `user`, which `per` of \"api\" reads: \
                         there, all clients share one counter";
         assert!(logged.len() == 1 && logged[0].starts_with(expected), "{logged:?}");
-        log.check(&"rules: [{ name: api, per: ip, limit: 1/s }]".parse().unwrap());
+        log.check(&"rules: [{ name: api, per: [ip, jwt.sub], limit: 1/s }]".parse().unwrap());
         assert!(log.logged.lock().is_empty());
+        log.check(&"rules: [{ name: api, per: apikey.name, limit: 1/s }]".parse().unwrap());
+        assert_eq!(log.logged.lock().len(), 1, "the settings name no file of API keys");
     }
 }

@@ -60,6 +60,15 @@ pub(crate) fn names_to_suggest() -> impl Iterator<Item = &'static str> {
 }
 
 impl Door {
+    /// Returns the groups of attributes that a door supplies if its settings name the keys of tokens
+    /// or a file of API keys, which rules cannot know.
+    pub(crate) fn supplied_by_settings(self) -> &'static [&'static str] {
+        match self {
+            Door::Gateway | Door::Auth => &["jwt.*", "apikey.*"],
+            _ => &[],
+        }
+    }
+
     /// Whether requests through this door can have an attribute: the door knows it, or its callers
     /// send it along.
     pub(crate) fn supplies(self, attribute: &Attribute) -> bool {
@@ -72,8 +81,6 @@ impl Door {
             (Door::Gateway, UPSTREAM | "body") => true,
             (_, UPSTREAM) => false,
             (Door::Auth, "scheme") => true,
-            // If the settings name the keys of tokens and API keys, which rules cannot know.
-            (Door::Gateway | Door::Auth, "jwt" | API_KEY) => true,
             (Door::Gateway | Door::Auth | Door::Layer, _) => false,
             (Door::Http | Door::Grpc | Door::Resp, _) => true,
         }
@@ -112,7 +119,7 @@ mod tests {
             assert!(door.supplies(&Attribute::Ip) && door.supplies(&Attribute::Header("a".into())));
             let sees_callers = !matches!(door, Door::Gateway | Door::Auth | Door::Layer);
             assert_eq!(door.supplies(&named("org")), sees_callers, "{door:?}");
-            assert_eq!(door.supplies(&named("jwt.sub")), door != Door::Layer, "{door:?}");
+            assert_eq!(door.supplies(&named("jwt.sub")), sees_callers, "{door:?}");
         }
         assert!(
             Door::Gateway.supplies(&named("body.model")) && !Door::Auth.supplies(&named("body.x"))

@@ -80,7 +80,7 @@ impl Rules {
             self.domains().iter().flat_map(|domain| numbered(domain).map(move |n| (domain, n)));
         for (domain, number) in all {
             let rule = &domain.compiled.rules[number as usize];
-            supply::warn(domain, number, door, &[], &mut diagnostics);
+            supply::warn(domain, number, door, door.supplied_by_settings(), &mut diagnostics);
             for (what, instead) in unsupported_parts(rule, door) {
                 let message =
                     format!("the door {} does not honour {what} of {:?}", door.as_str(), rule.name);

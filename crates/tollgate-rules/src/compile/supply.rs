@@ -71,8 +71,7 @@ pub(crate) fn warn(
     let rule = &domain.compiled.rules[number as usize];
     let mut told: Vec<(RulePart, &Attribute)> = Vec::new();
     for AttributeUse { part, attribute } in uses(domain, number) {
-        let is_given =
-            matches!(attribute, Attribute::Named(name) if also_supplied.contains(&&**name));
+        let is_given = matches!(attribute, Attribute::Named(name) if is_named(name, also_supplied));
         if is_given || door.supplies(attribute) || told.contains(&(part, attribute)) {
             continue;
         }
@@ -171,9 +170,17 @@ fn key_attributes(part: &KeyPart) -> Vec<&Attribute> {
     }
 }
 
+/// Whether a name is among `names`, which may be groups such as `jwt.*`.
+fn is_named(name: &str, names: &[&str]) -> bool {
+    names.iter().any(|given| match given.strip_suffix('*') {
+        Some(group) => name.starts_with(group),
+        None => name == *given,
+    })
+}
+
 impl Rules {
     /// Returns a warning for every attribute that rules read and a door cannot supply; attributes
-    /// of the names in `also_supplied` have another source.
+    /// of the names in `also_supplied`, and of groups such as `jwt.*`, have another source.
     ///
     /// Without the attribute, all requests through that door share one counter.
     ///
