@@ -63,7 +63,6 @@ fn dawdle(stream: &mut TcpStream) -> AfterResponse {
 fn failing_responses_are_reported_in_time_and_affect_no_other_request() {
     let upstream = failing();
     let clock = Clock::system();
-    let mut decisions = 0;
     println!("| an upstream that | answered | after | honest p99 |");
     for (path, expected) in [
         ("/dies-at-once", Some(502)),
@@ -84,7 +83,7 @@ fn failing_responses_are_reported_in_time_and_affect_no_other_request() {
                 _ => {}
             }
         });
-        let began = clock.now();
+        let (began, sent_before) = (clock.now(), upstream.count());
         let hit: Vec<_> = (0..AT_ONCE)
             .map(|_| {
                 let mut client = gateway.connect();
@@ -106,9 +105,11 @@ fn failing_responses_are_reported_in_time_and_affect_no_other_request() {
         let told = expected.map_or("cut off".to_owned(), |status| status.to_string());
         let (_, p99) = honest.figures();
         println!("| {} | {told} | {} ms | {p99:.2} ms |", &path[1..], after.as_millis());
-        decisions += gateway.decisions();
+        // A GET is sent once more if a reused connection breaks before its response begins.
+        let max_repeated = if expected == Some(502) { AT_ONCE } else { 0 };
+        let repeated = upstream.count() - sent_before - gateway.decisions();
+        assert!(repeated <= max_repeated, "{path}: {repeated} requests were sent twice");
     }
-    assert_eq!(upstream.count(), decisions, "nothing is sent twice");
 }
 
 #[test]
