@@ -38,6 +38,15 @@ impl WebClient {
         let _ = self.0.get_ref().shutdown(Shutdown::Write);
     }
 
+    /// Returns whether bytes of the server can be read, or it has closed the connection.
+    pub fn has_received(&self) -> bool {
+        let stream = self.0.get_ref();
+        stream.set_nonblocking(true).expect("a stream can be polled");
+        let peeked = stream.peek(&mut [0]);
+        stream.set_nonblocking(false).expect("a stream can be waited for");
+        !matches!(peeked, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+    }
+
     /// Sends a request without a body, and returns the response.
     pub fn get(&mut self, target: &str) -> Message {
         self.get_with(target, &[])
