@@ -16,7 +16,7 @@ const FREE_BYTES: u64 = 1 << 20;
 
 /// The allocator of every test binary that replays a corpus.
 ///
-/// It leaves zeroed memory to the system, as the memory store needs: filling its tables would take
+/// The allocator leaves zeroed memory to the system, as the memory store needs: filling its tables would take
 /// tests of snapshots minutes.
 #[global_allocator]
 static ALLOCATOR: PeakMemAlloc<System> = PeakMemAlloc::system();

@@ -109,14 +109,22 @@ async fn read_windows<S: Store>(
     limiter.store.run(call).await.unwrap_or_default()
 }
 
+/// Decides the descriptors that have limits of their own by these; the others pass.
+async fn decide_overrides<S: Store>(
+    limiter: &RuleLimiter<S>,
+    request: &RateLimitRequest<'_>,
+) -> Result<SmallVec<[DescriptorStatus; 2]>, StoreError> {
+    let own = CheckPlan::from_overrides(request, &limiter.0.current.load().hasher);
+    let verdicts = run(&limiter.0, &own).await?;
+    Ok(own.response(&verdicts, limiter.0.clock.now()).statuses)
+}
+
 /// Decides a request in a domain of rules.
 async fn decide_by_rules<S: Store + 'static>(
     limiter: &RuleLimiter<S>,
     request: &RateLimitRequest<'_>,
 ) -> Result<RateLimitResponse, StoreError> {
-    let own = CheckPlan::from_overrides(request, &limiter.0.current.load().hasher);
-    let verdicts = run(&limiter.0, &own).await?;
-    let mut statuses = own.response(&verdicts, limiter.0.clock.now()).statuses;
+    let mut statuses = decide_overrides(limiter, request).await?;
     for (status, descriptor) in statuses.iter_mut().zip(request.descriptors) {
         if descriptor.limit.is_none() {
             let cost = descriptor.cost(request.hits_addend);
@@ -133,9 +141,7 @@ async fn decide_together<S: Store + 'static>(
     limiter: &RuleLimiter<S>,
     request: &RateLimitRequest<'_>,
 ) -> Result<RateLimitResponse, StoreError> {
-    let own = CheckPlan::from_overrides(request, &limiter.0.current.load().hasher);
-    let verdicts = run(&limiter.0, &own).await?;
-    let mut statuses = own.response(&verdicts, limiter.0.clock.now()).statuses;
+    let mut statuses = decide_overrides(limiter, request).await?;
     let without_limit =
         || request.descriptors.iter().filter(|descriptor| descriptor.limit.is_none());
     let cost = |descriptor: &Descriptor<'_>| descriptor.cost(request.hits_addend);

@@ -1,6 +1,6 @@
 //! A cache of verified tokens, so that not every request pays for a signature.
 //!
-//! It stores digests of tokens, not the tokens. It has two generations: when the young one is full it
+//! The cache stores digests of tokens, not the tokens. It has two generations: when the young one is full it
 //! becomes the old one, and what is used moves to the young one again.
 
 use std::collections::HashMap;

@@ -168,7 +168,7 @@ impl<'a> DecisionSummary<'a> {
 
     /// Returns the name of a limit: that of its rule, and a number where the rule has several.
     ///
-    /// It is the name of the limit in `RateLimit-Policy`, `RateLimit` and `violated-policies`.
+    /// The limit has this name in `RateLimit-Policy`, `RateLimit` and `violated-policies`.
     ///
     /// ```
     /// use tollgate_rules::{Request, RuleLimiter};
